@@ -1,6 +1,6 @@
-// TRAIN_CHECK catches our own bugs only, and is on in release builds too. A program that is wrong
-// stops, is started again and re-attaches, rather than go on wrong. The code never checks input,
-// network, disk or user processes with it.
+// TRAIN_CHECK catches our own bugs only, in release builds too. A program that has gone wrong
+// stops, is restarted and re-attaches, instead of continuing in a wrong state. Never use it to
+// check input, the network, the disk or user processes.
 #pragma once
 
 #include <string_view>

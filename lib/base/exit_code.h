@@ -1,6 +1,6 @@
 // The one table of train-run's exit codes. --help prints it, and a test checks README.md and the
-// man page against it. Numbers from 64 on are those of sysexits.h where it has one that fits; 3 to
-// 63 are left to the user's workers, and 128 and above are signals.
+// man page against it. From 64 on, codes are those of sysexits.h where one fits; 3 to 63 are left
+// to the user's workers, and 128 and above stand for signals.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ inline constexpr int kOk = 0, kFailed = 1, kUsage = 2, kDamaged = 65, kNotFound 
 
 struct Row {
   int code;
-  std::string_view meaning;  // in a few words; README.md has more
+  std::string_view meaning;  // in a few words; README.md explains more
 };
 inline constexpr std::array kTable{
     Row{kOk, "all ranks finished"},

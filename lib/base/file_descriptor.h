@@ -18,9 +18,9 @@ class FileDescriptor {
   ~FileDescriptor() { reset(); }
 
   int get() const { return fd_; }
-  /// Give up ownership: the caller closes it.
+  /// Give up ownership; the caller must close the descriptor.
   int release() { return std::exchange(fd_, -1); }
-  /// Close it, and take ownership of `fd`.
+  /// Close the current descriptor, and take ownership of `fd`.
   void reset(int fd = -1) {
     if (fd_ >= 0) ::close(fd_);
     fd_ = fd;

@@ -1,15 +1,15 @@
-// This file tells the name of this machine and the home folder of its user.
+// This file finds the name of this machine and the home folder of its user.
 #pragma once
 
 #include <string>
 
 namespace train {
 
-/// Return the name that gethostname(2) gives, or "localhost" where it gives none.
+/// Return the name from gethostname(2), or "localhost" if that fails.
 std::string host_name();
 
-/// Return $HOME, or the home folder that the system has on record for this user, or /nonexistent
-/// where there is neither. Never return a folder that others may write.
+/// Return $HOME, else this user's home folder from the system's user database, else /nonexistent
+/// (instead of a folder such as /tmp, which others may write).
 std::string home_folder();
 
 }  // namespace train

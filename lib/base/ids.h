@@ -1,4 +1,4 @@
-// Strong integer ids, so that a rank is never passed where an attempt is meant.
+// Strong integer ids, so that nobody can pass a rank where an attempt is meant.
 #pragma once
 
 #include <compare>
@@ -17,14 +17,18 @@ struct Id {
   constexpr Id next() const { return Id(static_cast<T>(value + 1)); }
 };
 
-using Rank = Id<struct RankTag, std::int32_t>;          // index of a worker in its group
-using NodeRank = Id<struct NodeRankTag, std::int32_t>;  // index of a node in an attempt
-using Attempt = Id<struct AttemptTag, std::uint32_t>;   // formation of the worker group, from 0
-using Generation = Id<struct GenerationTag,
-                      std::uint64_t>;  // fencing generation of a controller incarnation, from 1
-using NodeId = Id<struct NodeIdTag, std::int32_t>;  // index of a daemon in the launcher's list
-using CheckpointSeq =
-    Id<struct CheckpointSeqTag, std::uint64_t>;  // a rank's n-th report in an attempt, from 1
+/// The index of a worker in its group.
+using Rank = Id<struct RankTag, std::int32_t>;
+/// The index of a node in an attempt.
+using NodeRank = Id<struct NodeRankTag, std::int32_t>;
+/// The n-th formation of the worker group, from 0.
+using Attempt = Id<struct AttemptTag, std::uint32_t>;
+/// The fencing generation of a controller incarnation, from 1.
+using Generation = Id<struct GenerationTag, std::uint64_t>;
+/// The index of a daemon in the launcher's list.
+using NodeId = Id<struct NodeIdTag, std::int32_t>;
+/// The n-th checkpoint of an attempt, from 1.
+using CheckpointSeq = Id<struct CheckpointSeqTag, std::uint64_t>;
 
 }  // namespace train
 

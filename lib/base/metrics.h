@@ -1,4 +1,5 @@
-// The content of a report as all code inside the project handles it: flat names and plain values.
+// The content of a report in the form that all code of the project uses: flat names and plain
+// values.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace train {
 
-/// Floats may be NaN or infinite; nested dicts were flattened to dotted names by the SDK.
+/// Floats may be NaN or infinite. The SDK has flattened nested dicts to dotted names.
 using MetricValue = std::variant<std::int64_t, double, bool, std::string>;
 using Metrics = std::vector<std::pair<std::string, MetricValue>>;
 

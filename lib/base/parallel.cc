@@ -22,7 +22,7 @@ void in_parallel(std::size_t count, std::size_t threads_max,
   std::vector<std::thread> others;
   try {
     while (others.size() + 1 < threads) others.push_back(start_thread("trainrun-work", run));
-  } catch (const std::system_error&) {  // no more are to be had: fewer do as well
+  } catch (const std::system_error&) {  // the system has no more threads; fewer are enough
   }
   run();
   for (std::thread& other : others) other.join();

@@ -6,12 +6,13 @@
 
 namespace train {
 
-inline constexpr std::size_t kParallelMax = 4;  // one processor digests about what a disk can read
+// One processor digests about as fast as a disk reads.
+inline constexpr std::size_t kParallelMax = 4;
 
-/// Do pieces 0 to `count` - 1 on the caller's thread and on others beside it, using at most as many
-/// threads as there are processors, and no more than `threads_max` and kParallelMax. Pieces begin
-/// in ascending order. Once a piece returns false, no more pieces begin, but all pieces before it
-/// are still done. Return when all have ended. `work` throws nothing.
+/// Do pieces 0 to `count` - 1 on the caller's thread and on additional threads: at most one thread
+/// per processor, and at most `threads_max` and kParallelMax. Pieces begin in ascending order. Once
+/// a piece returns false, no more pieces begin, but all pieces before it are completed. Returns
+/// when all have ended. `work` must not throw.
 void in_parallel(std::size_t count, std::size_t threads_max,
                  const std::function<bool(std::size_t piece)>& work);
 

@@ -27,7 +27,7 @@ void hold_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF) {
       const int mode = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
-      (void)::open("/dev/null", mode);  // gets the lowest free number: fd
+      (void)::open("/dev/null", mode);  // open() takes the lowest free number, which is fd
     }
   }
 }

@@ -1,9 +1,9 @@
-// Our programs write text to stdout and stderr only through this file; a test of the architecture
-// enforces that. Text that others may have written (names, error texts, workers' output) passes
-// through terminal_safe on the way, whether or not the stream is a terminal: a pipe may end at one.
+// Our programs write text to stdout and stderr only through this file; architecture_test enforces
+// that. Text that others may have written (names, error texts, workers' output) passes through
+// terminal_safe first, even if the stream is not a terminal: a pipe may lead to one.
 //
-// A failed write to stdout is reported once on stderr, and changes the exit code at the end
-// (finish_output); nothing is thrown. What cannot be written to stderr is lost.
+// A failed write to stdout is reported once on stderr and changes the final exit code
+// (finish_output); nothing throws. Text that cannot be written to stderr is lost.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,28 +21,28 @@ namespace train {
 
 inline constexpr int kOutputFailed = 74;  // EX_IOERR of sysexits.h
 
-/// An argument of several lines, each with its line end. Line ends stay; everything else that
+/// An argument of several lines, each with its line end. Line ends are kept; everything else that
 /// steers a terminal is made safe.
 struct Lines {
   std::string_view text;
 };
 
-/// Write `text` as it is. It consists of whole lines of our own making, with colours and cursor
-/// moves, in which all that others wrote has already been made safe.
+/// Write `text` unchanged. It must be whole lines composed by us, possibly with colours and cursor
+/// moves, in which any text from others has already been made safe.
 void write_screen(std::FILE* stream, std::string_view text);
 
-/// Reopen those of stdin, stdout and stderr that the caller closed, in such a way that writing to
-/// them fails. Otherwise a file of ours could get such a number, and our texts with it. Call it
-/// first in main().
+/// Open /dev/null in place of each standard stream that is closed, in the mode that makes its use
+/// fail. Otherwise a file that we open could get that number, and our output would go into it. Call
+/// this first in main().
 void hold_standard_streams();
 
-/// Flush stdout, for a reader who waits for what was printed.
+/// Flush stdout, for a reader who waits for the output.
 void flush_out();
-/// Call flush_out(), at the end of main(). Return `code`, or kOutputFailed in place of 0 if not
-/// everything could be written.
+/// Call flush_out(); meant for the end of main(). Return `code`, or kOutputFailed instead of 0 if
+/// some output could not be written.
 int finish_output(int code);
 /// Return whether stdout has failed: nobody reads it any more, or its disk is full. A program that
-/// only prints may then stop.
+/// only prints can then stop.
 bool output_has_failed();
 
 namespace print_detail {
@@ -71,7 +71,7 @@ void print_out(fmt::format_string<print_detail::Shown<std::decay_t<const Args&>>
                fmt::format(format, print_detail::shown<std::decay_t<const Args&>>(args)...));
 }
 
-/// Print to stderr in the same way, with secrets redacted. No worker's output goes there.
+/// Print to stderr in the same way, with secrets redacted. Workers' output never goes there.
 template <class... Args>
 void print_err(fmt::format_string<print_detail::Shown<std::decay_t<const Args&>>...> format,
                const Args&... args) {
@@ -79,8 +79,7 @@ void print_err(fmt::format_string<print_detail::Shown<std::decay_t<const Args&>>
                            format, print_detail::shown<std::decay_t<const Args&>>(args)...)));
 }
 
-/// Print JSON from any writer, and a line end. Characters that steer a terminal are escaped the
-/// JSON way.
+/// Print JSON text and a line end. A DEL in it, which JSON writers leave as it is, becomes \u007f.
 void print_json(std::string_view json);
 
 /// Print what went wrong, and what to do about it, to stderr.

@@ -11,7 +11,7 @@
 
 namespace train {
 
-/// The value of a Result that only says whether something worked.
+/// The value of a Result that only tells whether something worked.
 struct Unit {
   bool operator==(const Unit&) const = default;
 };

@@ -14,8 +14,9 @@
 namespace train {
 namespace {
 
-constexpr std::size_t kValueBytesMin = 6;  // "root" would be hidden in every path
-constexpr std::size_t kLineBytesMin = 16;  // of a value of several lines, as a private key
+// Hiding a shorter value, such as "root", would spoil every path.
+constexpr std::size_t kValueBytesMin = 6;
+constexpr std::size_t kLineBytesMin = 16;  // of one line of a longer value, such as a private key
 
 constexpr std::array<std::string_view, 18> kWords{
     "TOKEN",          "SECRET",    "SECRETS", "PASSWORD",     "PASSWORDS", "PASSWD",
@@ -24,7 +25,7 @@ constexpr std::array<std::string_view, 18> kWords{
 constexpr std::array<std::string_view, 10> kBroadWords{
     "KEY",  "AUTH", "CREDENTIAL", "CREDENTIALS", "CREDS",
     "PASS", "PSK",  "COOKIE",     "BEARER",      "AUTHORIZATION"};
-// Last words of names that stand for files and the like.
+// A name that ends in one of these words stands for a file or the like.
 constexpr std::array<std::string_view, 6> kLocationWords{"FILE",   "PATH", "DIR",
                                                          "FOLDER", "SOCK", "LENGTH"};
 
@@ -57,10 +58,11 @@ struct Secret {
 
 struct Learned {
   std::shared_mutex mutex;
-  std::vector<Secret> secrets;  // the longest first: one may be a part of another
+  std::vector<Secret> secrets;  // longest first, since one may be part of another
 };
 Learned& learned() {
-  static auto* const all = new Learned;  // logs are written until the very end
+  // Never destroyed, since logs are written until the very end.
+  static auto* const all = new Learned;
   return *all;
 }
 
@@ -90,8 +92,8 @@ void learn_value(std::string_view name, std::string_view value) {
   all.secrets.insert(location, Secret{std::string(value), std::string(name)});
 }
 
-/// Copies a text and puts marks in place of secrets. Each byte is moved once, however many secrets
-/// there are.
+/// Copies a text and replaces secrets by marks. It moves each byte once, however many secrets there
+/// are.
 class Copy {
  public:
   explicit Copy(std::string_view text) : text_(text) { shown_.reserve(text.size()); }
@@ -131,7 +133,7 @@ struct Span {
   std::size_t begin = 0, size = 0;
 };
 
-/// Return where the password is in the next scheme://user:password@host from `at` on; this moves
+/// Return the place of the password in the next scheme://user:password@host from `at` on. Advances
 /// `at`.
 std::optional<Span> next_url_password(std::string_view text, std::size_t& at) {
   while ((at = text.find("://", at)) != std::string_view::npos) {
@@ -160,8 +162,8 @@ bool in_name(char c) {
          c == '-' || c == '.';
 }
 
-/// Return where the value begins that is assigned at `sign`, '=' or ':'; npos if none is. A colon
-/// assigns only to a name in quotes: "token: not found" is prose.
+/// Return where the value begins that follows the '=' or ':' at `sign`, or npos if nothing is
+/// assigned. A colon assigns only after a name in quotes: "token: not found" is prose.
 std::size_t value_at(const std::string& text, std::size_t sign, std::size_t& name_end) {
   name_end = sign;
   const bool quoted = sign > 0 && (text[sign - 1] == '"' || text[sign - 1] == '\'');

@@ -9,8 +9,8 @@ namespace train {
 
 struct StoreScheme {
   std::string_view prefix;   // "s3://"
-  bool names_bucket = true;  // what follows it may not be empty, nor begin with '/'
-  std::string_view how;      // for the person who wrote it otherwise
+  bool names_bucket = true;  // the rest must be non-empty and not begin with '/'
+  std::string_view how;      // advice for a person who wrote it wrongly
 };
 
 inline constexpr std::array kStoreSchemes{
@@ -33,8 +33,7 @@ inline const StoreScheme* store_scheme(std::string_view location) {
 
 inline bool is_object_url(std::string_view location) { return store_scheme(location) != nullptr; }
 
-/// Return what is wrong with a URL of that scheme ("names no bucket"), or an empty text if nothing
-/// is.
+/// Return what is wrong with a URL of that scheme ("names no bucket"), or "" if it is correct.
 inline std::string_view mistake_in(const StoreScheme& scheme, std::string_view url) {
   const std::string_view rest = url.substr(scheme.prefix.size());
   if (scheme.names_bucket && (rest.empty() || rest.front() == '/')) return "names no bucket";

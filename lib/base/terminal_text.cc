@@ -10,8 +10,8 @@ namespace train {
 namespace {
 
 // Return the length in bytes of the escape sequence that `text` begins with (ECMA-48): CSI up to
-// its final byte, OSC and other strings up to BEL or ST, else ESC and one more. An unfinished one
-// ends with the line.
+// its final byte, OSC and other strings up to BEL or ST, else ESC and one more byte. An unfinished
+// sequence ends with the line.
 std::size_t escape_length(std::string_view text) {
   if (text.size() < 2) return text.size();
   if (text[1] == '[') {
@@ -31,7 +31,7 @@ std::size_t escape_length(std::string_view text) {
   return text.size();
 }
 
-// Return how many bytes at the front stay as they are, without a closer look.
+// Return how many bytes at the front are plain ASCII, which stays unchanged.
 std::size_t plain_length(std::string_view text) {
   const auto ends = [](char c) {
     const auto byte = static_cast<unsigned char>(c);

@@ -1,5 +1,5 @@
-// This file makes text of others (workers' output, metric names, error texts) fit for a terminal,
-// and measures it in columns. Pure. All that is printed passes through it (print.h).
+// This file makes text from others (workers' output, metric names, error texts) safe for a
+// terminal, and measures it in columns. Pure. Everything that we print passes through it (print.h).
 #pragma once
 
 #include <string>
@@ -7,18 +7,18 @@
 
 namespace train {
 
-/// Remove from `text`, or make visible, what steers a terminal: escape sequences (colours, cursor,
-/// titles) are dropped, other control characters become ^A … ^_, marks of bidirectional writing and
-/// C1 become \u202e …, and bytes that are not UTF-8 become U+FFFD. A tab stays a tab. `text` is one
-/// line. Text that this function returned is left unchanged.
+/// Remove or make visible everything in `text`, one line, that steers a terminal: escape sequences
+/// (colours, cursor, titles) disappear, other control characters become ^A … ^_, C1 and marks of
+/// bidirectional writing become \u202e …, and bytes that are not UTF-8 become U+FFFD. Tabs stay.
+/// Text that this function has returned does not change when passed again.
 std::string terminal_safe(std::string_view text);
-/// Apply terminal_safe to each line; line ends stay.
+/// Apply terminal_safe to each line; keep the line ends.
 std::string terminal_safe_lines(std::string_view text);
 
-/// Return the number of columns of a text that terminal_safe has made (a tab counts as one).
+/// Return the number of columns of a text that terminal_safe has returned (a tab counts as one).
 int columns_of(std::string_view text);
 
-/// Cut the text to `columns_max` columns; it then ends with "..." if something was cut.
+/// Cut the text to `columns_max` columns; if something was cut, it ends with "...".
 std::string cut_to_columns(std::string_view text, int columns_max);
 
 }  // namespace train

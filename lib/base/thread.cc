@@ -18,7 +18,7 @@ std::thread start_thread(const char* name, std::function<void()> run) {
     ~SignalsMasked() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
     sigset_t before{};
   };
-  const SignalsMasked masked;  // a thread begins with the mask of the one that starts it
+  const SignalsMasked masked;  // a thread inherits the mask of the thread that starts it
   return std::thread([name, run = std::move(run)] {
     pthread_setname_np(pthread_self(), name);
     run();

@@ -1,5 +1,4 @@
-// Time as the cores see it: a monotonic instant that the caller passes in. Only shells read a
-// clock.
+// Time for the cores: a monotonic instant that the caller passes in. Only shells read a clock.
 #pragma once
 
 #include <chrono>
@@ -31,7 +30,7 @@ class SystemClock final : public Clock {
 
 /// Format in RFC 3339, in UTC with microseconds: "2026-11-21T09:38:00.123456Z".
 std::string format_utc(std::chrono::system_clock::time_point wall);
-/// Parse what format_utc() wrote; return the epoch for anything else.
+/// Parse a text of format_utc(); return the epoch for any other text.
 std::chrono::system_clock::time_point parse_utc(const std::string& text);
 /// Format for people: "850 ms", "12.3 s", "4 min 5 s", "2 h 3 min".
 std::string format_duration(Duration duration);

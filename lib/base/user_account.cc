@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kEntryBytesMax = 1u << 20;
 constexpr int kGroupsMax = 65536;        // NGROUPS_MAX
-constexpr int kCapabilityMax = 63;       // more than any kernel knows
+constexpr int kCapabilityMax = 63;       // higher than any capability of today's kernels
 constexpr long kJoinSessionKeyring = 1;  // KEYCTL_JOIN_SESSION_KEYRING: a new one
 
 gid_t file_group() { return static_cast<gid_t>(::setfsgid(static_cast<gid_t>(-1))); }
@@ -87,7 +87,7 @@ Result<UserAccount> find_account(uid_t uid) {
                     });
 }
 
-// Some sandboxes lack setfsuid(2); there nobody can act as another user.
+// In some sandboxes, setfsuid(2) does not exist; there nobody can act as another user.
 uid_t file_user() {
   const auto user = static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1)));
   return user == static_cast<uid_t>(-1) ? ::geteuid() : user;
@@ -116,8 +116,7 @@ int drop_capabilities() {
 
 void become(const UserAccount& account) {
   const std::string_view why = "the process would keep root's rights";
-  // Written while this process is root, it is also the lowest value that the user's processes may
-  // set.
+  // A value that root writes is also the lowest that the user's processes may set.
   if (const FileDescriptor file(::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC));
       file.get() >= 0) {
     char first = 0;
@@ -125,13 +124,13 @@ void become(const UserAccount& account) {
     [[maybe_unused]] const auto written = lowered ? ::pwrite(file.get(), "0", 1, 0) : 0;
   }
   ::syscall(SYS_keyctl, kJoinSessionKeyring, nullptr);
-  empty_bounding_set();  // while it may
+  empty_bounding_set();  // while the process still may
   TRAIN_CHECK(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, why);
   TRAIN_CHECK(::setgroups(account.groups.size(), account.groups.data()) == 0, why);
   TRAIN_CHECK(::setresgid(account.gid, account.gid, account.gid) == 0, why);
   TRAIN_CHECK(::setresuid(account.uid, account.uid, account.uid) == 0, why);
   TRAIN_CHECK(drop_capabilities() == 0, why);
-  ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // after exec there is no secret of root's in memory
+  ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // safe: since exec, memory holds no secret of root
 }
 
 ActAs::ActAs(const std::optional<UserAccount>& account) {
@@ -144,8 +143,8 @@ ActAs::~ActAs() {
   if (before_) take(*before_);
 }
 
-// Use the kernel's call, since glibc's setgroups() would change all threads. setfsuid() and
-// setfsgid() return the earlier id whether or not they changed it, so both are asked again.
+// Use the system call directly, since glibc's setgroups() would change all threads. setfsuid() and
+// setfsgid() return the previous id whether or not they succeed, so read both ids back.
 void ActAs::take(const Rights& rights) {
   const std::string_view why = "files would be used with another user's rights";
   TRAIN_CHECK(::syscall(SYS_setgroups, rights.groups.size(), rights.groups.data()) == 0, why);

@@ -1,6 +1,6 @@
-// This file looks up accounts of this machine, and sets whose rights a thread's file accesses use.
-// A traind that runs as root uses the files of --run-as's users with those users' rights only, so
-// that no link or permission of theirs leads it anywhere that they could not go themselves.
+// This file looks up accounts of this machine, and sets whose rights a thread uses to access files.
+// A traind that runs as root accesses the files of --run-as users only with those users' rights, so
+// that no link or permission that a user sets can lead traind where that user may not go.
 #pragma once
 
 #include <sys/types.h>
@@ -17,41 +17,42 @@ struct UserAccount {
   std::string name;
   uid_t uid = 0;
   gid_t gid = 0;
-  std::vector<gid_t> groups;  // gid among them
+  std::vector<gid_t> groups;  // including gid
   std::string home, shell;
 };
 
-/// Look an account up by name or number, in /etc/passwd, LDAP or whatever this machine uses.
-/// NotFound. Blocks.
+/// Look up an account by name or number in /etc/passwd, LDAP or whatever this machine uses.
+/// NotFound if there is none. Blocks.
 Result<UserAccount> find_account(const std::string& name);
 Result<UserAccount> find_account(uid_t uid);
 
-/// Return whether this thread has a capability in effect, for example CAP_SETUID
-/// (linux/capability.h).
+/// Return whether a capability, such as CAP_SETUID (linux/capability.h), is in effect for this
+/// thread.
 bool has_capability(int capability);
 
-/// Return whether this process may become another user: it is root, and no sandbox has taken that
+/// Return whether this process may become another user: it is root, and no sandbox has removed that
 /// right.
 bool may_become_others();
 
-/// Turn this process, which must have one thread, into that user's for good: no way back, no
-/// capability, a session keyring of its own, no protection from the OOM killer. Ends the process if
-/// that fails.
+/// Make this process, which must have only one thread, permanently run as that user, without
+/// capabilities, with its own session keyring and no protection from the OOM killer. Ends the
+/// process if that fails.
 void become(const UserAccount& account);
 
-/// Drop all capabilities of this process and of what it executes. Return 0, or errno. Safe between
-/// fork and exec. Where no privileges may be gained, execve() does not give capabilities back to
-/// root either. Only a process with CAP_SETPCAP can empty the bounding set; without it, the set
-/// stays as it was.
+/// Drop all capabilities of this process and of programs that it executes. Return 0, or errno. Safe
+/// between fork and exec. With PR_SET_NO_NEW_PRIVS, execve() does not return capabilities to root
+/// either. Only a process with CAP_SETPCAP can empty the bounding set; for others the set stays as
+/// it was.
 int drop_capabilities();
 
-/// Return whose rights this thread's file accesses use: the effective user id, or that of the
-/// innermost ActAs (setfsuid(2)).
+/// Return the user whose rights this thread uses to access files: the effective user, or that of
+/// the innermost ActAs (setfsuid(2)).
 uid_t file_user();
 
-/// While an ActAs lives, this thread alone uses files with the rights of an account: its user id,
-/// its groups, and no capability that concerns files. Without an account, the thread uses its own
-/// rights. Needs may_become_others(), else the process ends. Must not live across a co_await.
+/// While an ActAs lives, this thread (and no other) accesses files with the rights of an account:
+/// its user id, its groups, and no capability that concerns files. Without an account, the thread
+/// keeps its own rights. Ends the process unless may_become_others(). Must not live across a
+/// co_await.
 class ActAs {
  public:
   explicit ActAs(const std::optional<UserAccount>& account);

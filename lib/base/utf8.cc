@@ -14,8 +14,8 @@ constexpr bool within(std::uint32_t value, Range range) {
   return range.first <= value && value <= range.last;
 }
 
-// Unicode 15, EastAsianWidth.txt: the blocks that are W or F, joined where what lies between is
-// unassigned.
+// Unicode 15, EastAsianWidth.txt: the blocks that are W or F, joined where only unassigned code
+// points lie between them.
 constexpr std::array kWide = {
     Range{0x1100, 0x115F},   Range{0x2E80, 0x303E},   Range{0x3041, 0x33FF},
     Range{0x3400, 0x4DBF},   Range{0x4E00, 0x9FFF},   Range{0xA000, 0xA4CF},
@@ -63,7 +63,7 @@ bool is_steering(std::uint32_t code_point) { return in_any(code_point, kSteering
 std::string utf8_text(std::string_view text, std::size_t bytes_max) {
   constexpr std::string_view kCut = "...", kUnknown = "\xEF\xBF\xBD";
   std::string out;
-  std::size_t fits = 0;  // of `out`, with kCut behind it
+  std::size_t fits = 0;  // bytes of `out` that fit with kCut after them
   while (!text.empty()) {
     const CodePoint next = read_code_point(text);
     out += next.valid ? text.substr(0, next.length) : kUnknown;

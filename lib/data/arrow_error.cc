@@ -5,8 +5,8 @@
 namespace train::data {
 
 Error error_from(const arrow::Status& status, std::string_view doing) {
-  Errc code = Errc::Corrupt;  // Invalid, SerializationError and the like: bytes that are not what
-                              // they claim
+  // Invalid, SerializationError and the like mean that bytes are not what they claim to be.
+  Errc code = Errc::Corrupt;
   switch (status.code()) {
     case arrow::StatusCode::OutOfMemory:
       code = Errc::ResourceExhausted;

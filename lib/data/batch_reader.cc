@@ -14,14 +14,14 @@
 namespace train::data {
 namespace {
 
-/// The rows that a batch wants of one row group, and where in the batch they go.
+/// The rows that a batch needs from one row group, and their positions in the batch.
 struct Wanted {
   std::vector<std::int64_t> rows;
   std::vector<std::int64_t> positions;
 };
 
 std::shared_ptr<arrow::Array> index_array(const std::vector<std::int64_t>& indices) {
-  // a view: the array lives no longer than the vector
+  // a view: the array must not outlive the vector
   return std::make_shared<arrow::Int64Array>(static_cast<std::int64_t>(indices.size()),
                                              arrow::Buffer::Wrap(indices));
 }
@@ -50,7 +50,7 @@ Result<ReadBatch> BatchReader::read(std::int64_t index) {
   return ReadBatch{std::move(rows), planned.valid_rows, planned.rows_consumed};
 }
 
-/// Return the plan of batch `index`. Also plan the batch after it, for make_room().
+/// Return the plan of batch `index`. Also plan the next batch, for make_room().
 PlannedBatch BatchReader::take_plan(std::int64_t index) {
   PlannedBatch planned =
       upcoming_ && upcoming_index_ == index ? std::move(*upcoming_) : plan_.batch(index);
@@ -69,7 +69,8 @@ bool BatchReader::is_open(std::int64_t index) const {
                      [&](const auto& open) { return open.first == index; });
 }
 
-/// Make room before a group is decoded, so that there is never one group more than the limit.
+/// Make room for a group before it is decoded, so that the number of groups never exceeds the
+/// limit.
 void BatchReader::make_room() {
   while (static_cast<std::int64_t>(open_groups_.size()) >=
          std::max<std::int64_t>(1, plan_.open_groups())) {
@@ -109,8 +110,8 @@ Result<BatchReader::Group> BatchReader::gather(const std::vector<RowRange>& rang
     }
   }
 
-  // Visit each group once, and the open ones first: if all lanes change their group in one batch,
-  // none is dropped unread.
+  // Visit each group once, and open groups first: if all lanes change their group in one batch, no
+  // group is dropped before it is read.
   std::vector<std::int64_t> visits;
   for (const auto& [index, of_group] : wanted) visits.push_back(index);
   std::stable_partition(visits.begin(), visits.end(),
@@ -118,8 +119,8 @@ Result<BatchReader::Group> BatchReader::gather(const std::vector<RowRange>& rang
 
   static constexpr std::string_view kDoing = "cannot gather the rows of a batch";
   arrow::RecordBatchVector parts;
-  std::vector<std::int64_t> order(static_cast<std::size_t>(
-      position));  // of the batch, in rows of the parts one after the other
+  // For each row of the batch, its index in the concatenated parts.
+  std::vector<std::int64_t> order(static_cast<std::size_t>(position));
   std::int64_t row_of_parts = 0;
   for (const std::int64_t index : visits) {
     const Wanted& of_group = wanted[index];

@@ -1,7 +1,7 @@
 // A BatchReader carries out a ShardPlan: it gathers the rows of each planned batch into one record
-// batch. It holds as many decoded row groups as the plan says that a rank has open. To make room,
-// it drops the least recently used group that the next batch does not want, so that each group is
-// decoded once per pass. One thread uses a reader at a time.
+// batch. It holds at most ShardPlan::open_groups() decoded row groups. To make room, it drops the
+// least recently used group that the next batch does not need, so that each group is decoded once
+// per pass. One thread uses a reader at a time.
 #pragma once
 
 #include <list>
@@ -24,8 +24,8 @@ class BatchReader {
   /// `source` is shared with the other passes over the same dataset.
   BatchReader(std::shared_ptr<const RowSource> source, ShardPlan plan);
 
-  /// Return batch `index` of the plan. A batch of neighbouring rows of one row group is a view of
-  /// it, any other a copy.
+  /// Return batch `index` of the plan. A batch of consecutive rows of one row group is a view; any
+  /// other is a copy.
   Result<ReadBatch> read(std::int64_t index);
 
  private:
@@ -39,10 +39,10 @@ class BatchReader {
 
   std::shared_ptr<const RowSource> source_;
   ShardPlan plan_;
-  std::optional<PlannedBatch> upcoming_;  // the batch after the one being read, once it is planned
+  std::optional<PlannedBatch> upcoming_;  // the batch after the current one, if planned
   std::int64_t upcoming_index_ = -1;
   std::set<std::int64_t> upcoming_groups_;
-  std::list<std::pair<std::int64_t, Group>> open_groups_;  // the most recently used first
+  std::list<std::pair<std::int64_t, Group>> open_groups_;  // most recently used first
 };
 
 }  // namespace train::data

@@ -1,4 +1,4 @@
-// This file implements open_files and its source. It is the one file that calls Parquet, which
+// This file implements open_files and its source. It is the only file that calls Parquet, which
 // reports some faults by exceptions.
 #include <arrow/array.h>
 #include <arrow/array/concatenate.h>
@@ -42,9 +42,10 @@ Result<std::unique_ptr<parquet::arrow::FileReader>> open_reader(
         builder.Open(std::move(input), parquet::default_reader_properties(), std::move(footer));
     if (!opened.ok())
       return error_from(opened, fmt::format("{} is not a complete Parquet file", path));
+    // The caller's thread serves only this reader.
     parquet::ArrowReaderProperties properties(
-        /*use_threads=*/false);        // the caller's thread is the reader's own already
-    properties.set_pre_buffer(false);  // files are local: no pool of Arrow's reads ahead beside it
+        /*use_threads=*/false);
+    properties.set_pre_buffer(false);  // files are local: Arrow's pool need not read ahead
     ARROW_TRY(auto reader, fmt::format("cannot read {}", path),
               builder.properties(properties)->Build());
     return reader;
@@ -78,8 +79,8 @@ std::string describe(const std::shared_ptr<arrow::Field>& field) {
   return field ? field->type()->ToString() : "nothing";
 }
 
-/// Check that two schemas match. Only names and types count: writers differ in metadata and in
-/// nullability.
+/// Check that two schemas match. Compares only names and types, since writers differ in metadata
+/// and nullability.
 Result<Unit> check_same(const std::string& first_path, const arrow::Schema& first,
                         const std::string& path, const arrow::Schema& other) {
   std::vector<std::string> names = first.field_names();
@@ -122,7 +123,7 @@ class ParquetSource final : public RowSource {
                                (*table)->num_rows(), group_rows_[static_cast<std::size_t>(group)])};
     }
     arrow::ArrayVector columns;
-    for (const auto& field : schema_->fields()) {  // the table has them in the order of the file
+    for (const auto& field : schema_->fields()) {  // the table has them in the file's order
       ARROW_TRY(auto column, doing, whole_column(*(*table)->GetColumnByName(field->name())));
       columns.push_back(std::move(column));
     }

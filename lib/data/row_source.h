@@ -1,5 +1,5 @@
 // A RowSource supplies rows as row groups, which are read whole and one at a time. ParquetSource
-// reads files (dataset_files.h); MemorySource holds rows that are in memory already (the `items` of
+// reads files (dataset_files.h); MemorySource holds rows that are already in memory (the `items` of
 // a spec).
 #pragma once
 
@@ -17,14 +17,14 @@ namespace train::data {
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  /// Return the number of rows of each row group, in the order of the files. A ShardPlan is made of
-  /// these.
+  /// Return the number of rows of each row group, in the order of the files. The input for a
+  /// ShardPlan.
   virtual const std::vector<std::int64_t>& group_rows() const = 0;
-  /// Return the schema of the rows that read() gives: the selected columns, in the order in which
-  /// they were asked for.
+  /// Return the schema of the rows that read() returns: the selected columns, in the requested
+  /// order.
   virtual const std::shared_ptr<arrow::Schema>& schema() const = 0;
   /// Decode row group `group`, on the calling thread. Errors name the file and the row group.
-  /// Several threads may call it.
+  /// Several threads may call this.
   virtual Result<std::shared_ptr<arrow::RecordBatch>> read(std::int64_t group) const = 0;
 };
 

@@ -10,7 +10,7 @@
 namespace train::data {
 namespace {
 
-/// Append rows [first, first + count) of `group`, joined to the last range where they follow it.
+/// Append rows [first, first + count) of `group`. Extends the last range if they follow it.
 void append_range(std::vector<RowRange>& out, std::int64_t group, std::int64_t first,
                   std::int64_t count) {
   if (count == 0) return;
@@ -80,8 +80,8 @@ std::int64_t ShardPlan::open_groups() const {
   const auto group_count = static_cast<std::int64_t>(input_.group_rows.size());
   if (!input_.shuffle) return std::min<std::int64_t>(2, group_count);
   if (mixed_whole_) return group_count;
-  // This rank's rows of a step lie in neighbouring lanes; it may have only a part of the first and
-  // of the last.
+  // This rank's rows of a step lie in neighbouring lanes, of which the first and the last may be
+  // shared with other ranks.
   const std::int64_t own =
       ceil_div(lanes() * input_.batch_sizes[static_cast<std::size_t>(input_.rank)], step_rows_) + 1;
   return std::min(lanes(), own);
@@ -93,8 +93,8 @@ std::int64_t ShardPlan::group_at(std::int64_t position) const {
 }
 
 /// Return this rank's part of a step with `step_rows` rows. The last, shorter step is divided in
-/// proportion to the batch sizes. Rows that are left over go one each to the first ranks, and all
-/// ranks pad to the proportion rounded up.
+/// proportion to the batch sizes. The first ranks get one of the remaining rows each, and all ranks
+/// pad to the proportion rounded up.
 ShardPlan::Slice ShardPlan::slice_of_step(std::int64_t step_rows) const {
   const auto rank = static_cast<std::size_t>(input_.rank);
   if (step_rows == step_rows_)
@@ -104,8 +104,8 @@ ShardPlan::Slice ShardPlan::slice_of_step(std::int64_t step_rows) const {
   for (std::size_t r = 0; r < input_.batch_sizes.size(); ++r) left_over -= whole(r);
   Slice slice;
   for (std::size_t r = 0; r <= rank; ++r) {
-    const std::int64_t one_more =
-        left_over > 0 ? 1 : 0;  // fits: a shorter step leaves each rank room
+    // This fits, since a shorter step leaves room on each rank.
+    const std::int64_t one_more = left_over > 0 ? 1 : 0;
     left_over -= one_more;
     slice.begin += slice.valid;
     slice.valid = whole(r) + one_more;
@@ -128,12 +128,12 @@ PlannedBatch ShardPlan::batch(std::int64_t index) const {
   const Slice slice = slice_of_step(end - begin);
   PlannedBatch planned{.ranges = {}, .valid_rows = slice.valid, .rows_consumed = end};
   append_rows(begin, end, slice.begin, slice.valid, planned.ranges);
-  if (slice.padded > slice.valid) append_repeat(planned.ranges);  // by one row, never more
+  if (slice.padded > slice.valid) append_repeat(planned.ranges);  // by exactly one row
   return planned;
 }
 
-/// Append `count` rows, after leaving out `skip`, of the step [begin, end) of the global order.
-/// Position p of the order is row p / lanes of lane p % lanes; inside a step the ranks divide the
+/// Skip `skip` rows of the step [begin, end) of the global order, and append the next `count`.
+/// Position p of the order is row p / lanes of lane p % lanes; within a step the ranks divide the
 /// rows lane by lane.
 void ShardPlan::append_rows(std::int64_t begin, std::int64_t end, std::int64_t skip,
                             std::int64_t count, std::vector<RowRange>& out) const {
@@ -145,15 +145,15 @@ void ShardPlan::append_rows(std::int64_t begin, std::int64_t end, std::int64_t s
     const std::int64_t taken = std::clamp<std::int64_t>(to - from, 0, count);
     skip = std::max<std::int64_t>(0, from - to);
     if (taken == 0) continue;
-    // the first lanes have one row more, as the last positions of the order need
+    // the first lanes have one more row if the rows do not divide evenly
     const std::int64_t lane_begin = lane * lane_rows + std::min(lane, total_rows_ % lane_count);
     append_sequence(lane_begin + from, taken, out);
     count -= taken;
   }
 }
 
-/// Append rows [first, first + count) of the epoch's sequence: groups one after the other, before
-/// lanes are cut.
+/// Append rows [first, first + count) of the epoch's sequence, which lists the groups one after the
+/// other and is later cut into lanes.
 void ShardPlan::append_sequence(std::int64_t first, std::int64_t count,
                                 std::vector<RowRange>& out) const {
   const auto locate = [&](std::int64_t row) {
@@ -187,7 +187,7 @@ void ShardPlan::append_sequence(std::int64_t first, std::int64_t count,
   }
 }
 
-/// Append the first row of this rank's own share, or of the order where it has none.
+/// Append the first row of this rank's share, or of the whole order if it has no share.
 void ShardPlan::append_repeat(std::vector<RowRange>& out) const {
   const std::int64_t begin = input_.rows_consumed;
   const std::int64_t end = std::min(begin + step_rows_, total_rows_);

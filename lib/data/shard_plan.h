@@ -1,23 +1,23 @@
-// This file plans which rows a rank reads in which step, from row groups, world size and epoch to
-// row ranges. Pure, no Arrow, no I/O; sdk/data makes one plan per epoch, batch_reader.h carries it
-// out. Every rank computes the same plan for itself.
+// This file plans which rows a rank reads in each step: it turns row groups, world size and epoch
+// into row ranges. Pure, no Arrow, no I/O; sdk/data makes one plan per epoch, and batch_reader.h
+// carries it out. Every rank computes the same plan independently.
 //
 // The epoch has one global order of all rows, which does not depend on the world size. Step t takes
-// the next sum(batch_sizes) rows of it, and the ranks divide those. So what a group of workers has
-// consumed is always a prefix of the order, described by one number, and any other number of
-// workers can go on from there. With an unchanged global batch, a step trains on the same rows at
-// any world size.
+// its next sum(batch_sizes) rows, which the ranks divide among them. So the rows that a group of
+// workers has consumed are always a prefix of the order, described by one number, and any other
+// number of workers can continue from there. With an unchanged global batch, a step trains on the
+// same rows at any world size.
 //
 // The order, in O(row groups) memory:
-// - not shuffled: the order of the files. All ranks then walk the same row groups side by side;
+// - not shuffled: the order of the files. All ranks then read the same row groups side by side;
 // - shuffled, up to kOpenGroups row groups: a permutation of all rows (permutation.h), since all
 //   groups fit in the cache;
-// - shuffled, more: row groups in random order, rows in random order inside their group, and that
+// - shuffled, more: row groups in random order, rows in random order within their group, and that
 //   sequence cut into kOpenGroups lanes of equal length, which the order visits in turn. So a step
-//   mixes rows of kOpenGroups random groups. A rank takes its rows of a step from neighbouring
-//   lanes, so that it decodes about a world-size-th of the groups (at most two lanes' worth once
-//   there are more workers than lanes). This resembles the shard shuffle with a buffer of
-//   WebDataset and tf.data, but with exactly bounded memory and a random start.
+//   mixes rows from kOpenGroups random groups. A rank takes its rows of a step from neighbouring
+//   lanes, so that it decodes about 1/world_size of the groups (at most two lanes' worth if there
+//   are more workers than lanes). This resembles the shard shuffle of WebDataset and tf.data with
+//   their buffers, but with exactly bounded memory and a random start.
 #pragma once
 
 #include <cstdint>
@@ -28,20 +28,20 @@
 
 namespace train::data {
 
-inline constexpr std::int64_t kOpenGroups =
-    8;  // row groups that are mixed, so held decoded at once by one rank
+// The row groups that are mixed, and so held decoded at the same time by one rank.
+inline constexpr std::int64_t kOpenGroups = 8;
 
 struct PlanInput {
   std::vector<std::int64_t> group_rows = {};  // rows of each row group, in the order of the files
-  std::vector<std::int64_t> batch_sizes =
-      {};  // rows a step of each rank, by rank: as many as the world size
+  // Rows per step of each rank, by rank; its size is the world size.
+  std::vector<std::int64_t> batch_sizes = {};
   int rank = 0;
   bool shuffle = false;
   std::uint64_t seed = 0;
   std::uint64_t epoch = 0;
-  std::int64_t rows_consumed =
-      0;  // of this epoch's global order, by all ranks together, before the first batch
-  bool drop_last = false;  // leave out the step that has fewer rows than the others
+  // How much of this epoch's global order all ranks together have consumed before the first batch.
+  std::int64_t rows_consumed = 0;
+  bool drop_last = false;  // leave out a last step with fewer rows than the others
 };
 
 /// Rows [first, first + count) of one row group.
@@ -54,32 +54,32 @@ struct RowRange {
 
 struct PlannedBatch {
   std::vector<RowRange> ranges = {};  // the batch's rows, in order
-  std::int64_t valid_rows =
-      0;  // the rest repeats rows of this rank's share (of the dataset's, when it has none)
-  std::int64_t rows_consumed = 0;  // of the global order, by all ranks together, after this step
+  // The rest repeats a row of this rank's share, or of the dataset if it has no share.
+  std::int64_t valid_rows = 0;
+  std::int64_t rows_consumed = 0;  // like PlanInput::rows_consumed, but after this step
   bool operator==(const PlannedBatch&) const = default;
 };
 
 class ShardPlan {
  public:
-  /// Make a plan. Fails (InvalidArgument) on a batch size below 1, and on more rows consumed than
-  /// there are.
+  /// Make a plan. InvalidArgument for a batch size below 1, or if more rows are consumed than
+  /// exist.
   static Result<ShardPlan> make(PlanInput input);
 
   std::int64_t total_rows() const { return total_rows_; }
-  /// Return the steps from rows_consumed to the end of the epoch: the same on all ranks.
+  /// Return the number of steps from rows_consumed to the end of the epoch, which is the same on
+  /// all ranks.
   std::int64_t batches() const { return batches_; }
-  /// Return this rank's valid rows in all of these steps. Over ranks of equal batch size these
-  /// differ by at most one.
+  /// Return the number of this rank's valid rows in all of these steps. Between ranks of equal
+  /// batch size it differs by at most one.
   std::int64_t share_rows() const;
-  /// Return the number of row groups that a rank touches at about the same time: what a cache
-  /// should hold.
+  /// Return how many row groups a rank uses at about the same time, and a cache should hold.
   std::int64_t open_groups() const;
-  /// Return the batch of step `index`, in [0, batches()). Any order, any thread.
+  /// Return the batch of step `index`, in [0, batches()). Call it in any order, on any thread.
   PlannedBatch batch(std::int64_t index) const;
 
  private:
-  struct Slice {  // of a step's rows
+  struct Slice {  // one rank's part of a step's rows
     std::int64_t begin = 0;
     std::int64_t valid = 0;
     std::int64_t padded = 0;
@@ -100,13 +100,13 @@ class ShardPlan {
   std::int64_t rows_before_ = 0;  // of the lower ranks, in a full step
   std::int64_t batches_ = 0;
   bool mixed_whole_ = false;  // shuffled, and few enough groups for one permutation of all rows
-  Permutation rows_;          // of all rows, when mixed_whole_
-  Permutation groups_;        // of the groups, when shuffled otherwise
-  std::vector<std::int64_t>
-      position_begin_;  // rows before the group at each place of the sequence, and the total
+  // The number of rows before the group at each place of the sequence, and the total.
+  Permutation rows_;    // of all rows, when mixed_whole_
+  Permutation groups_;  // of the groups, when shuffled otherwise
+  std::vector<std::int64_t> position_begin_;
 };
 
-/// Return rank `rank`'s part of `total` rows split into equal parts: the first ranks have one more.
+/// Return the share of `rank` if `total` rows are split equally; the first ranks may get one more.
 std::int64_t equal_share(std::int64_t total, int world_size, int rank);
 
 }  // namespace train::data

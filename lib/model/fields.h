@@ -1,5 +1,5 @@
-// This file lets a plain struct name its fields once. Code that writes the struct as MessagePack or
-// JSON finds the names here, and the struct itself needs no library.
+// This file lets a plain struct list its fields once. Code that writes the struct as MessagePack or
+// JSON takes the names from there, and the struct itself needs no library.
 #pragma once
 
 namespace train {

@@ -1,4 +1,4 @@
-// What all workers of an attempt are told of their run: the launcher writes it, supervisors pass it
+// What all workers of an attempt learn about their run: the launcher writes it, supervisors pass it
 // on, and the SDK reads it.
 #pragma once
 
@@ -17,7 +17,7 @@ struct JobContext {
   std::string collectives = "auto";  // auto | gloo | nccl
   std::int64_t collective_timeout_ms = 1800000;
   std::string restore_dir = {};      // the checkpoint to start from; empty: none
-  std::int64_t restored_epoch = -1;  // the `epoch` it was reported with; −1: none
+  std::int64_t restored_epoch = -1;  // the `epoch` reported with it; −1: none
   bool operator==(const JobContext&) const = default;
   TRAIN_FIELDS(run_id, run_name, config_json, metadata_json, datasets_json, master_addr,
                master_port, collectives, collective_timeout_ms, restore_dir, restored_epoch)

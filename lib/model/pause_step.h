@@ -1,4 +1,4 @@
-// The three steps by which the ranks of a group come to rest: lib/wire/PROTOCOL.md, "Stopping
+// The three steps that bring the ranks of a group to rest: lib/wire/PROTOCOL.md, "Stopping
 // gracefully".
 #pragma once
 
@@ -10,9 +10,9 @@
 namespace train {
 
 enum class PauseStep {
-  Pause,    // each rank stops at its next report and says which that is
-  Advance,  // all go on to the highest of these reports, and checkpoint there
-  Finish    // they leave their loops
+  Pause,    // each rank stops at its next report and tells which one that is
+  Advance,  // all continue to the highest of these reports, and checkpoint there
+  Finish    // all leave their loops
 };
 
 inline constexpr std::array<std::string_view, 3> kPauseSteps{"pause", "advance", "finish"};

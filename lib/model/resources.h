@@ -8,7 +8,7 @@
 
 namespace train {
 
-struct Resources {  // of a node: what there is; of a worker: what it claims
+struct Resources {  // what a node has, or what a worker claims
   double cpu = 0;   // cores
   double gpu = 0;
   std::uint64_t memory_bytes = 0;

@@ -1,4 +1,4 @@
-// How a worker ended, as its supervisor saw it.
+// How a worker ended, as observed by its supervisor.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace train {
 
-struct MemoryLimit {        // of a worker that was killed for want of memory
-  std::uint64_t bytes = 0;  // 0: only the machine's own
+struct MemoryLimit {        // of a worker that was killed for lack of memory
+  std::uint64_t bytes = 0;  // 0: no limit but the machine's memory
   std::uint64_t used = 0;
   std::string owner = {};  // claim, slurm, pod, container, node, or a cgroup's path
   bool operator==(const MemoryLimit&) const = default;
@@ -23,14 +23,15 @@ struct WorkerEnd {
   bool signaled = false;
   std::int32_t status = 0;  // exit code, or signal number
   bool core_dumped = false;
-  bool oom_killed = false;                   // its cgroup counted a kill
+  bool oom_killed = false;                   // its cgroup counted an OOM kill
   bool stop_requested = false;               // it had been asked to stop
   std::int64_t wall_us = 0;                  // when it was reaped, by its node's clock
   std::vector<std::string> last_lines = {};  // of its output, oldest first
   std::optional<UserError> error = {};       // what user code threw
-  std::uint64_t last_report_seq = 0;         // reports handed over in this attempt
-  MemoryLimit memory = {};                   // of oom_killed
-  std::uint64_t pids_limit_hit = 0;  // a process or thread beyond this number was refused; 0: none
+  std::uint64_t last_report_seq = 0;         // its last report in this attempt; 0: none
+  MemoryLimit memory = {};                   // if oom_killed
+  // The limit of processes and threads at which one was refused; 0: none was.
+  std::uint64_t pids_limit_hit = 0;
   bool clean() const { return !signaled && status == 0; }
   bool operator==(const WorkerEnd&) const = default;
   TRAIN_FIELDS(signaled, status, core_dumped, oom_killed, stop_requested, wall_us, last_lines,

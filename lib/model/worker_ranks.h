@@ -1,4 +1,4 @@
-// Where a worker stands among the workers of its attempt.
+// A worker's place among the workers of its attempt.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,8 @@ Result<Unit> sync_folder_of(const std::string& path) {
   return Unit{};
 }
 
-// Write from `from` on. Even on an error, add the number of bytes that were written to `from`.
+// Write `data` from `from` on. Advances `from` by the bytes written, even on an error. Return 0, or
+// errno.
 int write_from(int fd, const std::string& data, std::size_t& from) {
   while (from < data.size()) {
     const ssize_t count = ::write(fd, data.data() + from, data.size() - from);

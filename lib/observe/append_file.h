@@ -1,6 +1,6 @@
-// An AppendFile only grows, and has a buffer in front of write(2). A write that fails (a full disk)
-// keeps what was not written, and the next flush continues at exactly that byte, so that a
-// temporary error never tears a line.
+// An AppendFile is a file for appending, with a buffer in front of write(2). If a write fails (a
+// full disk), the buffer keeps what was not written, and the next flush continues at exactly that
+// byte, so that a temporary error never tears a line.
 #pragma once
 
 #include <string>
@@ -16,14 +16,14 @@ class AppendFile {
   AppendFile& operator=(AppendFile&& other) noexcept;
   ~AppendFile();
 
-  /// Open for appending, and make the file if missing; a new file's name is synced with its first
+  /// Open for appending, and create the file if missing; a new file's name is synced with its first
   /// bytes.
   static Result<AppendFile> open(std::string path);
   /// Cut the file back to `bytes`. Nothing may be buffered.
   Result<Unit> truncate(std::uint64_t bytes);
 
   const std::string& path() const { return path_; }
-  /// Return the buffer; what is appended to it reaches the file with the next flush.
+  /// Return the buffer; text appended to it reaches the file with the next flush.
   std::string& buffer() { return buffer_; }
   Result<Unit> flush();
   /// Flush, then fdatasync.
@@ -37,10 +37,10 @@ class AppendFile {
   bool name_is_synced_ = true;
 };
 
-/// Write `content` beside `path`, sync it, and rename it over `path`: a reader sees the old file or
-/// the new one.
+/// Write `content` beside `path`, sync it, and rename it over `path`, so that a reader sees either
+/// the old file or the new one.
 Result<Unit> replace_file(const std::string& path, const std::string& content);
-/// Return the whole file; empty if it does not exist.
+/// Return the whole file, or "" if it does not exist.
 Result<std::string> read_file_or_empty(const std::string& path);
 
 }  // namespace train

@@ -9,8 +9,7 @@
 namespace train {
 namespace {
 
-// Bytes that stand for themselves in a JSON string: printable ASCII but the quote and the
-// backslash.
+// Bytes that need no escape in a JSON string: printable ASCII except the quote and the backslash.
 constexpr std::array<bool, 256> kPlain = [] {
   std::array<bool, 256> plain{};
   for (int c = 0x20; c < 0x7F; ++c) plain[static_cast<std::size_t>(c)] = c != '"' && c != '\\';

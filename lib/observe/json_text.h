@@ -1,7 +1,7 @@
-// This file writes JSON text, fast and safe to show: the report log, `--output json`, exit.json and
-// the JSON log. Steering characters (utf8.h) are escaped, bytes that are not UTF-8 become U+FFFD,
-// and NaN and infinity become null, since JSON has neither. It only writes; Boost.JSON reads what
-// is read back.
+// This file writes JSON text fast, and so that a terminal can show it: the report log, `--output
+// json`, exit.json and the JSON log. It escapes steering characters (utf8.h), and replaces bytes
+// that are not UTF-8 by U+FFFD, and NaN and infinity by null, since JSON has neither. To read JSON,
+// we use Boost.JSON.
 #pragma once
 
 #include <concepts>
@@ -23,8 +23,8 @@ void append_json_value(std::string& out, const MetricValue& value);
 /// Append an object: {"loss":0.5,"epoch":3}
 void append_json_object(std::string& out, const Metrics& metrics);
 
-/// Builds one JSON document in order: object(), key(), value() …, end(). It places the commas, and
-/// indents by two if asked.
+/// Builds one JSON document in order: object(), key(), value() …, end(). It inserts the commas, and
+/// indents by two if requested.
 class JsonWriter {
  public:
   enum class Layout { OneLine, Indented };
@@ -45,7 +45,7 @@ class JsonWriter {
   JsonWriter& value(const MetricValue& metric);
   JsonWriter& value(const Metrics& metrics);
   JsonWriter& null();
-  /// Put JSON text that is known to be valid.
+  /// Add JSON text that is known to be valid.
   JsonWriter& raw(std::string_view json);
   template <class T>
   JsonWriter& member(std::string_view name, const T& what) {
@@ -67,9 +67,9 @@ class JsonWriter {
   void new_line();
 
   std::string out_;
-  std::string open_;  // the brackets that are open, outermost first
+  std::string open_;  // the open brackets, outermost first
   bool indented_;
-  bool first_ = true;  // nothing yet in the innermost bracket
+  bool first_ = true;  // the innermost bracket is still empty
   bool after_key_ = false;
 };
 

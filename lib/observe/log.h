@@ -1,10 +1,9 @@
 // The programs' own log (not the workers' output): one line per event, as logfmt or JSON, to stderr
 // or to a bounded file.
 //
-//   ts=2026-11-21T09:38:00.123456Z level=info component=traind node=gpu-1 run=vit msg="lease
-//   granted" workers=4
+//   ts=2026-11-21T09:38:00.123456Z level=info component=traind node=gpu-1 msg="lease granted"
 //
-// Only log.cc uses spdlog. A line is written when it is logged, unless the log was opened
+// Only log.cc uses spdlog. Lines are written immediately, unless the log was opened
 // `in_background`. Cores never log; shells do.
 #pragma once
 
@@ -40,12 +39,12 @@ struct LogField {
       : name(n), value(static_cast<std::int64_t>(number)) {}
 };
 
-/// Who speaks; empty ones are left out.
+/// Who writes the line. Empty fields are left out.
 struct LogContext {
   std::string component, run, node;
 };
 
-/// Return the text of a line, without the newline. Fields that are empty texts are left out. Pure.
+/// Return the text of a line, without the newline. Leaves out fields with an empty text. Pure.
 std::string format_log_line(LogFormat format, std::chrono::system_clock::time_point wall,
                             LogLevel level, const LogContext& context, std::string_view message,
                             std::initializer_list<LogField> fields);
@@ -55,15 +54,16 @@ class Log {
   struct Options {
     LogLevel level = LogLevel::Info;
     LogFormat format = LogFormat::Logfmt;
-    std::string path = {};  // empty: stderr; what a full disk does not take is lost
+    std::string path = {};  // empty: stderr; on a full disk, lines are lost
     std::size_t file_bytes_max = 16u << 20;
     std::size_t files_max = 4;  // the file and its predecessors, path.1 …
-    /// The log's own thread writes the lines, so that a disk that hangs keeps nobody waiting. If
-    /// more than 2,048 lines wait, the oldest are dropped, and the log's last line says how many.
-    /// The thread ends with the log's last copy, which blocks until all lines are written.
+    /// Let the log's own thread write the lines, so that nobody waits for a hanging disk. If more
+    /// than 2,048 lines wait, the oldest are dropped, and the log's last line tells how many. The
+    /// thread ends when the last copy of the log is destroyed, which blocks until all lines are
+    /// written.
     bool in_background = false;
   };
-  /// Logs nothing.
+  /// Make a log that drops everything.
   Log() = default;
   static Result<Log> open(const Options& options, LogContext context);
 
@@ -80,8 +80,8 @@ class Log {
  private:
   struct Output;
 
-  std::shared_ptr<Output>
-      output_;  // shared by the copies that as() makes; safe to use from any thread
+  // Shared by all copies; any thread may use it.
+  std::shared_ptr<Output> output_;
   LogContext context_;
 };
 

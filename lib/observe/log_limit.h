@@ -1,5 +1,5 @@
-// A LogLimit keeps events that others can cause from filling the log: it allows a number of lines a
-// second, and then counts those left out. Pure.
+// A LogLimit prevents events that others can cause from filling the log: it allows a number of
+// lines per second, and counts the rest. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ class LogLimit {
  public:
   explicit LogLimit(int lines_a_second) : lines_(lines_a_second) {}
 
-  /// Return nothing if this line must not be written; else how many lines were left out since the
-  /// last one.
+  /// Return nothing if this line must not be written, else how many lines were left out since the
+  /// last one that was.
   std::optional<std::uint64_t> allow(TimePoint now) {
     if (now >= second_ + std::chrono::seconds(1)) {
       second_ = now;

@@ -21,8 +21,8 @@ namespace train {
 namespace {
 
 constexpr std::size_t kReadChunkBytes = 4u << 20;
-constexpr std::size_t kLineBytesMax =
-    64u << 20;  // a report has at most 64 KiB: what is longer is no report log
+// A report has at most 64 KiB, so a file with a longer line is no report log.
+constexpr std::size_t kLineBytesMax = 64u << 20;
 
 std::uint64_t key_of(std::uint32_t attempt, std::int32_t rank) {
   return std::uint64_t{attempt} << 32 | static_cast<std::uint32_t>(rank);
@@ -42,8 +42,8 @@ bool read_number(std::string_view& text, T& value) {
   return true;
 }
 
-// Read the front of a line by its exact form, which only append_line writes. This is 10 times
-// faster than parsing.
+// Read the front of a line in the exact form that append_line writes. This is 10 times faster than
+// parsing.
 std::optional<HeldReports> read_front(std::string_view line) {
   HeldReports front;
   const bool ours = skip(line, R"({"rank":)") && read_number(line, front.rank) &&
@@ -195,8 +195,8 @@ void MetricsLog::append_line(const ReportRecord& report) {
   out += "}\n";
 }
 
-// Append the time. Formatting a date costs more than the rest of the line, so the text of the whole
-// second is kept.
+// Append the time. Formatting a date costs more than the rest of the line, so we keep the text of
+// the whole second.
 void MetricsLog::append_time(std::int64_t wall_us) {
   constexpr std::int64_t kMicros = 1'000'000;
   const std::int64_t second = wall_us >= 0 ? wall_us / kMicros : (wall_us - kMicros + 1) / kMicros;

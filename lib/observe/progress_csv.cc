@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::string_view kFixedColumns = "attempt,report_seq,time,checkpoint";
 
-// Append a text without line breaks, so that programs that read line by line see rows. The exact
-// text is in metrics.jsonl.
+// Append a text without line breaks, for programs that read line by line. The exact text is in
+// metrics.jsonl.
 void append_text(std::string& out, std::string_view text) {
   const bool quoted = text.find_first_of(",\"") != std::string_view::npos;
   if (quoted) out += '"';
@@ -31,8 +31,8 @@ void append_metric(std::string& out, const MetricValue& value) {
   std::array<char, 32> digits;
   const auto number = [&](auto what) {
     const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), what).ptr;
-    out.append(digits.data(),
-               end);  // nan, inf and -inf for what is not finite: pandas reads them so
+    // If not finite: nan, inf or -inf, which pandas understands.
+    out.append(digits.data(), end);
   };
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return number(*integer);
   if (const auto* real = std::get_if<double>(&value)) return number(*real);
@@ -131,8 +131,8 @@ Result<Unit> ProgressCsv::on_reports(std::span<const ReportRecord> reports) {
   return Unit{};
 }
 
-/// Return how many columns the table may have: no more than it has, once the file is too large to
-/// be written anew for another one.
+/// Return how many columns the table may have: once the file is too large to be rewritten for
+/// another column, only those that it has.
 Result<std::size_t> ProgressCsv::columns_in_reach() {
   std::error_code ec;
   const std::uintmax_t bytes = std::filesystem::file_size(file_.path(), ec);

@@ -1,9 +1,8 @@
 // progress.csv holds rank 0's reports as a table, for pandas and spreadsheets. Its columns are
 // attempt, report_seq, time and checkpoint, then the metrics in the order in which they first
-// appeared. A new metric adds a column: the file is then written anew with the longer header and
-// put in place by a rename, so that every row has every column at any moment. Rows that a restart
-// repeats stay, with a higher attempt: of two rows for one step, the one with the higher attempt
-// counts.
+// appeared. For a new metric, the file is rewritten with another column and replaced by a rename,
+// so that every row has every column at any moment. If a restart repeats steps, both rows stay: of
+// two rows for one step, the one with the higher attempt counts.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +18,13 @@ namespace train {
 
 class ProgressCsv final : public ReportSink {
  public:
-  /// Every new column writes the file anew. So there are limits on the columns and on the total
-  /// bytes written this way; further metrics are in metrics.jsonl only.
+  /// Since each new column rewrites the file, there are limits on the columns and on the total
+  /// bytes rewritten. Further metrics are only in metrics.jsonl.
   static constexpr std::size_t kColumnsMax = 512;
   static constexpr std::size_t kRewrittenBytesMax = 512u << 20;
   static constexpr std::size_t kBufferBytesMax = 4u << 20;
 
-  /// Open for appending, and make the file if missing; a torn last row is cut off.
+  /// Open for appending, and create the file if missing. Cuts off a torn last row.
   static Result<ProgressCsv> open(std::string path,
                                   std::size_t rewritten_bytes_max = kRewrittenBytesMax);
 
@@ -33,9 +32,9 @@ class ProgressCsv final : public ReportSink {
   Result<Unit> flush() override { return file_.flush(); }
   Result<Unit> sync() override { return file_.sync(); }
 
-  /// Return the number of metrics that found no room. The caller warns once.
+  /// Return the number of metrics without a column. The caller warns once.
   std::size_t columns_left_out() const { return left_out_; }
-  /// Return the last row's attempt and report_seq: reports up to it are dropped when they come
+  /// Return the last row's attempt and report_seq. Reports up to these are dropped if they arrive
   /// again.
   std::pair<std::uint32_t, std::uint64_t> last_attempt_and_report_seq() const { return last_; }
 

@@ -1,6 +1,6 @@
-// A ReportSink takes reports: the report log, progress.csv, TensorBoard. The driver calls a sink on
-// a pool thread, one call at a time; calls block on the disk. Reports come in each rank's order.
-// Sending some again is harmless: a sink drops what it holds already.
+// A ReportSink takes reports: the report log, progress.csv, TensorBoard. ReportPipeline calls the
+// sinks on its own thread; calls block on the disk. Each rank's reports arrive in order. Repeated
+// reports are harmless: a sink drops those that it already holds.
 #pragma once
 
 #include <span>
@@ -13,9 +13,9 @@ namespace train {
 class ReportSink {
  public:
   virtual ~ReportSink() = default;
-  /// Take all of the reports, or none on an error.
+  /// Take all of the reports, or on an error none.
   virtual Result<Unit> on_reports(std::span<const ReportRecord> reports) = 0;
-  /// Hand what is buffered to the system, so that a crash of the launcher loses nothing of it.
+  /// Pass the buffered data to the system, so that a crash of the launcher does not lose it.
   virtual Result<Unit> flush() = 0;
   /// Flush, then make the data survive a crash of the machine.
   virtual Result<Unit> sync() = 0;

@@ -1,6 +1,6 @@
-// The rules of the spec's `stop: {epoch: 10, val_acc: 0.9}`. Pure. ReportPipeline shows every
-// report to the rules; when one is met, the driver asks for a graceful stop. Only rank 0's reports
-// count.
+// The rules of the spec's `stop: {epoch: 10, val_acc: 0.9}`. Pure. ReportPipeline passes every
+// report to the rules; once a rule is met, the driver requests a graceful stop. Only rank 0's
+// reports count.
 #pragma once
 
 #include <optional>
@@ -23,8 +23,8 @@ class StopRules {
   /// Return the reason to stop, in words, if this report meets a rule: "val_acc is 0.93, and stop
   /// asks for 0.9".
   std::optional<std::string> on_report(const ReportRecord& report);
-  /// Return, for the end of the run, the rules whose metric rank 0 never reported, or never as a
-  /// number.
+  /// Return a warning, for the end of the run, for each rule whose metric rank 0 never reported, or
+  /// never as a number.
   std::vector<std::string> warnings() const;
 
  private:

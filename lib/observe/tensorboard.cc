@@ -46,8 +46,8 @@ void append_bytes(std::string& out, int field, std::string_view bytes) {
   out += bytes;
 }
 
-// Mask the checksum: it is rotated and shifted so that a checksum of data that itself holds
-// checksums stays a good one (TFRecord).
+// Return the checksum in the masked form of TFRecord: rotated, plus a constant. A plain CRC is weak
+// for data that itself contains CRCs.
 std::uint32_t masked_crc(std::string_view data) {
   const std::uint32_t crc = crc32c(data);
   return std::rotr(crc, 15) + 0xA282EAD8u;
@@ -102,8 +102,8 @@ std::optional<std::int64_t> step_metric(const Metrics& metrics) {
     for (const auto& [name, value] : metrics) {
       if (name != wanted) continue;
       const auto number = number_of(value);
-      if (number && std::abs(*number) < 9e18)
-        return static_cast<std::int64_t>(*number);  // false for NaN
+      // The comparison is false for NaN.
+      if (number && std::abs(*number) < 9e18) return static_cast<std::int64_t>(*number);
     }
   }
   return std::nullopt;
@@ -112,12 +112,13 @@ std::optional<std::int64_t> step_metric(const Metrics& metrics) {
 struct EventFront {
   std::int64_t wall_us = 0;
   std::int64_t step = 0;
-  bool scalar = false;  // ends with a simple_value, as scalar_field's do: the others carry the
-                        // launcher's clock
+  // It ends with a simple_value, like those of scalar_field(); other events have the launcher's
+  // time.
+  bool scalar = false;
 };
 
-// Read the front of a payload. append_event writes wall_time (9 bytes), then the step if there is
-// one; only our own files are read.
+// Read the front of a payload. Only for our own files: append_event() writes wall_time (9 bytes),
+// then the step, if any.
 EventFront read_front(std::string_view payload) {
   EventFront front;
   if (payload.size() < 14 || payload[0] != 0x09) return front;
@@ -188,7 +189,7 @@ Result<Unit> TensorboardFile::recover() {
     rest.remove_prefix(kHeaderBytes + length + kFooterBytes);
   }
   const std::size_t whole = content.size() - rest.size();
-  if (whole == 0) {  // new, or not one record of it got to the disk
+  if (whole == 0) {  // new, or no whole record reached the disk
     was_there_ = false;
   }
   catching_up_ = was_there_;

@@ -1,17 +1,16 @@
 // This file writes TensorBoard event files (tb/events.out.tfevents.*): rank 0's numbers as scalars,
 // and the spec as text.
 //
-// The writer is our own, since no C++ one is packaged: Debian has none, and on PyPI `tensorboard`
-// and `tensorboardX` are Python; TensorFlow's own writer comes only with all of TensorFlow. The
-// format is small: records framed as
-//   length (u64), masked CRC32C of it, payload, masked CRC32C of the payload      (little-endian;
-//   TFRecord)
-// whose payload is a protobuf `Event` of few fields: wall_time, step, and a file version, a value,
-// or a session start.
+// The writer is our own, since there is no package of one in C++: Debian has none, PyPI's
+// `tensorboard` and `tensorboardX` are Python, and TensorFlow's own writer is available only with
+// all of TensorFlow. The format is small: records framed (little-endian, as in TFRecord) as
+//   length (u64), masked CRC32C of it, payload, masked CRC32C of the payload
+// whose payload is a protobuf `Event` with few fields: wall_time, step, and a file version, a
+// value, or a session start.
 //
-// A scalar's step is the metric `step`, else `epoch`, else a count of rank 0's reports. When an
-// attempt begins again at an earlier step, a session start is written there: TensorBoard then
-// forgets the points that the new attempt redoes.
+// A scalar's step is the metric `step`, else `epoch`, else a count of rank 0's reports. When a new
+// attempt begins at an earlier step, a session start is written there, so that TensorBoard forgets
+// the points that the new attempt repeats.
 #pragma once
 
 #include <cstdint>
@@ -29,19 +28,19 @@ class TensorboardFile final : public ReportSink {
   static constexpr std::size_t kBufferBytesMax = 4u << 20;
 
   struct Options {
-    std::string folder;        // made if missing
+    std::string folder;        // created if missing
     std::string hostname;      // part of the file's name
-    std::int64_t wall_us = 0;  // now: the file's name and its first record
+    std::int64_t wall_us = 0;  // now; for the file's name and its first record
   };
   /// Continue the newest event file of the folder (after a restart of the launcher), or begin a new
-  /// one. A torn last record is cut off.
+  /// one. Cuts off a torn last record.
   static Result<TensorboardFile> open(const Options& options);
 
   Result<Unit> on_reports(std::span<const ReportRecord> reports) override;
   Result<Unit> flush() override { return file_.flush(); }
   Result<Unit> sync() override { return file_.sync(); }
 
-  /// Show `text` (Markdown) in TensorBoard's Text tab, once per run: nothing is written if the file
+  /// Show `text` (Markdown) in TensorBoard's Text tab, once per run: does nothing if the file
   /// existed before.
   void write_text(std::string_view tag, std::string_view text, std::int64_t wall_us);
   const std::string& path() const { return file_.path(); }
@@ -53,8 +52,8 @@ class TensorboardFile final : public ReportSink {
 
   AppendFile file_;
   bool was_there_ = false;
-  std::int64_t last_wall_us_ = 0;  // of what the file held when it was opened
-  bool catching_up_ = false;       // reports up to last_wall_us_ are in the file
+  std::int64_t last_wall_us_ = 0;  // of the last scalar in the file when it was opened
+  bool catching_up_ = false;       // skip reports up to last_wall_us_, which the file already has
   std::optional<std::uint32_t> attempt_;
   std::uint64_t last_report_seq_ = 0;
   std::int64_t last_step_ = -1;

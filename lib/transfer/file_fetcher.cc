@@ -12,8 +12,8 @@
 namespace train {
 namespace {
 
-// Return a random first id. An answer to an earlier process may still come over this link, and must
-// not match an id of ours.
+// Return a random first id. An answer to an earlier process may still arrive on this link, and must
+// not match one of our ids.
 std::uint64_t first_id() {
   std::uint64_t id = 0;
   (void)!::getrandom(&id, sizeof id, 0);
@@ -40,7 +40,7 @@ Result<std::vector<CheckpointFile>> missing_of(FileSystem& fs, const FetchReques
   return missing;
 }
 
-/// Sync the innermost folders first: a folder is safe before the name that leads to it.
+/// Sync the innermost folders first: a folder must be on disk before its name in the parent.
 Result<Unit> sync_folders(FileSystem& fs, const FetchRequest& request) {
   std::set<std::string> folders;
   for (const CheckpointFile& file : request.files) {
@@ -50,19 +50,19 @@ Result<Unit> sync_folders(FileSystem& fs, const FetchRequest& request) {
   }
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
     if (auto synced = fs.sync_folder(*folder);
-        synced.has_error() && synced.error().code != Errc::NotFound)  // its files are `or_in`
+        synced.has_error() && synced.error().code != Errc::NotFound)  // its files are in `or_in`
       return synced;
   }
-  TRY_VOID(make_folders(fs, request.into));  // of no files at all
+  TRY_VOID(make_folders(fs, request.into));  // needed if there are no files
   return fs.sync_folder(request.into);
 }
 
 }  // namespace
 
-/// One fetch: how far it has asked, what came, and how far it has written.
+/// One fetch: how far it has requested, received and written.
 struct FileFetcher::Flow {
   FetchRequest request;
-  int number = 0;  // of the flows at a time
+  int number = 0;  // unique among the current flows
   std::vector<CheckpointFile> missing;
   struct Position {
     std::size_t file = 0;
@@ -70,14 +70,14 @@ struct FileFetcher::Flow {
     auto operator<=>(const Position&) const = default;
   };
   Position asked, written;
-  std::map<Position, std::string> came;  // and is not written
-  std::unique_ptr<IncomingFile> open;    // the disk's while `writing`
+  std::map<Position, std::string> came;  // received, not written yet
+  std::unique_ptr<IncomingFile> open;    // used by the disk's thread while `writing`
   bool writing = false;
   std::optional<Error> error;
 
   bool all_asked() const { return asked.file == missing.size(); }
   bool all_written() const { return written.file == missing.size(); }
-  /// Move `position` behind `bytes` more of this file, or to the next file that has any.
+  /// Advance `position` by `bytes` in this file, or to the next file that is not empty.
   void move(Position& position, std::uint64_t bytes) const {
     position.offset += bytes;
     while (position.file < missing.size() && position.offset >= missing[position.file].bytes)
@@ -122,7 +122,7 @@ Task<Fetched> FileFetcher::fetch(FetchRequest request) {
 }
 
 Task<Unit> FileFetcher::transfer(std::shared_ptr<Flow> flow) {
-  flow->move(flow->asked, 0);  // over empty files
+  flow->move(flow->asked, 0);  // skips empty files
   for (;;) {
     if (closed_ && !flow->error) flow->error = closed_;
     if (!flow->error && flow->request.useless && flow->request.useless())
@@ -140,8 +140,8 @@ Task<Unit> FileFetcher::transfer(std::shared_ptr<Flow> flow) {
   co_return Unit{};
 }
 
-// Wait until woken, or until nothing has come for so long that open requests may be lost; then
-// repeat them.
+// Wait until woken. If nothing has arrived for so long that the open requests may be lost, repeat
+// them.
 Task<bool> FileFetcher::wait() {
   const TimePoint until = asked_.empty()
                               ? TimePoint::max()
@@ -188,7 +188,7 @@ void FileFetcher::took(Flow& flow, std::size_t file, std::uint64_t offset, std::
   if (!flow.error) flow.error = error_of(answer);
 }
 
-// Write what came, with one piece of work for the disk at a time, in the order of the files.
+// Write what has arrived, in the order of the files, with at most one job for the disk at a time.
 void FileFetcher::write_what_came(const std::shared_ptr<Flow>& flow) {
   if (flow->writing || flow->error) return;
   const Flow::Position from = flow->written;
@@ -219,7 +219,7 @@ void FileFetcher::write_what_came(const std::shared_ptr<Flow>& flow) {
   });
 }
 
-/// Write `pieces`, which follow each other from `from` on. Runs on the disk's thread.
+/// Write `pieces`, which are contiguous from `from` on. Runs on the disk's thread.
 Result<Unit> FileFetcher::Flow::write(FileSystem& fs, Position from,
                                       const std::deque<std::string>& pieces) {
   TRY_VOID(finish_file(fs, from));
@@ -230,7 +230,7 @@ Result<Unit> FileFetcher::Flow::write(FileSystem& fs, Position from,
   return Unit{};
 }
 
-/// End the file at `at` if it is whole, and empty ones behind it; open the one that follows.
+/// If the file at `at` is whole, finish it and the empty files after it, and open the next file.
 Result<Unit> FileFetcher::Flow::finish_file(FileSystem& fs, Position& at) {
   for (; at.file < missing.size(); ++at.file) {
     if (!open) open = std::make_unique<IncomingFile>(fs, request.into, missing[at.file], number);
@@ -251,7 +251,7 @@ void FileFetcher::ask(const Flow* flow, ReadFile request, std::function<void(Fil
 
 void FileFetcher::received(FileBytes answer) {
   const auto found = asked_.find(answer.id);
-  if (found == asked_.end()) return;  // asked twice, answered twice
+  if (found == asked_.end()) return;  // a request that was repeated gets two answers
   const Asked asked = std::move(found->second);
   asked_.erase(found);
   heard_at_ = clock_.now();
@@ -274,7 +274,7 @@ void FileFetcher::close(Error why) {
   changed_.notify();
 }
 
-/// Forget the open requests of a flow that needs them no more.
+/// Forget the open requests of a flow that no longer needs them.
 void FileFetcher::forget(const Flow& flow) {
   for (const auto& [position, piece] : flow.came) in_use_ -= piece.size();
   std::erase_if(asked_, [&](const auto& entry) {
@@ -282,7 +282,7 @@ void FileFetcher::forget(const Flow& flow) {
     if (is_its) in_use_ -= entry.second.request.bytes;
     return is_its;
   });
-  changed_.notify();  // others may ask for more
+  changed_.notify();  // other flows may request more now
 }
 
 Task<std::string> FileFetcher::fetch_small(std::string folder, std::string path,

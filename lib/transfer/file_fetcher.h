@@ -1,7 +1,7 @@
-// A FileFetcher brings files from the other end of a link (ReadFile, FileBytes). Many pieces are
-// under way at a time; each file is verified by its digest, and synced. The link may break, and be
-// replaced by another one, to another process. The fetcher then repeats its open requests, but does
-// not ask for what is on disk already. One thread only, except for the disk's work.
+// A FileFetcher fetches files from the other end of a link (ReadFile, FileBytes). It requests many
+// pieces at a time, verifies each file by its digest, and syncs it. If the link breaks and another
+// one, perhaps to another process, replaces it, the fetcher repeats its open requests, but requests
+// nothing that is already on disk. One thread only, except for the disk's work.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -22,23 +22,24 @@
 
 namespace train {
 
-inline constexpr Duration kAnswerTimeout = seconds(10);  // then it is asked again
+inline constexpr Duration kAnswerTimeout = seconds(10);  // then the request is repeated
 
 struct FetchRequest {
-  std::string folder;  // as the other side knows it
-  std::string into;    // the folder here
+  std::string folder;  // the other side's name for it
+  std::string into;    // the local folder
   std::vector<CheckpointFile> files;
-  std::string or_in = {};              // what is in this folder already is not asked for either
-  std::function<bool()> useless = {};  // looked at now and then: true ends it with Cancelled
+  std::string or_in = {};  // files that this folder already has are not fetched either
+  // Polled now and then; if true, the fetch ends with Cancelled.
+  std::function<bool()> useless = {};
 };
 struct Fetched {
-  std::size_t files = 0;  // that were not there yet
+  std::size_t files = 0;  // how many were missing
   std::uint64_t bytes = 0;
 };
 
 class FileFetcher {
  public:
-  /// `ask` sends a request; a request that is lost is sent again. `disk` and `clock` must outlive
+  /// `ask` sends a request; the fetcher repeats it if it is lost. `disk` and `clock` must outlive
   /// the fetcher.
   using Ask = std::function<void(const ReadFile&)>;
   FileFetcher(asio::any_io_executor executor, const Clock& clock, asio::thread_pool& disk, Ask ask);
@@ -46,9 +47,9 @@ class FileFetcher {
   FileFetcher(const FileFetcher&) = delete;
   FileFetcher& operator=(const FileFetcher&) = delete;
 
-  /// Fetch all files that are not in `into` yet with their size and digest. When it returns, all
+  /// Fetch all files that `into` does not have yet with their size and digest. When it returns, all
   /// files are safe on disk. Corrupt: a file differs at its source from what it should be; the
-  /// message names it. Several fetches at a time share the limit on what may be under way.
+  /// message names it. Fetches that run at the same time share the limit on requested bytes.
   Task<Fetched> fetch(FetchRequest request);
   /// Fetch the text of a file whose size is not known; ResourceExhausted above `bytes_max`.
   Task<std::string> fetch_small(std::string folder, std::string path, std::uint64_t bytes_max);
@@ -56,17 +57,16 @@ class FileFetcher {
   void received(FileBytes answer);
   /// Repeat all open requests, because the link is a new one.
   void ask_again();
-  /// Call `useless` of each fetch again.
+  /// Make each fetch call its `useless` now.
   void look_again() { changed_.notify(); }
-  /// Stop, because nothing will come any more: all fetches under way, and all later ones, end with
-  /// `why`.
+  /// Stop, because nothing more will arrive: all current and later fetches end with `why`.
   void close(Error why);
   bool idle() const { return flows_.empty(); }
 
  private:
   struct Flow;
   struct Asked {
-    const Flow* flow = nullptr;  // that asked; null: fetch_small
+    const Flow* flow = nullptr;  // the flow that sent it; null: fetch_small
     ReadFile request;
     TimePoint at;
     std::function<void(FileBytes)> answered;
@@ -90,10 +90,10 @@ class FileFetcher {
   TransferWindow window_;
   std::map<std::uint64_t, Asked> asked_;
   std::uint64_t next_id_;
-  std::size_t in_use_ = 0;  // bytes asked for, and those that came and are not on disk
+  std::size_t in_use_ = 0;  // bytes requested, and bytes received that are not on disk yet
   TimePoint heard_at_;
   std::optional<Error> closed_;
-  std::set<int> flows_;  // the numbers of those under way
+  std::set<int> flows_;  // the numbers of the current flows
 };
 
 }  // namespace train

@@ -34,7 +34,7 @@ IncomingFile::IncomingFile(FileSystem& fs, std::string folder, CheckpointFile wa
     : fs_(fs),
       folder_(std::move(folder)),
       target_(join_path(folder_, wanted.path)),
-      // Beside the target, so that a rename suffices; names of users' files never begin with a dot.
+      // Beside the target, so that a rename is enough; users' files never begin with a dot.
       temporary_(join_path(parent_path(target_),
                            fmt::format(".fetch-{:016x}", digest64_of(wanted.path) +
                                                              static_cast<std::uint64_t>(number)))),
@@ -58,7 +58,7 @@ Result<Unit> IncomingFile::write(std::string_view bytes) {
 }
 
 Result<Unit> IncomingFile::finish() {
-  if (!file_) TRY_VOID(open());  // an empty one
+  if (!file_) TRY_VOID(open());  // an empty file
   const Digest found = hasher_.digest();
   if (written_ != wanted_.bytes || found != wanted_.digest)
     return Error{

@@ -1,5 +1,5 @@
-// A file that arrives in pieces. It is written under a temporary name, digested on the way, synced,
-// and renamed once it is whole. Calls block; one thread at a time.
+// A file that arrives in pieces. It is written under a temporary name, digested at the same time,
+// synced, and renamed once it is whole. Calls block; one thread at a time.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,14 @@
 
 namespace train {
 
-/// Return whether `folder` has this file already, with this size and digest. Reads all of it.
+/// Return whether `folder` already has this file with this size and digest. Reads all of it.
 bool is_there(FileSystem& fs, const std::string& folder, const CheckpointFile& wanted);
 
 class IncomingFile {
  public:
-  /// Write the file into `folder`, whose missing folders are made. Objects that bring the same file
-  /// at the same time need different numbers; what an earlier object of the same number left is
-  /// replaced.
+  /// Prepare to write the file into `folder`; missing folders are created. Objects that write the
+  /// same file at the same time need different numbers. What an earlier object with the same number
+  /// left behind is replaced.
   IncomingFile(FileSystem& fs, std::string folder, CheckpointFile wanted, int number = 0);
 
   const CheckpointFile& wanted() const { return wanted_; }

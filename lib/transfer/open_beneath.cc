@@ -22,8 +22,8 @@ Error refused(const std::string& base, const std::string& relative, std::string_
 
 }  // namespace
 
-// Open component by component. openat2(RESOLVE_BENEATH) would do it at once, but not on every
-// kernel, nor in every container.
+// Open component by component. openat2(RESOLVE_BENEATH) would need one call, but some kernels and
+// containers lack it.
 Result<FileDescriptor> open_beneath(const std::string& base, const std::string& relative) {
   FileDescriptor at(::open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (at.get() < 0) return system_error(errno, fmt::format("opening '{}'", base));
@@ -34,7 +34,7 @@ Result<FileDescriptor> open_beneath(const std::string& base, const std::string& 
     if (name.empty() || name == "." || name == ".." || name.find('\0') != std::string::npos)
       return refused(base, relative, "a bad name");
     const bool last = slash == std::string_view::npos;
-    // O_NONBLOCK: a FIFO must not make us hang.
+    // O_NONBLOCK, so that a FIFO cannot make us hang.
     const int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (last ? 0 : O_DIRECTORY);
     FileDescriptor next(::openat(at.get(), name.c_str(), flags));
     if (next.get() < 0) {
@@ -67,7 +67,7 @@ Result<FilePiece> read_beneath(const std::string& base, const std::string& relat
                                 static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return system_error(errno, fmt::format("reading '{}/{}'", base, relative));
-    if (got == 0) break;  // it was cut short meanwhile
+    if (got == 0) break;  // the file was truncated meanwhile
     done += static_cast<std::size_t>(got);
   }
   piece.data.resize(done);

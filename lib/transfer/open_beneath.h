@@ -1,4 +1,4 @@
-// This file opens files in a folder that a peer may name, and never a file outside it, whatever
+// This file opens files by names from a peer, but never a file outside the given folder, whatever
 // links somebody has put there.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace train {
 
-/// Open the plain file `relative` below the folder `base` for reading. `base` is ours; no component
-/// below it may be a link or lead upwards. NotFound, or InvalidArgument if something other than a
-/// plain file is there.
+/// Open the plain file `relative` below the folder `base` for reading. `base` is trusted; no
+/// component below it may be a link or lead upwards. NotFound if there is no such file;
+/// InvalidArgument if the path is not allowed or is not a plain file.
 Result<FileDescriptor> open_beneath(const std::string& base, const std::string& relative);
 
 struct FilePiece {

@@ -1,5 +1,5 @@
-// Messages between the launcher and an attempt's supervisors. traind relays them by the frame's
-// attempt. Some of them come from a worker or go to one.
+// Messages between the launcher and an attempt's supervisors. traind relays them by the attempt in
+// the frame. Some of them come from a worker or go to one.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ namespace train {
 struct Prepared {
   static constexpr MessageType kType = MessageType::Prepared;
   std::int32_t node_rank = 0;
-  std::uint32_t master_port = 0;  // 0: not asked for
+  std::uint32_t master_port = 0;  // 0: not requested
   std::int64_t supervisor_pid = 0;
   std::string spool_dir;
-  bool relayed = false;  // it does not see the storage: its checkpoints go by ReadFile
+  bool relayed = false;  // it does not see the storage: ReadFile transfers its checkpoints
   TRAIN_FIELDS(node_rank, master_port, supervisor_pid, spool_dir, relayed)
 };
 
@@ -31,12 +31,13 @@ struct StartWorkers {
   std::vector<WorkerRanks> workers;  // of this node
   std::vector<std::string> command;
   std::string working_dir;
-  std::map<std::string, std::string>
-      env;  // the whole environment but what the supervisor adds for each rank
-  std::vector<std::string> job_env;  // the names of those that the spec sets
+  // The whole environment, except what the supervisor adds for each rank.
+  std::map<std::string, std::string> env;
+  std::vector<std::string> job_env;  // names of the variables that the spec sets
   std::int32_t restart_count = 0, max_restarts = 0;
   double cpus_per_worker = 1;
-  std::int32_t standby = 0;  // start so many ahead, without ranks: the attempt has not begun
+  // Start this many processes in advance, without ranks; the attempt has not begun.
+  std::int32_t standby = 0;
   TRAIN_FIELDS(run, workers, command, working_dir, env, restart_count, max_restarts,
                cpus_per_worker, standby, job_env)
 };
@@ -50,18 +51,18 @@ struct StartedWorker {
 struct WorkersStarted {
   static constexpr MessageType kType = MessageType::WorkersStarted;
   std::vector<StartedWorker> workers;
-  std::int32_t from_standby = 0;  // of them: processes that had waited
+  std::int32_t from_standby = 0;  // how many of them had waited on standby
   TRAIN_FIELDS(workers, from_standby)
 };
 
-struct StartFailed {  // nothing was left running
+struct StartFailed {  // nothing is left running
   static constexpr MessageType kType = MessageType::StartFailed;
   std::int32_t rank = 0;
   std::string code, message, hint;
   TRAIN_FIELDS(rank, code, message, hint)
 };
 
-struct WorkerJoined {  // its SDK said hello
+struct WorkerJoined {  // its SDK has said hello
   static constexpr MessageType kType = MessageType::WorkerJoined;
   std::int32_t rank = 0;
   std::string build;
@@ -76,25 +77,26 @@ struct WorkerExited {
   TRAIN_FIELDS(rank, pid, end)
 };
 
-struct GroupGone {  // every worker of this node is reaped, its reports and output are sent
+// Every worker of this node has been reaped, and its reports and output have been sent.
+struct GroupGone {
   static constexpr MessageType kType = MessageType::GroupGone;
   TRAIN_FIELDS()
 };
 
-struct StopWorkers {  // TERM, `grace`, KILL; grace 0: KILL
+struct StopWorkers {  // SIGTERM, then SIGKILL after grace_ms; 0: SIGKILL immediately
   static constexpr MessageType kType = MessageType::StopWorkers;
   std::int64_t grace_ms = 0;
   std::string reason;
   TRAIN_FIELDS(grace_ms, reason)
 };
 
-struct PauseWorkers {  // in three steps by `report_seq`: PROTOCOL.md, "Stopping gracefully"
+struct PauseWorkers {  // in three steps: PROTOCOL.md, "Stopping gracefully"
   static constexpr MessageType kType = MessageType::PauseWorkers;
-  std::string step;              // as lib/model/pause_step.h writes it
+  std::string step;              // see lib/model/pause_step.h
   std::uint64_t report_seq = 0;  // advance: the report at which all stop
   std::string reason;
-  bool at_checkpoint =
-      false;  // pause only at a report with a checkpoint, training goes on till then
+  // Pause only at a report with a checkpoint; until then training continues.
+  bool at_checkpoint = false;
   TRAIN_FIELDS(step, report_seq, reason, at_checkpoint)
 };
 
@@ -102,13 +104,13 @@ struct WorkerPaused {
   static constexpr MessageType kType = MessageType::WorkerPaused;
   std::int32_t rank = 0;
   std::uint64_t report_seq = 0;      // its last report
-  std::uint64_t checkpoint_seq = 0;  // checkpoints it has reported in this attempt
-  bool arrived = false;              // at the report of `advance`, its checkpoint made; else: of
-                                     // `pause`
+  std::uint64_t checkpoint_seq = 0;  // number of checkpoints that it has reported in this attempt
+  // True: at the report of `advance`, with its checkpoint made. False: at the report of `pause`.
+  bool arrived = false;
   TRAIN_FIELDS(rank, report_seq, checkpoint_seq, arrived)
 };
 
-struct ReportBatch {  // worker → supervisor → launcher; reports.h reads `data`
+struct ReportBatch {  // worker → supervisor → launcher; reports.h defines `data`
   static constexpr MessageType kType = MessageType::ReportBatch;
   std::int32_t rank = 0;
   std::uint64_t first_report_seq = 0;
@@ -129,14 +131,15 @@ struct AckReports {
   TRAIN_FIELDS(acks)
 };
 
-struct ShardWritten : StagedShard {  // one rank's is written and synced, or could not be
+struct ShardWritten : StagedShard {  // one rank's shard is written and synced, or could not be
   static constexpr MessageType kType = MessageType::ShardWritten;
-  bool on_node = false;  // on its node's own disk: to be fetched by ReadFile
+  bool on_node = false;  // it is on its node's own disk, to be fetched with ReadFile
   TRAIN_FIELDS(rank, checkpoint_seq, report_seq, dir, files, nodes, metadata_json, error, no_space,
                on_node)
 };
 
-struct StorageTrouble {  // supervisor → launcher: something is tried again, for people to read
+// supervisor → launcher: a line for people about trouble, such as repeated requests
+struct StorageTrouble {
   static constexpr MessageType kType = MessageType::StorageTrouble;
   std::string text;
   TRAIN_FIELDS(text)
@@ -145,9 +148,9 @@ struct StorageTrouble {  // supervisor → launcher: something is tried again, f
 struct CheckpointOutcome {
   static constexpr MessageType kType = MessageType::CheckpointOutcome;
   std::uint64_t checkpoint_seq = 0;
-  std::string path, error;  // one of them
-  // Folders below checkpoints/ on a node's own disk that are still needed. Of the folders of
-  // `path`'s own kind, no others are.
+  std::string path, error;  // exactly one of them is set
+  // The folders below checkpoints/ on a node's own disk that are still needed. The node may remove
+  // its other folders of old checkpoints.
   std::vector<std::string> keep;
   TRAIN_FIELDS(checkpoint_seq, path, error, keep)
 };
@@ -156,7 +159,7 @@ struct OutputChunk {
   static constexpr MessageType kType = MessageType::OutputChunk;
   std::int32_t rank = 0;
   std::uint8_t stream = 1;   // 1 stdout, 2 stderr
-  std::uint64_t offset = 0;  // of data in the stream
+  std::uint64_t offset = 0;  // where `data` begins in the stream
   std::string data;
   bool end = false;
   TRAIN_FIELDS(rank, stream, offset, data, end)
@@ -166,11 +169,12 @@ struct AckOutput {
   static constexpr MessageType kType = MessageType::AckOutput;
   std::int32_t rank = 0;
   std::uint8_t stream = 1;
-  std::uint64_t offset = 0;  // all before it is in the run's folder
+  std::uint64_t offset = 0;  // everything before it is in the run's folder
   TRAIN_FIELDS(rank, stream, offset)
 };
 
-struct CollectiveJoin {  // worker → supervisor → launcher: my part of the sequence-th collective
+// worker → supervisor → launcher: this rank's part of the sequence-th collective
+struct CollectiveJoin {
   static constexpr MessageType kType = MessageType::CollectiveJoin;
   std::int32_t rank = 0;
   std::uint64_t sequence = 0;
@@ -186,9 +190,9 @@ struct CollectiveResult {  // launcher → supervisors → workers
   TRAIN_FIELDS(sequence, parts, error)
 };
 
-struct CollectiveAnswered : CollectiveResult {  // supervisor → a newer launcher: a result that an
-                                                // older one had sent; ranks of other nodes may
-                                                // still wait for it
+// supervisor → newer launcher: a result that an older launcher sent; ranks on other nodes may still
+// wait for it
+struct CollectiveAnswered : CollectiveResult {
   static constexpr MessageType kType = MessageType::CollectiveAnswered;
   TRAIN_FIELDS(sequence, parts, error)
 };
@@ -200,7 +204,7 @@ struct WorkerResult {
   TRAIN_FIELDS(rank, json)
 };
 
-struct ReleaseAttempt {  // the launcher has all it needs: remove the spool and end
+struct ReleaseAttempt {  // the launcher has everything it needs: remove the spool and end
   static constexpr MessageType kType = MessageType::ReleaseAttempt;
   TRAIN_FIELDS()
 };
@@ -209,28 +213,32 @@ struct LivingWorker {
   std::int32_t rank = 0;
   std::int64_t pid = 0;
   bool joined = false;         // its SDK has said hello
-  std::uint64_t reported = 0;  // its last report, acknowledged or not; 0: none yet
+  std::uint64_t reported = 0;  // its last report, acknowledged or not; 0: none
   TRAIN_FIELDS(rank, pid, joined, reported)
 };
 
-struct AttemptSnapshot {  // supervisor → launcher when a launcher (re-)attaches: who lives
+// supervisor → launcher, when a launcher (re-)attaches: which workers live
+struct AttemptSnapshot {
   static constexpr MessageType kType = MessageType::AttemptSnapshot;
   std::string phase;  // spawned | prepared | starting | running | stopping | gone
   std::uint32_t master_port = 0;
   std::vector<LivingWorker> alive;
-  std::uint64_t resolved_checkpoint =
-      0;  // the newest whose CheckpointOutcome has come; 0: none yet
+  // The newest checkpoint whose CheckpointOutcome has arrived; 0: none.
+  std::uint64_t resolved_checkpoint = 0;
   TRAIN_FIELDS(phase, master_port, alive, resolved_checkpoint)
 };
 
-struct ReadFile {  // of a part: launcher → supervisor; of the checkpoint to restore: supervisor →
-                   // launcher; of what a node keeps: → launcher → traind, on no attempt's frame
+// Requests a piece of a file: of a shard, launcher → supervisor; of the checkpoint to restore,
+// supervisor → launcher; of a shard that a node keeps, supervisor → launcher → traind, in a frame
+// without an attempt.
+struct ReadFile {
   static constexpr MessageType kType = MessageType::ReadFile;
-  std::uint64_t id = 0;      // whoever asks chooses it
-  std::string folder, path;  // of a part: "PENDING/PART"; of a kept one: "DATA/PART"; else as
-                             // StartWorkers.restore_dir
+  std::uint64_t id = 0;  // chosen by the sender
+  // `folder` of a shard is "PENDING/SHARD", of a kept one "DATA/SHARD"; else as in
+  // JobContext::restore_dir.
+  std::string folder, path;
   std::uint64_t offset = 0;
-  std::uint32_t bytes = 0;  // at most; an answer has fewer only at the file's end
+  std::uint32_t bytes = 0;  // at most; fewer only at the file's end
   TRAIN_FIELDS(id, folder, path, offset, bytes)
 };
 
@@ -239,32 +247,33 @@ struct FileBytes {
   std::uint64_t id = 0, offset = 0;  // of the request
   std::uint64_t size = 0;            // of the whole file
   std::string data;
-  std::string error, error_code;  // instead; error_code: to_string(Errc)
+  std::string error, error_code;  // if it failed; error_code: to_string(Errc)
   TRAIN_FIELDS(id, offset, size, data, error, error_code)
 };
 
 struct KeepShard : CheckpointShard {  // launcher → supervisor: keep a copy of another node's shard
   static constexpr MessageType kType = MessageType::KeepShard;
-  std::uint64_t checkpoint_seq = 0;  // of which checkpoint
+  std::uint64_t checkpoint_seq = 0;  // the checkpoint that the shard belongs to
   TRAIN_FIELDS(rank, checkpoint_seq, dir, files)
 };
 
-struct ShardKept {  // it is safe on this node's disk, or cannot be kept
+struct ShardKept {  // the copy is safe on this node's disk, or cannot be kept
   static constexpr MessageType kType = MessageType::ShardKept;
   std::int32_t rank = 0;
   std::uint64_t checkpoint_seq = 0;
-  std::string error, error_code;  // empty: fine
+  std::string error, error_code;  // empty: no error
   TRAIN_FIELDS(rank, checkpoint_seq, error, error_code)
 };
 
-struct RunValidation {  // of a committed checkpoint; asked again: it goes on, or its end is said
-                        // again
+// Validate a committed checkpoint. If this is repeated, the validation continues, or its end is
+// reported again.
+struct RunValidation {
   static constexpr MessageType kType = MessageType::RunValidation;
   std::uint64_t checkpoint = 0;      // its number
   std::string dir;                   // its folder
-  std::vector<std::string> command;  // empty: the workers'
+  std::vector<std::string> command;  // empty: the workers' command
   std::int64_t timeout_ms = 1800000;
-  bool use_gpu = false;  // those of the workers there
+  bool use_gpu = false;  // the GPUs of the workers there
   TRAIN_FIELDS(checkpoint, dir, command, timeout_ms, use_gpu)
 };
 
@@ -272,9 +281,9 @@ struct ValidationEnded {
   static constexpr MessageType kType = MessageType::ValidationEnded;
   std::uint64_t checkpoint = 0;
   std::string status;       // validated | failed | timeout
-  std::string result_json;  // of validated: an object of metrics
-  std::string error;        // of the others: why
-  std::string output;       // the newest of what it printed, on both streams
+  std::string result_json;  // if validated: an object of metrics
+  std::string error;        // otherwise: the reason
+  std::string output;       // the newest part of what it printed, on both streams
   std::int64_t took_ms = 0;
   TRAIN_FIELDS(checkpoint, status, result_json, error, output, took_ms)
 };
@@ -282,8 +291,9 @@ struct ValidationEnded {
 struct AskCheckpoints {  // worker → supervisor → launcher
   static constexpr MessageType kType = MessageType::AskCheckpoints;
   std::int32_t rank = 0;
-  std::uint64_t request = 0;  // this rank's request-th
-  bool validated = true;  // not before those that are committed now are validated, or are not to be
+  std::uint64_t request = 0;  // counts this rank's requests
+  // Answer only once each checkpoint that is committed now has been validated or will not be.
+  bool validated = true;
   TRAIN_FIELDS(rank, request, validated)
 };
 
@@ -291,8 +301,8 @@ struct AnsweredCheckpoint {
   std::uint64_t number = 0;
   std::string path;
   std::string status;   // committed | pending_validation | validated | failed | timeout
-  std::string metrics;  // one report, as reports.h packs it: with those of the validation
-  std::string error;    // of failed and timeout: why
+  std::string metrics;  // one report, as packed by reports.h, including the validation's metrics
+  std::string error;    // if failed or timeout: the reason
   TRAIN_FIELDS(number, path, status, metrics, error)
 };
 
@@ -300,7 +310,8 @@ struct ReportedCheckpoints {  // launcher → supervisor → worker
   static constexpr MessageType kType = MessageType::ReportedCheckpoints;
   std::int32_t rank = 0;
   std::uint64_t request = 0;
-  std::vector<AnsweredCheckpoint> checkpoints;  // oldest first; of very many the newest
+  // Oldest first; if there are too many, only the newest.
+  std::vector<AnsweredCheckpoint> checkpoints;
   TRAIN_FIELDS(rank, request, checkpoints)
 };
 

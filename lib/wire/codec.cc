@@ -9,7 +9,7 @@ namespace train {
 namespace detail {
 
 Result<msgpack::object_handle> unpack_payload(std::string_view payload) {
-  // The frame is at most 4 MiB, and nothing in it can claim more elements than it has bytes.
+  // The frame has at most 4 MiB; no array or map may claim more than 65,536 elements.
   const msgpack::unpack_limit limit(65536, 65536, kFramePayloadBytesMax, kFramePayloadBytesMax, 0,
                                     16);
   try {

@@ -8,8 +8,8 @@
 
 namespace train {
 
-/// Return the frame that carries `message`. There is one instance for each message of *_messages.h;
-/// other types do not link.
+/// Return the frame that carries `message`. Instantiated for each message of *_messages.h; other
+/// types do not link.
 template <class Message>
 Frame encode(const Message& message, Attempt attempt = kNoAttempt);
 

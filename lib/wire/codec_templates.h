@@ -1,5 +1,5 @@
 // The templates encode() and decode() of codec.h, for the files that instantiate them for each
-// message. Only these files of the project use MessagePack with structs.
+// message. No other files of the project use MessagePack with structs.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace detail {
 Result<msgpack::object_handle> unpack_payload(std::string_view payload);
 Error bad_message(MessageType type, std::string_view why);
 
-/// Take the first of "rank, pid" off `names`.
+/// Remove the first name from `names`, such as "rank, pid", and return it.
 inline std::string_view next_name(std::string_view& names) {
   const std::size_t end = names.find(',');
   const std::string_view name = names.substr(0, end);

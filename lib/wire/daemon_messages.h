@@ -18,19 +18,20 @@ struct AttachRun {  // the launcher takes, or renews, its lease on this node for
   std::string run_id, run_name;
   std::uint64_t generation = 0;  // fencing: daemons refuse older ones
   std::int64_t heartbeat_ms = 1000, dead_after_ms = 10000, orphan_timeout_ms = 600000;
-  std::string owner_public_key, owner_signature;  // lib/net/run_owner.h: whose the run is
-  std::string user;  // the account that the run's workers run as here; empty: traind chooses
+  // They prove who owns the run: lib/net/run_owner.h.
+  std::string owner_public_key, owner_signature;
+  std::string user;  // the user that the run's workers run as here; empty: traind chooses
   TRAIN_FIELDS(run_id, run_name, generation, heartbeat_ms, dead_after_ms, orphan_timeout_ms,
                owner_public_key, owner_signature, user)
 };
 
-struct NodeOffer {  // traind's answer to AttachRun, sent again when what is free changes
+struct NodeOffer {  // traind's answer to AttachRun, repeated when the free resources change
   static constexpr MessageType kType = MessageType::NodeOffer;
   std::string node_name, host;
-  std::vector<std::string> addresses;   // numeric, best first; how other nodes may reach this one
-  Resources total, free;                // free: for this run, its own claims not subtracted
-  std::vector<std::uint32_t> attempts;  // of this run, whose supervisors live here
-  bool draining = false;                // nothing is free here any more: NodeDraining says why
+  std::vector<std::string> addresses;   // how other nodes can reach this one: numeric, best first
+  Resources total, free;                // free: for this run, without subtracting its own claims
+  std::vector<std::uint32_t> attempts;  // this run's attempts whose supervisors live here
+  bool draining = false;                // the node accepts no new work; NodeDraining tells why
   TRAIN_FIELDS(node_name, host, addresses, total, free, attempts, draining)
 };
 
@@ -40,21 +41,25 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   Resources per_worker;
   ProcessLimits limits;
   bool bind_master = false;  // node rank 0: hold the master port
-  std::string bind_address;  // for it, and what other nodes reach: "127.0.0.1" where all workers
-                             // are on one node
-  std::uint64_t generation = 0;  // under which the attempt was begun; names its pending checkpoints
-  std::string run_dir;           // in storage, a path or an URL; shards go there
-  std::string storage_marker;    // what the launcher left there; empty: nothing
-  std::map<std::string, std::string> storage_env;  // how to reach an object store; holds secrets
-  bool may_relay = false;  // where that is not there, checkpoints go by ReadFile
-  bool no_access = false;  // and it was not there for an attempt before: do not wait for it
+  // For the master port, as other nodes reach it; "127.0.0.1" if all workers are on one node.
+  std::string bind_address;
+  // The generation that began the attempt; part of the names of its pending checkpoints.
+  std::uint64_t generation = 0;
+  std::string run_dir;         // in storage, a path or a URL; shards go there
+  std::string storage_marker;  // the text that the launcher left there; empty: none
+  // The variables for access to an object store, including secrets.
+  std::map<std::string, std::string> storage_env;
+  bool may_relay = false;  // if run_dir is not visible here, ReadFile transfers checkpoints
+  bool no_access = false;  // it was not visible in an earlier attempt: do not wait for it
   std::int64_t stop_grace_ms = 30000;
-  std::int64_t upload_timeout_ms = 600000;  // for a part of a checkpoint; then it is given up
-  std::int32_t replicas = 0;  // checkpoints stay on the disks of so many nodes; 0: in storage
-  std::uint64_t output_bytes_max = 256u << 20;  // spool limit, a rank and stream
-  bool standby =
-      false;  // only for workers that wait; the attempt is asked for again once it begins
-  // what is granted: traind fills it in, and the supervisor reports it to a restarted traind
+  // After this time a shard of a checkpoint is given up.
+  std::int64_t upload_timeout_ms = 600000;
+  // Checkpoints stay on the disks of this many nodes; 0: they go to storage.
+  std::int32_t replicas = 0;
+  std::uint64_t output_bytes_max = 256u << 20;  // spool limit per rank and stream
+  // Only for workers on standby; once the attempt begins, it is requested again.
+  bool standby = false;
+  // What is granted. traind fills it in, and the supervisor reports it to a restarted traind.
   Resources claimed;
   std::vector<std::int32_t> gpu_ids;
   TRAIN_FIELDS(node_rank, local_world_size, per_worker, bind_master, bind_address, generation,
@@ -65,23 +70,23 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
 struct AttemptLost {  // its supervisor ended without being released; its workers are dead
   static constexpr MessageType kType = MessageType::AttemptLost;
   std::string reason;
-  bool standby = false;  // only workers that waited were there
+  bool standby = false;  // it had only workers on standby
   TRAIN_FIELDS(reason, standby)
 };
 
-struct DetachRun {  // the run is over for this launcher: release what it holds here
+struct DetachRun {  // the run is over for this launcher: release its resources here
   static constexpr MessageType kType = MessageType::DetachRun;
-  bool keep_data = false;  // checkpoints that are nowhere else
+  bool keep_data = false;  // checkpoints that exist nowhere else
   TRAIN_FIELDS(keep_data)
 };
 
 inline constexpr std::int64_t kKeepOrphanTimeoutMs = -1;
-struct LauncherState {  // traind → supervisor; starts and stops the orphan clock
+struct LauncherState {  // traind → supervisor: starts and stops the orphan clock
   static constexpr MessageType kType = MessageType::LauncherState;
   bool present = true;
   std::uint64_t generation = 0;
-  std::int64_t orphan_timeout_ms =
-      600000;  // kKeepOrphanTimeoutMs: a traind that knows no lease of the run cannot say
+  // kKeepOrphanTimeoutMs: unchanged, from a traind that knows no lease of the run.
+  std::int64_t orphan_timeout_ms = 600000;
   TRAIN_FIELDS(present, generation, orphan_timeout_ms)
 };
 
@@ -93,16 +98,17 @@ struct SupervisorHello {  // supervisor → traind, each time a traind connects 
   Resources claimed;
   std::vector<std::int32_t> gpu_ids;
   std::string build;
-  std::uint64_t generation =
-      0;                 // the highest that it has heard of: a restarted traind fences with it
+  // The highest that it knows; a restarted traind fences older launchers with it.
+  std::uint64_t generation = 0;
   bool standby = false;  // its attempt has not begun
   TRAIN_FIELDS(run_id, attempt, pid, claimed, gpu_ids, build, generation, standby)
 };
 
-struct NodeDraining {  // traind → launchers: checkpoint and leave this node; what is still here
-                       // when the grace is over is stopped
+// traind → launchers: checkpoint and leave this node; when the grace is over, traind stops the
+// rest.
+struct NodeDraining {
   static constexpr MessageType kType = MessageType::NodeDraining;
-  std::int64_t grace_ms = 0;  // from now on
+  std::int64_t grace_ms = 0;  // from now
   std::string reason;
   TRAIN_FIELDS(grace_ms, reason)
 };
@@ -117,23 +123,23 @@ struct DrainNode {  // `traind drain` → traind, over its control socket
 struct DetachController {  // `train-run --detach` → traind, over its control socket
   static constexpr MessageType kType = MessageType::DetachController;
   std::vector<std::string> argv;
-  std::vector<std::string> resume_argv;  // in its place when it dies, once run_dir is there
+  std::vector<std::string> resume_argv;  // run instead when it dies, once run_dir exists
   std::string working_dir;
-  std::map<std::string, std::string> env;  // the whole of it
+  std::map<std::string, std::string> env;  // the whole environment
   std::string run_dir;
   TRAIN_FIELDS(argv, resume_argv, working_dir, env, run_dir)
 };
 
-struct DetachedController {  // traind's answer, and again when it has started another one
+struct DetachedController {  // traind's answer, repeated for each replacement that it starts
   static constexpr MessageType kType = MessageType::DetachedController;
   std::int64_t pid = 0;
   TRAIN_FIELDS(pid)
 };
 
-struct ControllerEnded {  // and is not started again
+struct ControllerEnded {  // it will not be restarted
   static constexpr MessageType kType = MessageType::ControllerEnded;
-  std::int32_t exit_code = 0;  // 128 + signal
-  std::string said;            // if it ended before it owned the run: why
+  std::int32_t exit_code = 0;  // or 128 + signal
+  std::string said;            // what it printed, if it ended before it owned the run
   TRAIN_FIELDS(exit_code, said)
 };
 

@@ -1,5 +1,5 @@
-// This file decodes a frame once, into whichever message it carries. The receiver handles each kind
-// of message by a std::visit.
+// This file decodes a frame once, into the message that it carries. The receiver handles each kind
+// of message with a std::visit.
 #pragma once
 
 #include <type_traits>
@@ -11,7 +11,7 @@
 
 namespace train {
 
-/// One of these messages, or std::monostate for any other, which a newer protocol may have.
+/// One of these messages, or std::monostate for any other, such as one of a newer protocol.
 template <class... Messages>
 using AnyOf = std::variant<std::monostate, Messages...>;
 

@@ -23,8 +23,8 @@ std::uint16_t get_u16(const char* in) {
                                     static_cast<unsigned char>(in[1]) << 8);
 }
 
-// Return the checksum of the first 12 header bytes and the payload, so that it also reveals a
-// damaged length or type.
+// Return the checksum of the payload and the first 12 header bytes, which reveals a damaged length
+// or type too.
 std::uint32_t checksum(const char* header, std::string_view payload) {
   const XXH64_hash_t seed = XXH3_64bits(header, 12);
   return static_cast<std::uint32_t>(XXH3_64bits_withSeed(payload.data(), payload.size(), seed));

@@ -14,10 +14,10 @@
 namespace train {
 
 inline constexpr std::size_t kFrameHeaderBytes = 16;
-inline constexpr std::size_t kFramePayloadBytesMax = 4u << 20;  // of a peer that is past hello
-inline constexpr std::size_t kHelloPayloadBytesMax = 4u << 10;  // before
-inline constexpr Attempt kNoAttempt{
-    0xffffffffu};  // frames that belong to the link, not to an attempt
+inline constexpr std::size_t kFramePayloadBytesMax = 4u << 20;  // after the handshake
+inline constexpr std::size_t kHelloPayloadBytesMax = 4u << 10;  // during the handshake
+// For frames that belong to the link instead of an attempt.
+inline constexpr Attempt kNoAttempt{0xffffffffu};
 
 enum class MessageType : std::uint16_t;  // message_type.h
 
@@ -31,16 +31,16 @@ struct Frame {
 /// Append the frame's bytes to `out`.
 void append_frame(const Frame& frame, std::string& out);
 
-/// Cuts a stream into frames. The caller feeds what arrives, then takes frames until there are
-/// none. Never allocates for more than has arrived. After an Error the stream is unusable: close it
-/// and say why.
+/// Cuts a stream into frames. The caller feeds the bytes that arrive, then takes frames until there
+/// are none. Never allocates more memory than for the bytes that have arrived. After an Error the
+/// stream is unusable: report the error and close it.
 class FrameReader {
  public:
-  /// Refuse payloads above `bytes` from now on (a smaller limit holds until the peer has proved who
-  /// it is).
+  /// Refuse payloads above `bytes` from now on. Until the peer has proved who it is, a smaller
+  /// limit applies.
   void set_payload_limit(std::size_t bytes) { payload_bytes_max_ = bytes; }
   void feed(std::string_view bytes);
-  /// Return the next whole frame, nothing when more bytes are needed, or why the stream is broken.
+  /// Return the next whole frame, nothing if it needs more bytes, or why the stream is broken.
   Result<std::optional<Frame>> next();
   std::size_t buffered_bytes() const { return buffer_.size() - begin_; }
 

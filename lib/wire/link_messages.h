@@ -9,13 +9,13 @@
 
 namespace train {
 
-struct Hello {  // first frame of the side that connected
+struct Hello {  // first frame from the side that connected
   static constexpr MessageType kType = MessageType::Hello;
   std::uint32_t protocol_min = kProtocolMin, protocol_max = kProtocolMax;
   std::string build, role;  // role: launcher | control
   std::string host, node_name;
   std::int64_t pid = 0;
-  std::string instance;  // random, of the process: nobody is to talk to itself
+  std::string instance;  // random per process, so that a process notices a connection to itself
   TRAIN_FIELDS(protocol_min, protocol_max, build, role, host, node_name, pid, instance)
 };
 

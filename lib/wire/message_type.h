@@ -1,7 +1,7 @@
 // The types of all messages. Each message has one struct, in link_messages.h, daemon_messages.h,
-// attempt_messages.h or worker_messages.h; PROTOCOL.md says who sends what when. A message travels
-// as a MessagePack map. Receivers skip unknown fields, and missing fields keep their defaults, so
-// that both sides may add fields.
+// attempt_messages.h or worker_messages.h; PROTOCOL.md defines who sends which and when. A message
+// travels as a MessagePack map. Receivers skip unknown fields, and missing fields keep their
+// defaults, so that both sides may add fields.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ enum class MessageType : std::uint16_t {
   DetachController = 0x19,
   DetachedController = 0x1a,
   ControllerEnded = 0x1b,
-  // launcher ↔ supervisor, relayed by traind on the frame's attempt
+  // launcher ↔ supervisor, relayed by traind by the frame's attempt
   Prepared = 0x100,
   StartWorkers = 0x101,
   WorkersStarted = 0x102,

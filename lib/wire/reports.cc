@@ -10,13 +10,13 @@
 namespace train {
 namespace {
 
-struct StringSink {  // msgpack::packer writes into our string, without a copy
+struct StringSink {  // lets msgpack::packer write straight into our string
   std::string& out;
   void write(const char* data, std::size_t size) { out.append(data, size); }
 };
 
-// Append a MessagePack float 64. The packer's own pack_double() makes an integer of 2.0, so a
-// metric would change its kind on the way.
+// Append a MessagePack float 64. The packer's own pack_double() writes 2.0 as an integer, which
+// would change the metric's type.
 void append_double(double value, std::string& out) {
   const auto bits = std::bit_cast<std::uint64_t>(value);
   out += '\xcb';

@@ -1,5 +1,5 @@
-// Messages between a supervisor and its workers, besides those of attempt_messages.h that go on to
-// the launcher.
+// Messages between a supervisor and its workers. Those that continue to the launcher are in
+// attempt_messages.h.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct WorkerHello {
   std::int32_t rank = 0;
   std::uint32_t attempt = 0;
   std::int64_t pid = 0;
-  std::int32_t standby = -1;  // TRAINRUN_STANDBY of one that waits for a rank; −1: it has `rank`
+  std::int32_t standby = -1;  // TRAINRUN_STANDBY of a worker on standby; −1: it has `rank`
   TRAIN_FIELDS(protocol_min, protocol_max, build, rank, attempt, pid, standby)
 };
 
@@ -31,18 +31,19 @@ struct Welcome {
   WorkerRanks ranks;
   JobContext run;
   std::string run_dir, staging_dir;
-  std::int32_t master_listen_fd = -1;      // inherited by rank 0 under this number
-  std::map<std::string, std::string> env;  // what one that waited lacks of a worker's environment
+  std::int32_t master_listen_fd = -1;  // the number under which rank 0 inherits it
+  // The variables of a worker's environment that a worker on standby lacks.
+  std::map<std::string, std::string> env;
   TRAIN_FIELDS(protocol, attempt, ranks, run, run_dir, staging_dir, master_listen_fd, env)
 };
 
-struct CheckpointStaged {  // the folder is complete; it is the supervisor's from now on
+struct CheckpointStaged {  // the folder is complete, and belongs to the supervisor from now on
   static constexpr MessageType kType = MessageType::CheckpointStaged;
   std::uint64_t checkpoint_seq = 0, report_seq = 0;
   std::string dir;  // absolute
   std::string metadata_json, metrics_json;
-  std::string error;       // writing it failed in the worker
-  std::string error_code;  // to_string(Errc), where it is known
+  std::string error;       // set if the worker could not write it
+  std::string error_code;  // to_string(Errc), if known
   TRAIN_FIELDS(checkpoint_seq, report_seq, dir, metadata_json, metrics_json, error, error_code)
 };
 
@@ -71,7 +72,7 @@ struct WorkerError {
   TRAIN_FIELDS(error)
 };
 
-struct WorkerGoodbye {  // the loop ended; everything before this frame is handed over
+struct WorkerGoodbye {  // the loop has ended, and everything was handed over before this frame
   static constexpr MessageType kType = MessageType::WorkerGoodbye;
   TRAIN_FIELDS()
 };

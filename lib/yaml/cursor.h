@@ -1,6 +1,6 @@
-// A typed cursor over a tree. It knows where it stands ("scaling_config.num_workers"), what is
-// there, and what is wrong with it. Each read returns a value, or reports one mistake that names
-// the path, the found and the needed value.
+// A typed cursor over a tree. It knows its path ("scaling_config.num_workers") and the node there.
+// Each read returns a value, or reports one mistake that names the path, the value found and the
+// value needed.
 #pragma once
 
 #include <cstdint>
@@ -34,22 +34,22 @@ class Cursor {
   /// Return a finite number, `min` or more.
   std::optional<double> number(double min = std::numeric_limits<double>::lowest()) const;
   std::optional<bool> boolean() const;
-  /// Return any scalar as it is written: a name may be 012, an environment value true.
+  /// Return any scalar as written: a name may be 012, and an environment value may be true.
   std::optional<std::string> text() const;
   std::optional<Duration> duration(Duration min, Duration max) const;
   std::optional<std::uint64_t> size() const;
   /// Return the index of the text in `choices`.
   std::optional<std::size_t> choice(std::span<const std::string_view> choices) const;
 
-  /// Return the entries of a mapping, in order. Anything else is an error and has none.
+  /// Return the entries of a mapping, in order. For anything else, report an error and return none.
   std::vector<Entry> entries() const;
   std::vector<Cursor> items() const;
 
-  /// Report "<path> <what>" here.
+  /// Report the error "<path> <what>" at this place.
   void error(std::string_view what, std::string hint = {}) const;
 
  private:
-  /// Report "is "abc", not <needed>".
+  /// Report the error `is "abc", not <needed>`.
   void wrong(std::string_view needed, std::string hint) const;
   const std::string* scalar(std::string_view needed, std::string hint) const;
 
@@ -67,7 +67,7 @@ struct Cursor::Entry {
 /// Return "a.b", or "b" when `path` is empty.
 std::string join_path(std::string_view path, std::string_view key);
 
-/// Return "write one of: torch, none", with the nearest choice first when there is one.
+/// Return "write one of: torch, none", or "did you mean torch? known are: …" if one is close.
 std::string suggest(std::string_view found, std::span<const std::string_view> choices);
 
 }  // namespace train::yaml

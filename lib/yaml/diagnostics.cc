@@ -20,8 +20,8 @@ std::size_t characters(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return !continues_character(c); }));
 }
 
-/// Replace each character by one character, so that the caret stands under its own: a tab becomes a
-/// space, and what steers a terminal or is not UTF-8 becomes a question mark.
+/// Replace each unsafe character by exactly one other, so that the caret stays below the right one:
+/// a tab becomes a space, and what steers a terminal or is not UTF-8 becomes a question mark.
 std::string harmless(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -60,7 +60,7 @@ std::string Position::seen_from(const Position& here) const {
 }
 
 void Diagnostics::error(const Position& at, std::string message, std::string hint) {
-  if (++errors_ > 10 * kErrorsShownMax + 1) return;  // only counted: each may be long
+  if (++errors_ > 10 * kErrorsShownMax + 1) return;  // only count it: each may be long
   list_.push_back({Severity::Error, at, std::move(message), std::move(hint)});
 }
 

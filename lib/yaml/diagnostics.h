@@ -1,6 +1,6 @@
-// This file collects the mistakes in a text that a person wrote. They are collected over a whole
-// pass, then shown together, each with its place, the source line, and a caret with advice. It
-// knows nothing of YAML.
+// This file collects the mistakes in a text that a person wrote. A whole pass collects them; then
+// they are shown together, each with its place, the source line, and a caret with advice. Nothing
+// here is specific to YAML.
 #pragma once
 
 #include <deque>
@@ -10,16 +10,16 @@
 
 namespace train::yaml {
 
-/// A text that positions point into. `name` is what the reader sees: a path, or "--set".
+/// A text that positions refer to. `name` is what the user sees: a path, or "--set".
 struct Source {
   std::string name;
   std::string text;
-  int first_line = 1;  // the number of the text's first line: overrides are lines of one text
-  int order = 0;       // diagnostics are sorted by it
+  int first_line = 1;  // the number of the text's first line: overrides are lines of a single text
+  int order = 0;       // diagnostics are sorted by this
 };
 
-/// A place in a source, 1-based. Columns count bytes here, and characters when they are shown. A
-/// null source means a value that nobody wrote.
+/// A place in a source, 1-based. Columns count bytes here, but characters when shown. A null source
+/// stands for a value that nobody wrote.
 struct Position {
   const Source* source = nullptr;
   int line = 1;
@@ -27,7 +27,7 @@ struct Position {
   int shown_line() const { return source == nullptr ? 0 : line + source->first_line - 1; }
   /// Return "job.yaml:14", or "--set".
   std::string file_and_line() const;
-  /// Return the same for a reader who looks at `here`: "line 14" when both are in the same text.
+  /// Return the same for a reader who is looking at `here`: "line 14" if both are in the same text.
   std::string seen_from(const Position& here) const;
   bool operator==(const Position&) const = default;
 };
@@ -37,7 +37,7 @@ enum class Severity { Error, Warning };
 struct Diagnostic {
   Severity severity = Severity::Error;
   Position at;
-  std::string message;  // lower case, no final full stop, the found and the needed value
+  std::string message;  // lower case, no final full stop; the value found and the value needed
   std::string hint;     // beside the caret; may be empty
 };
 
@@ -47,12 +47,12 @@ class Diagnostics {
   void error(const Position& at, std::string message, std::string hint = {});
   void warning(const Position& at, std::string message, std::string hint = {});
   bool has_errors() const { return errors_ > 0; }
-  /// Return whether there are far more errors than are shown. A caller that could report one for
-  /// each pair of values then stops.
+  /// Return whether there are far more errors than will be shown, so that a caller that may report
+  /// one for each pair of values can stop.
   bool has_enough() const { return errors_ > 10 * kErrorsShownMax; }
 
-  /// Return all errors in the order of their places, ready to print: at most kErrorsShownMax, then
-  /// the number of those left out.
+  /// Return the errors in the order of their places, ready to print: at most kErrorsShownMax, then
+  /// the number of errors left out.
   std::string error_text() const;
   std::vector<std::string> warnings() const;
 

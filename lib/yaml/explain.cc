@@ -34,7 +34,7 @@ constexpr std::array kExplanations{
 }  // namespace
 
 Diagnostic explain(const Position& at, const std::string& message) {
-  // Look at the line's indentation, where a tab looks right but is wrong.
+  // Check the line's indentation first, where a tab looks right but is wrong.
   std::string_view line = at.source->text;
   for (int i = 1; i < at.line && !line.empty(); ++i) {
     line.remove_prefix(std::min(line.size(), std::min(line.find('\n'), line.size() - 1) + 1));

@@ -1,4 +1,4 @@
-// This file says in our words what yaml-cpp finds wrong with a text.
+// This file explains in our words what yaml-cpp finds wrong with a text.
 #pragma once
 
 #include <string>

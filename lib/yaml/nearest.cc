@@ -5,7 +5,7 @@
 
 namespace train::yaml {
 namespace {
-constexpr std::size_t kWordBytesMax = 128;  // nobody mistypes a longer one; bounds the work
+constexpr std::size_t kWordBytesMax = 128;  // limits the work; nobody mistypes a longer word
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 }  // namespace
 

@@ -11,8 +11,8 @@ namespace train::yaml {
 /// the other; case does not count.
 int edit_distance(std::string_view a, std::string_view b);
 
-/// Return the closest candidate, or "" when none is close enough to be what was meant. The first
-/// one wins a tie.
+/// Return the closest candidate, or "" if none is close enough to be what the user meant. In a tie,
+/// the first wins.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 }  // namespace train::yaml

@@ -40,8 +40,8 @@ std::optional<Diagnostic> find_bad_character(const Source& source, std::string_v
   return {};
 }
 
-/// Return whether a value may begin after this character: a bracket or quote counts only after a
-/// space or another indicator.
+/// Return whether a value may begin after this character: a bracket or quote counts only after
+/// white space or another indicator.
 bool may_begin_value(char before) {
   return before == ' ' || before == '\t' || before == '\n' || before == '\r' || before == '[' ||
          before == '{' || before == ',' || before == ':' || before == '-';

@@ -1,5 +1,5 @@
 // This file checks the raw text before yaml-cpp sees it. yaml-cpp 0.7 reads a whole flow collection
-// ahead, and 1 MiB of '[' costs it 250 ms; text that is not UTF-8 or holds control characters would
+// ahead, so that 1 MiB of '[' takes it 250 ms. Control characters and text that is not UTF-8 would
 // get into file names and environments.
 #pragma once
 
@@ -11,8 +11,9 @@
 namespace train::yaml {
 
 /// Return the first reason to refuse the text, or nothing. Linear time, no allocation. The check of
-/// nesting and size is coarse on purpose: it never refuses what the exact limits of the reader
-/// would pass, except a text that opens 512 brackets more than it closes.
+/// nesting and size is deliberately coarse. Of texts within the reader's exact limits, it refuses
+/// only those that open over 512 brackets more than they close, or that have over 100,000 commas
+/// and colons inside brackets.
 std::optional<Diagnostic> prescan(const Source& source, std::string_view text);
 
 }  // namespace train::yaml

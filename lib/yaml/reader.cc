@@ -17,7 +17,7 @@
 namespace train::yaml {
 namespace {
 
-/// Thrown through yaml-cpp to stop its recursion at once; caught in Tree::parse.
+/// Thrown through yaml-cpp to stop its recursion immediately; Tree::parse catches it.
 struct Refusal {
   Diagnostic why;
 };
@@ -59,7 +59,7 @@ class Builder final : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     Node node;
     node.at = position(mark);
-    // yaml-cpp gives the place of the next token, but the reader of the message looks at the key.
+    // yaml-cpp gives the place of the next token, but the user looks for the mistake at the key.
     if (const Node* key = pending_key(); key != nullptr && key->at.line != node.at.line)
       node.at = key->at;
     finish(std::move(node), anchor);
@@ -136,8 +136,8 @@ class Builder final : public YAML::EventHandler {
                        "remove it: each key knows the type of its value");
   }
 
-  /// Report a missing closing quote, because yaml-cpp accepts a quoted text that runs into the end
-  /// of the file as complete.
+  /// Report a missing closing quote, because yaml-cpp accepts a quoted text that runs to the end of
+  /// the file.
   void require_closing_quote(const Position& at) {
     std::string_view rest = source_.text;
     const auto line = std::min(static_cast<std::size_t>(at.line - 1), line_starts_.size() - 1);
@@ -232,7 +232,7 @@ class Builder final : public YAML::EventHandler {
   }
 
   void report_duplicate(const Open& map, const Node& key, const Position& at) {
-    if (diagnostics_.has_enough()) {  // only counted: the search below would take its time
+    if (diagnostics_.has_enough()) {  // only count it: the search below would take too long
       diagnostics_.error(at, "a key appears twice");
       return;
     }

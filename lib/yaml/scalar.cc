@@ -59,12 +59,12 @@ constexpr std::array kSizeUnits{Unit{"", 1},
                                 Unit{"MiB", 1ull << 20},
                                 Unit{"GiB", 1ull << 30},
                                 Unit{"TiB", 1ull << 40}};
-constexpr std::size_t kFractionDigitsMax = 6;  // times the largest unit still fits 64 bits
-constexpr std::uint64_t kDurationMsMax =
-    10ull * 365 * 86'400'000;  // ten years: fits nanoseconds in 63 bits
+constexpr std::size_t kFractionDigitsMax = 6;  // times the largest unit, it still fits 64 bits
+// Ten years; in nanoseconds it fits 63 bits.
+constexpr std::uint64_t kDurationMsMax = 10ull * 365 * 86'400'000;
 
-/// Convert "1.5h" to whole smallest units. Decimals use no floating point, so that 0.1s is exactly
-/// 100 ms.
+/// Convert a text such as "1.5h" to a whole number of the smallest unit. Uses no floating point, so
+/// that 0.1s is exactly 100 ms.
 template <std::size_t n>
 std::optional<std::uint64_t> parse_with_unit(std::string_view text,
                                              const std::array<Unit, n>& units, std::uint64_t max) {

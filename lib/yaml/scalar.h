@@ -13,8 +13,8 @@ namespace train::yaml {
 
 bool is_core_null(std::string_view text);
 std::optional<bool> core_bool(std::string_view text);
-/// A whole number that is written as one: decimal, 0o17 or 0xff. `too_large` is set when only its
-/// size is wrong.
+/// A number written as an integer: decimal, 0o17 or 0xff. `too_large` is set if only its size is
+/// wrong.
 struct CoreInteger {
   bool negative = false;
   std::uint64_t magnitude = 0;
@@ -25,18 +25,18 @@ std::optional<CoreInteger> core_integer(std::string_view text);
 /// Parse any number, including .inf and .nan.
 std::optional<double> core_number(std::string_view text);
 
-/// Parse "500ms", "30s", "1.5h" or "2d". Return nothing when the text is no duration, or not a
-/// whole number of milliseconds.
+/// Parse "500ms", "30s", "1.5h" or "2d". Return nothing if the text is no duration, or not a whole
+/// number of milliseconds.
 std::optional<Duration> parse_duration(std::string_view text);
 /// Format a duration of whole milliseconds in the largest unit that divides it: "90s", "2h".
 std::string format_duration_yaml(Duration duration);
 
-/// Parse "512MiB", "16GiB", "1GB" (10^9) or "100" as bytes. Return nothing when the text is no
-/// size, is not whole, or is past 2^63.
+/// Parse "512MiB", "16GiB", "1GB" (10^9) or "100" as bytes. Return nothing if the text is no size,
+/// is not a whole number of bytes, or is 2^63 or more.
 std::optional<std::uint64_t> parse_size(std::string_view text);
 std::string format_size_yaml(std::uint64_t bytes);
 
-/// Format a number so that core_number reads back the same value, and as a float: "10.0", "1e-05".
+/// Format a number as a float that core_number reads back exactly: "10.0", "1e-05".
 std::string format_number_yaml(double number);
 
 }  // namespace train::yaml

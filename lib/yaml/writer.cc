@@ -31,7 +31,7 @@ bool plain_is_safe(std::string_view text) {
       letter || text[0] == '/' || text[0] == '_' || text[0] == '$' || text.starts_with("./");
   const bool option = text.starts_with("--") && !text.starts_with("---");
   if (!word && !option && !is_amount(text)) return false;  // numbers, dates, indicators
-  // Our reader takes these as text; older YAML readers do not.
+  // Our reader takes these words as text; older YAML readers do not.
   std::string lower(text);
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   if (std::find(kYaml11Booleans.begin(), kYaml11Booleans.end(), lower) != kYaml11Booleans.end())

@@ -6,8 +6,8 @@
 
 namespace train::yaml {
 
-/// Write the text plain if that is safe and reads back as text under the core schema; else in
-/// double quotes with JSON's escapes.
+/// Write the text plain if that is safe and reads back as text under the core schema, else in
+/// double quotes with escapes.
 std::string write_text(std::string_view text);
 
 }  // namespace train::yaml
