@@ -1,3 +1,3 @@
-// This is the one file that compiles Asio's own functions: train_net defines
-// BOOST_ASIO_SEPARATE_COMPILATION for all who use it.
+// This is the only file that compiles Asio's own functions: train_net defines
+// BOOST_ASIO_SEPARATE_COMPILATION for every target that uses it.
 #include <boost/asio/impl/src.hpp>

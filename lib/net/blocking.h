@@ -1,5 +1,5 @@
-// This file lets a flow await calls that block, without blocking the flow's thread. The calls run
-// on a pool or, where storage may hang, each on a thread of its own.
+// This file lets a flow await blocking calls without blocking the flow's thread. The calls run on a
+// pool or, if storage may hang, each on its own thread.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -41,8 +41,8 @@ struct BlockingAnswer {
 
 }  // namespace detail
 
-/// Run `work` on the pool. What it refers to must outlive it. It cannot be cancelled: a cancelled
-/// flow waits until it ends.
+/// Run `work` on the pool. Everything that it refers to must outlive it. It cannot be cancelled: a
+/// cancelled flow waits until it ends.
 template <class T>
 Task<T> run_on(asio::thread_pool& pool, std::function<Result<T>()> work) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
@@ -53,8 +53,8 @@ Task<T> run_on(asio::thread_pool& pool, std::function<Result<T>()> work) {
   co_return std::move(*answer->result);
 }
 
-/// Run `work` on a thread of its own, which is left running when the flow is cancelled. `work` must
-/// use nothing that may be destroyed before it ends; the flow's executor must outlive it.
+/// Run `work` on its own thread, which continues if the flow is cancelled. `work` must not use
+/// anything that may be destroyed before it ends; the flow's executor must outlive it.
 template <class T>
 Task<T> run_unjoined(std::function<Result<T>()> work) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;

@@ -79,7 +79,7 @@ std::string pem_of(EVP_PKEY* key) {
   return pem_of(memory);
 }
 
-int no_password(char*, int, int, void*) { return 0; }  // never ask at the terminal
+int no_password(char*, int, int, void*) { return 0; }  // never prompt at the terminal
 
 struct Authority {
   Openssl<X509> certificate;
@@ -114,7 +114,7 @@ Result<Authority> read_authority(const PemPair& pem) {
   return authority;
 }
 
-/// Make a certificate signed by `issuer`, or by itself if that is null.
+/// Make a certificate signed by `issuer`, or self-signed if that is null.
 Result<PemPair> make(const std::string& subject, Validity validity, const Authority* issuer,
                      const std::vector<std::pair<int, std::string>>& extensions) {
   const Openssl<EVP_PKEY> key(EVP_EC_gen("P-256"));
@@ -182,7 +182,7 @@ std::optional<CertificateName> name_in(const X509* certificate) {
     if (type != GEN_URI) continue;
     const std::string_view uri(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
                                static_cast<std::size_t>(ASN1_STRING_length(text)));
-    if (!uri.starts_with(kScheme)) continue;  // of somebody else's scheme
+    if (!uri.starts_with(kScheme)) continue;  // another scheme
     if (found) return std::nullopt;
     found = parse_certificate_uri(uri);
     if (!found) return std::nullopt;

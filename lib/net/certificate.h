@@ -1,5 +1,5 @@
 // Certificates of a cluster: whom a certificate names, and how `traind certs` makes certificates
-// (X.509 v3, ECDSA on P-256). PROTOCOL.md, "TLS", has what each must hold.
+// (X.509 v3, ECDSA on P-256). PROTOCOL.md, "TLS", lists what each must contain.
 #pragma once
 
 #include <ctime>
@@ -16,7 +16,7 @@ namespace train {
 enum class CertificateRole { Node, Launcher };
 std::string_view to_string(CertificateRole role);  // "node", "launcher"
 
-/// The node or launcher that a certificate names, by the URI among its alternative names:
+/// The node or launcher that a certificate names in the URI among its alternative names:
 /// trainrun://CLUSTER/node/NAME or trainrun://CLUSTER/launcher/NAME.
 struct CertificateName {
   std::string cluster;
@@ -27,9 +27,9 @@ struct CertificateName {
   bool operator==(const CertificateName&) const = default;
 };
 
-/// Parse such a URI; return nothing for any other.
+/// Parse such a URI; return nothing for any other text.
 std::optional<CertificateName> parse_certificate_uri(std::string_view uri);
-/// Return whom this certificate names, or nothing if it has none of these URIs, or more than one.
+/// Return whom this certificate names, or nothing unless it has exactly one such URI.
 std::optional<CertificateName> name_in(const X509* certificate);
 /// Check the name of a cluster, node or user: 1 to 63 letters, digits, dots, dashes and
 /// underscores, the first a letter or digit. `what` names it in the error.
@@ -46,19 +46,19 @@ struct PemPair {
   ~PemPair();
 };
 
-struct Validity {  // both ends belong to it
+struct Validity {  // both ends are included
   std::time_t from = 0, until = 0;
 };
 
-/// Make a new authority for `cluster`, signed by itself.
+/// Make a new, self-signed authority for `cluster`.
 Result<PemPair> make_authority(const std::string& cluster, Validity validity);
 /// Issue a certificate for a node or a launcher of the authority's cluster. It never lasts longer
-/// than the authority's own. InvalidArgument: make_authority did not make the authority, or it does
-/// not belong to `key`.
+/// than the authority's own. InvalidArgument: the authority is not one of make_authority, its key
+/// is another's, or it is no longer valid.
 Result<PemPair> issue_certificate(const PemPair& authority, CertificateRole role,
                                   const std::string& name, Validity validity);
 
-/// Return when the certificate's validity ends, or nothing if that field is not a valid time.
+/// Return when the certificate's validity ends, or nothing if it contains no valid time.
 std::optional<std::time_t> end_of_validity(const X509* certificate);
 
 }  // namespace train

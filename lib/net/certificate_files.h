@@ -12,13 +12,13 @@ namespace train {
 
 inline constexpr int kAuthorityDays = 3650, kCertificateDays = 365;
 
-/// Create a new authority: ca.crt and ca.key in `folder`, which is made (mode 0700) if missing.
+/// Create a new authority: ca.crt and ca.key in `folder`, which is created (mode 0700) if missing.
 Result<Unit> create_authority(const std::string& folder, const std::string& cluster,
                               std::time_t now);
 
 /// Create ca.crt, tls.crt and tls.key in `folder`, signed by the authority in `authority_folder`.
-/// The certificate is valid for `days`, or as long as the authority itself, and from an hour ago,
-/// for clocks that are late. Return the end of its validity.
+/// The certificate is valid for `days` or as long as the authority itself, and already since an
+/// hour ago, for clocks that are slow. Return the end of its validity.
 Result<std::time_t> create_certificate(const std::string& authority_folder, CertificateRole role,
                                        const std::string& name, const std::string& folder, int days,
                                        std::time_t now);

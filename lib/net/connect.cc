@@ -1,4 +1,4 @@
-// This file implements Connection::connect: it looks names up, tries addresses, and limits how long
+// This file implements Connection::connect: it looks up names, tries addresses, and limits how long
 // each may take.
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -20,9 +20,9 @@ namespace {
 using Socket = asio::generic::stream_protocol::socket;
 using boost::system::error_code;
 
-// Connect a Unix socket, which connects at once or not at all; EAGAIN says that the listener's
-// queue is full. (Asio would wait until the socket is writable, which it is already, and believe it
-// connected.)
+// Connect a Unix socket, which connects immediately or not at all; EAGAIN means that the listener's
+// queue is full. (Asio would then wait until the socket is writable, which it already is, and take
+// it for connected.)
 Task<Unit> connect_unix(Socket& socket, StreamAddress address) {
   constexpr auto kQueueFullPause = milliseconds(10);
   for (;;) {
@@ -31,7 +31,7 @@ Task<Unit> connect_unix(Socket& socket, StreamAddress address) {
       co_return Unit{};
     const int error_number = errno;
     if (error_number != EAGAIN && error_number != EINTR) {
-      // Nobody is there, or we cannot tell.
+      // Only these two errors mean that nobody listens there.
       if (error_number != ECONNREFUSED && error_number != ENOENT)
         co_return system_error(error_number, "connecting");
       co_return Error{
@@ -47,8 +47,7 @@ Task<Unit> connect_tcp(Socket& socket, StreamAddress address) {
   auto [error] = co_await socket.async_connect(address, asio::as_tuple(asio::use_awaitable));
   if (error == asio::error::operation_aborted) co_return detail::cancelled_error();
   if (!error) co_return Unit{};
-  // The network says that nobody is there to answer. Treat it as the same silence as without that
-  // message.
+  // The network reports that the host cannot answer. Treat that like a host that does not answer.
   const bool silence = error == asio::error::host_unreachable ||
                        error == asio::error::network_unreachable ||
                        error == asio::error::network_down || error == asio::error::timed_out;
@@ -85,7 +84,7 @@ Task<std::unique_ptr<Connection>> Connection::connect(asio::any_io_executor exec
   const std::vector<StreamAddress>& addresses = *found;
   std::optional<Error> first_error;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
-    // Give each address a share of the time, so that one that swallows packets leaves time for the
+    // Give each address a share of the time, so that one that drops packets leaves time for the
     // next.
     const Duration left = deadline - std::chrono::steady_clock::now();
     if (left <= Duration::zero()) break;

@@ -26,16 +26,16 @@ using Socket = asio::generic::stream_protocol::socket;
 using boost::system::error_code;
 
 constexpr std::size_t kReadBytes = 64u << 10;
-constexpr std::size_t kWriteBytes = 64u << 10;   // at a stretch; then others have their turn
+constexpr std::size_t kWriteBytes = 64u << 10;   // at a time; then others get their turn
 constexpr std::size_t kKeptQueueBytesMax = 256;  // while nothing is queued
 
 void set_int_option(int fd, int level, int name, int value) {
-  ::setsockopt(fd, level, name, &value,
-               sizeof value);  // none of these is needed for a correct connection
+  // An error does not matter: a connection works without these options.
+  ::setsockopt(fd, level, name, &value, sizeof value);
 }
 
-// Set the socket's options. Heartbeats notice a dead host; keepalive is for connections that carry
-// none.
+// Set the socket's options. Heartbeats detect a dead host; keepalive is for connections without
+// heartbeats.
 void set_options(int fd, bool is_unix) {
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   if (is_unix) return;
@@ -71,7 +71,8 @@ struct Connection::Impl : std::enable_shared_from_this<Impl> {
 
   std::size_t queued_bytes() const { return pending.size() + in_flight.size(); }
 
-  // Start a write. Only one runs at a time; frames queued meanwhile leave with the next one.
+  // Start a write. Only one runs at a time; the next one sends the frames that are queued
+  // meanwhile.
   void start_write() {
     in_flight.swap(pending);
     written = 0;
@@ -93,7 +94,7 @@ struct Connection::Impl : std::enable_shared_from_this<Impl> {
       });
       return;
     }
-    // Post to the executor, so that frames sent in the same turn leave together.
+    // Post to the executor, so that frames that are sent in the same turn leave together.
     asio::post(socket.get_executor(), [self = shared_from_this(), step] {
       if (self->closed) return;
       if (step.kind == IoStep::Moved && self->written < self->in_flight.size())
@@ -133,7 +134,7 @@ struct Connection::Impl : std::enable_shared_from_this<Impl> {
 
   // Read what has arrived into a buffer that all connections of the thread share: a buffer for each
   // would be most of the memory that 10,000 connections need. The socket does not show what TLS has
-  // already taken from it, so TLS is read until it has no more.
+  // already taken from it, so read from TLS until it has no more.
   void read() {
     static thread_local std::array<char, kReadBytes> buffer;
     std::size_t filled = 0;
@@ -157,26 +158,26 @@ struct Connection::Impl : std::enable_shared_from_this<Impl> {
     pending.clear();
     in_flight.clear();
     if (tls) tls->close();
-    error_code ignored;  // the socket is gone in any case
+    error_code ignored;  // the socket is closed in any case
     socket.shutdown(Socket::shutdown_both, ignored);
     socket.close(ignored);
     drained.cancel();
   }
 
   Socket socket;
-  asio::steady_timer
-      drained;  // never expires; cancelled, to wake those who wait, whenever a write ends
+  // Never expires. The end of each write cancels it, to wake those who wait.
+  asio::steady_timer drained;
   std::string peer, local_address;
   bool is_unix = false;
-  std::string first_tls_bytes;  // taken from the socket before TLS was begun
+  std::string first_tls_bytes;  // taken from the socket before TLS began
   std::optional<TlsStream> tls;
   FrameReader reader;
   std::string pending, in_flight;
   std::size_t written = 0;  // of in_flight
   Socket::wait_type read_direction = Socket::wait_read;
-  bool more_to_read = false;  // than one read() takes
+  bool more_to_read = false;  // more than one read() takes
   std::optional<Error> write_error, read_error;
-  std::optional<Error> last_read_error;  // counts once all frames before it are taken
+  std::optional<Error> last_read_error;  // takes effect once all frames before it are taken
   bool receiving = false, closed = false;
 };
 
@@ -279,8 +280,7 @@ Task<Frame> Connection::receive() {
   }
 }
 
-// Take the first bytes instead of peeking at them: MSG_PEEK shows no more than what comes before an
-// urgent byte, however often it is called.
+// Take the first bytes instead of peeking: MSG_PEEK never shows anything after an urgent byte.
 Task<bool> Connection::peer_begins_tls() {
   const auto impl = impl_;
   const ReceiveGuard guard(impl->receiving);
@@ -292,7 +292,8 @@ Task<bool> Connection::peer_begins_tls() {
     if (impl->closed) co_return false;
     char bytes[kWanted];
     const IoStep step = read_socket(impl->socket.native_handle(), bytes, kWanted - first.size());
-    if (step.kind != IoStep::Moved && step.kind != IoStep::NeedsRead) break;  // receive() says so
+    // Let receive() report the end.
+    if (step.kind != IoStep::Moved && step.kind != IoStep::NeedsRead) break;
     first.append(bytes, step.bytes);
   }
   const bool begins = begins_tls(first);
@@ -322,12 +323,12 @@ Task<Unit> Connection::start_tls(const TlsContext& context, ConnectionSide side)
     }
     auto ready = wait_for(*impl, Impl::direction(step));
     const auto waited = co_await std::move(ready);
-    if (waited.has_error()) {  // half of it is of no use
+    if (waited.has_error()) {  // a half-done handshake is useless
       impl->close();
       co_return waited.error();
     }
   }
-  impl->more_to_read = true;  // perhaps: the peer's first frame may have come with its proof
+  impl->more_to_read = true;  // perhaps: a frame may have arrived with the peer's proof
   co_return Unit{};
 }
 

@@ -18,7 +18,8 @@
 
 namespace train {
 
-struct PeerCredentials {  // of the process at the other end of a Unix socket, as the kernel says
+// The process at the other end of a Unix socket, according to the kernel.
+struct PeerCredentials {
   uid_t uid = 0;
   gid_t gid = 0;
   pid_t pid = 0;
@@ -28,10 +29,10 @@ class Connection {
  public:
   struct Impl;
 
-  /// Resolve the name and try all its addresses in turn, within `timeout`.
+  /// Resolve the name and try its addresses in turn, all within `timeout`.
   static Task<std::unique_ptr<Connection>> connect(asio::any_io_executor executor,
                                                    Endpoint endpoint, Duration timeout);
-  /// Take over a connected stream socket, and close it in the end.
+  /// Take ownership of a connected stream socket.
   static Result<std::unique_ptr<Connection>> adopt(asio::any_io_executor executor, int fd);
 
   explicit Connection(std::shared_ptr<Impl> impl);
@@ -39,14 +40,14 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// Receive the next frame. Errc::Unavailable when the peer closed or was reset, Errc::Protocol
-  /// when its bytes are wrong; both errors are permanent. Only one receive() may wait at a time.
-  /// Cancelling it loses no bytes.
+  /// Receive the next frame. Errc::Unavailable if the connection was closed or reset,
+  /// Errc::Protocol if its bytes are wrong; both errors are permanent. Only one receive() may wait
+  /// at a time. Cancelling it loses no bytes.
   Task<Frame> receive();
 
   /// Queue a frame. Never waits. Frames leave in order, and one write takes all that are queued. On
-  /// a connection that is closed or broken the frame is dropped; receive(), flush() and
-  /// wait_queue_below() report this.
+  /// a closed or broken connection the frame is dropped, which receive(), flush() and
+  /// wait_queue_below() report.
   void send(const Frame& frame);
   std::size_t queued_bytes() const;
   /// Wait until fewer than `bytes` are queued (back-pressure).
@@ -54,32 +55,33 @@ class Connection {
   /// Wait until everything queued is handed to the kernel.
   Task<Unit> flush();
 
-  /// Close now, and drop what is still queued. Wakes everybody who waits here. May be called again.
+  /// Close now, and drop what is still queued. Wakes everybody who waits on this connection. May be
+  /// called again.
   void close();
   bool is_open() const;
 
-  /// Return whether the peer begins with TLS. Waits for its first bytes; start_tls() or receive()
-  /// still get them.
+  /// Return whether the peer begins with TLS. Waits for its first bytes, which start_tls() or
+  /// receive() still gets.
   Task<bool> peer_begins_tls();
-  /// Switch to TLS for all that is sent and received from here on. Call it before the first frame
-  /// only. A peer that fails the handshake learns so by TLS, and the connection is closed.
+  /// Switch to TLS for everything that is sent and received from now on. Call this only before the
+  /// first frame. If the handshake fails, a TLS alert tells the peer, and the connection is closed.
   Task<Unit> start_tls(const TlsContext& context, ConnectionSide side);
-  /// Return bytes that only this connection's two ends know. Empty without TLS, and on a Unix
+  /// Return bytes that only this connection's two ends know. Empty without TLS, such as on a Unix
   /// socket, where the kernel knows who the peer is.
   std::string binding() const;
-  /// Return whom the peer's certificate names. Only after start_tls(), and only with certificates.
+  /// Return whom the peer's certificate names. Nothing before start_tls() or without certificates.
   std::optional<CertificateName> certificate_name() const;
   /// Refuse payloads above `bytes` from now on.
   void set_payload_limit(std::size_t bytes);
 
-  bool is_unix() const;               // between processes of one machine, which knows who they are
+  bool is_unix() const;               // the peer is on this machine, and the kernel knows who it is
   std::string peer() const;           // for logs: "10.0.0.7:41234", "unix:pid 4711"
-  std::string local_address() const;  // numeric address of this end, "" for a Unix socket
+  std::string local_address() const;  // this end's numeric address; "" for a Unix socket
   Result<PeerCredentials> credentials() const;  // Unix sockets only
 
  private:
-  std::shared_ptr<Impl>
-      impl_;  // shared with the write under way, which may end after the Connection
+  // Shared with a write that may end after the Connection.
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace train

@@ -9,9 +9,9 @@
 
 namespace train {
 
-/// Connect to the traind of this runtime folder and greet it, waiting for it up to `timeout`.
-/// Errc::Unavailable when none runs there: the caller adds the hint. credentials() tells whose
-/// traind it is. The strings must outlive the flow.
+/// Connect to the traind of this runtime folder and do the handshake. Waits up to `timeout` for
+/// traind to start. Errc::Unavailable if none runs there; the caller adds the hint. credentials()
+/// tells whose traind it is. The strings must outlive the flow.
 Task<std::unique_ptr<Connection>> call_traind(asio::any_io_executor executor,
                                               const std::string& runtime_dir,
                                               const std::string& build, Duration timeout = {});

@@ -9,7 +9,7 @@
 namespace train {
 namespace {
 
-constexpr std::size_t kUnixPathBytesMax = 107;  // sockaddr_un has 108, with the final zero
+constexpr std::size_t kUnixPathBytesMax = 107;  // sockaddr_un has 108, including the final zero
 
 Result<std::uint16_t> parse_port(std::string_view digits, std::string_view whole) {
   std::uint16_t port = 0;

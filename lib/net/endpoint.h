@@ -12,15 +12,15 @@ namespace train {
 struct Endpoint {
   enum Kind { Unix, Tcp };
   Kind kind = Tcp;
-  std::string
-      host_or_path;        // empty host: all addresses when listening, this machine when connecting
-  std::uint16_t port = 0;  // 0: listening picks one
+  // An empty host: all addresses when listening, this machine when connecting.
+  std::string host_or_path;
+  std::uint16_t port = 0;  // 0: the system picks one when listening
 
   static Endpoint tcp(std::string host, std::uint16_t port) { return {Tcp, std::move(host), port}; }
   static Endpoint unix_socket(std::string path) { return {Unix, std::move(path), 0}; }
 
-  /// Return whether only this machine can reach it: a Unix socket, 127.0.0.0/8, ::1 (also as a
-  /// mapped IPv4 address), localhost.
+  /// Return whether only this machine can reach it: a Unix socket, 127.0.0.0/8 (also mapped into
+  /// IPv6), ::1, localhost.
   bool is_loopback() const;
   /// Return it as parse_endpoint reads it: "unix:/run/x.sock", "node-b:7070", "[::1]:7070".
   std::string text() const;

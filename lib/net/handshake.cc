@@ -20,11 +20,11 @@ struct Side {
   const Identity& self;
   const std::optional<TlsContext>& tls;
   HandshakeLimits limits;
-  std::optional<Refused> refusal = {};  // what the peer is told when this side says no
+  std::optional<Refused> refusal = {};  // what to tell the peer if this side refuses
   bool refused_by_peer = false;
-  bool can_be_told = false;  // it is known whether the peer speaks TLS, and it is done
+  bool can_be_told = false;  // whether the peer speaks TLS is known, and its handshake is over
 
-  // Fail with `here` on this side, and tell the peer `there`.
+  // Return `here` as the error on this side, and let the peer be told `there`.
   Error refuse(Error here, std::string_view there, std::string_view hint = {}) {
     refusal = Refused{.code = std::string(to_string(here.code)),
                       .message = std::string(there),
@@ -84,7 +84,8 @@ Result<std::uint32_t> choose_protocol(Side& side, const Hello& hello) {
 }
 
 // Check that the peer is not this process. Both sides of a PSK hold the same secret, so a peer that
-// has it may still be this process, led back to itself by somebody on the way (RFC 9257, "selfie").
+// has it may still be this process, if somebody in between redirects the connection (RFC 9257,
+// "selfie").
 template <class HelloOrReply>
 Result<Unit> check_is_another(Side& side, const HelloOrReply& peer) {
   const auto refuse = [&](Errc code, std::string_view what, std::string_view hint) {
@@ -124,7 +125,7 @@ Result<Unit> check_certificate(Side& side) {
       "your " + text);
 }
 
-// Check the node's name, since a node's admin must not speak for another node.
+// Check the node's name, since the administrator of one node must not speak for another.
 Result<Unit> check_node_name(Side& side, const std::string& node_name) {
   const auto named = side.connection.certificate_name();
   if (!named || named->role != CertificateRole::Node || named->name == node_name) return Unit{};
@@ -178,15 +179,15 @@ Task<PeerInfo> connect_steps(Side& side) {
   co_return info_of(side, reply, reply.protocol);
 }
 
-// Start TLS if the peer offers it; return whether the peer and this side agree on TLS. There is no
-// fallback, whoever asks for it.
+// Start TLS if the peer offers it. Return whether the peer and this side agree on whether to use
+// TLS. There is no fallback.
 Task<bool> start_tls_if_offered(Side& side) {
   if (side.connection.is_unix()) co_return true;
   CO_TRY(const bool offered, co_await side.connection.peer_begins_tls());
   if (offered && side.tls) CO_TRY_VOID(co_await start_tls(side, ConnectionSide::Listener));
   if (offered && !side.tls) {
-    // Take the peer's bytes, which are no frame. Left unread, they would make the kernel cut the
-    // peer off before it has heard why.
+    // Take the peer's bytes, which are no frame. If they stayed unread, the kernel would reset the
+    // connection before the peer has received the reason.
     (void)co_await side.connection.receive();
     side.can_be_told = true;
     co_return side.refuse(
@@ -238,7 +239,7 @@ Task<PeerInfo> run_handshake(Connection& connection, const Identity& self,
   if (error.code == Errc::Timeout && !side.refused_by_peer)
     error.message = fmt::format("{}: handshake not over within {}", connection.peer(),
                                 format_duration(limits.time));
-  // Tell the peer, unless it is gone or knows better.
+  // Tell the peer, unless it is gone or has refused us itself.
   const bool peer_listens = side.can_be_told && !side.refused_by_peer &&
                             error.code != Errc::Unavailable && error.code != Errc::Cancelled;
   if (peer_listens) {

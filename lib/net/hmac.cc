@@ -10,7 +10,7 @@
 
 namespace train {
 
-// It fails only if memory runs out, or if OpenSSL lacks SHA-256.
+// HMAC() fails only if memory runs out, or if OpenSSL lacks SHA-256.
 std::array<char, kHmacBytes> hmac_sha256(std::string_view key, std::string_view text) {
   std::array<char, kHmacBytes> out;
   unsigned int written = 0;

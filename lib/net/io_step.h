@@ -1,5 +1,5 @@
-// The outcome of one non-blocking call on a socket. connection.cc and the code that moves its bytes
-// share it.
+// The outcome of one non-blocking call on a socket, shared by connection.cc and the code that moves
+// its bytes.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@ namespace train {
 
 struct IoStep {
   enum Kind {
-    Moved,       // `bytes` were moved; for a handshake: it is over
+    Moved,       // `bytes` were moved; or the handshake is complete
     NeedsRead,   // call again once the socket can be read
     NeedsWrite,  // … or written
     Ended,       // the peer has closed its side
     Failed,      // the system call failed: `error_number`
-    Refused,     // TLS: the peer's bytes are not what they have to be; TlsStream::error() says why
+    Refused,     // TLS rejected the peer's bytes; TlsStream::error() tells why
   };
   Kind kind = Moved;
   std::size_t bytes = 0;

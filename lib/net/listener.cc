@@ -23,7 +23,7 @@ namespace {
 
 constexpr auto kFullTablePause = milliseconds(50);
 
-struct FileId {  // so that close() removes our socket's file only, not one that replaced it
+struct FileId {  // lets close() remove our socket's file only, not one that replaced it
   dev_t device = 0;
   ino_t inode = 0;
   bool operator==(const FileId&) const = default;
@@ -35,8 +35,8 @@ std::optional<FileId> file_id(const std::string& path) {
   return FileId{.device = status.st_dev, .inode = status.st_ino};
 }
 
-// Open the socket's folder, which keeps others away: the socket file itself is open to all between
-// bind and chmod.
+// Open the socket's folder. Its mode must keep others out, since the socket file itself is open to
+// all between bind and chmod.
 Result<FileDescriptor> open_private_folder(const std::string& socket_path) {
   const std::string parent = std::filesystem::path(socket_path).parent_path().string();
   const std::string folder = parent.empty() ? std::string(1, '.') : parent;
@@ -105,8 +105,8 @@ Result<Unit> listen_at(const FileDescriptor& fd, const Endpoint& endpoint) {
 
 Result<FileDescriptor> bind_unix(const StreamAddress& address, const Endpoint& endpoint) {
   TRY(const FileDescriptor folder, open_private_folder(endpoint.host_or_path));
-  // Two listeners that start at once must not take each other's new socket, bound but not listening
-  // yet, for a dead one.
+  // If two listeners start at the same time, neither may take the other's socket, bound but not
+  // listening yet, for a dead one.
   if (::flock(folder.get(), LOCK_EX) != 0)
     return system_error(errno, fmt::format("locking the folder of {}", endpoint.host_or_path));
   struct stat status {};
@@ -133,10 +133,10 @@ Result<FileDescriptor> bind_unix(const StreamAddress& address, const Endpoint& e
 Result<FileDescriptor> bind_tcp(const StreamAddress& address, const Endpoint& endpoint) {
   TRY(FileDescriptor fd, open_socket(address));
   const int on = 1, off = 0;
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on,
-               sizeof on);  // a restarted daemon takes its port again at once
+  // Lets a restarted daemon take its port again immediately.
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (address.data()->sa_family == AF_INET6) {
-    const int only = endpoint.host_or_path.empty() ? off : on;  // exactly what was asked for
+    const int only = endpoint.host_or_path.empty() ? off : on;  // exactly what was requested
     ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
   }
   TRY_VOID(bind_to(fd, address, endpoint));
@@ -155,8 +155,8 @@ bool is_full_table(int error_number) {
          error_number == ENOMEM;
 }
 
-// Return whether this is an error of the connection that was waiting; on Linux, accept() passes
-// such errors to us.
+// Return whether this is an error of the waiting connection; on Linux, accept() returns such
+// errors.
 bool is_gone_peer(int error_number) {
   switch (error_number) {
     case EINTR:
@@ -183,8 +183,8 @@ struct Listener::Impl {
   Impl(const asio::any_io_executor& ex, FileDescriptor fd)
       : executor(ex), socket(ex, fd.release()) {}
 
-  // Turn waiting peers away when no descriptor is left. The reserve makes room to accept and close
-  // them, so they notice at once.
+  // Turn waiting peers away when no descriptor is left. Uses the reserved descriptor to accept and
+  // close them, so that they notice immediately.
   void turn_away() {
     reserve.reset();
     for (;;) {
@@ -289,7 +289,7 @@ void Listener::close() {
   impl_->closed = true;
   if (impl_->socket_file && file_id(impl_->endpoint.host_or_path) == impl_->socket_file)
     ::unlink(impl_->endpoint.host_or_path.c_str());
-  boost::system::error_code ignored;  // it is gone in any case
+  boost::system::error_code ignored;  // it is closed in any case
   impl_->socket.close(ignored);
 }
 

@@ -9,7 +9,7 @@ namespace train {
 
 struct Notifier::Impl {
   asio::any_io_executor executor;
-  asio::steady_timer wake;  // never runs out; notify() cancels the waits on it
+  asio::steady_timer wake;  // never expires; notify() cancels the waits on it
   std::uint64_t count = 0;
 };
 
@@ -24,7 +24,7 @@ void Notifier::notify() {
   impl_->wake.cancel();
 }
 
-// A wait with a deadline needs a timer of its own; a wait without one shares the notifier's.
+// A wait with a deadline needs its own timer; a wait without one uses the notifier's.
 Task<bool> Notifier::wait_until(TimePoint deadline) {
   const std::uint64_t before = impl_->count;
   const auto state = co_await asio::this_coro::cancellation_state;
@@ -36,7 +36,7 @@ Task<bool> Notifier::wait_until(TimePoint deadline) {
     limit.async_wait([impl = impl_, up](const boost::system::error_code& error) {
       if (error) return;
       *up = true;
-      impl->wake.cancel();  // others wake too early and look again: harmless
+      impl->wake.cancel();  // others wake too early and check again: harmless
     });
     while (!*up && impl_->count == before && state.cancelled() == asio::cancellation_type::none) {
       (void)co_await impl_->wake.async_wait(asio::as_tuple(asio::use_awaitable));

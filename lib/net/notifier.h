@@ -14,15 +14,15 @@ class Notifier {
  public:
   explicit Notifier(asio::any_io_executor executor);
   ~Notifier();
-  /// Wake everybody who waits now.
+  /// Wake all coroutines that are waiting now.
   void notify();
-  /// Wait until the next notify() or `deadline`; return true for notify(). Errc::Cancelled when the
+  /// Wait until the next notify() or `deadline`; return true for notify(). Errc::Cancelled if the
   /// caller is cancelled.
   Task<bool> wait_until(TimePoint deadline);
 
  private:
   struct Impl;
-  std::shared_ptr<Impl> impl_;  // shared with timer handlers on their way
+  std::shared_ptr<Impl> impl_;  // shared with pending timer handlers
 };
 
 }  // namespace train

@@ -1,4 +1,4 @@
-// Smart pointers to OpenSSL's objects, each of which frees its object by the right function.
+// Smart pointers that free each of OpenSSL's objects with the right function.
 #pragma once
 
 #include <openssl/bio.h>

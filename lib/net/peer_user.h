@@ -1,4 +1,4 @@
-// This file checks whose process is at the other end of a Unix socket.
+// This file checks which user's process is at the other end of a Unix socket.
 #pragma once
 
 #include <unistd.h>
@@ -7,10 +7,10 @@
 
 namespace train {
 
-/// Check that the process at the other end of a Unix socket is `user`'s or root's, as the kernel
-/// says (SO_PEERCRED). Permission if it belongs to another user, or the kernel cannot tell. A
-/// socket's path alone proves nothing: whoever may write its folder can have made it. TCP tells
-/// nothing of users, and passes.
+/// Check with the kernel (SO_PEERCRED) that the process at the other end of a Unix socket belongs
+/// to `user` or root. Permission if it belongs to another user. A socket's path alone proves
+/// nothing: anybody who may write its folder can have created it. TCP connections, which have no
+/// user, pass.
 Result<Unit> check_peer_user(const Connection& connection, uid_t user = ::geteuid());
 
 }  // namespace train

@@ -1,4 +1,4 @@
-// The build precompiles this header for train_net, and for the libraries that say PRECOMPILED
+// The build precompiles this header for train_net, and for the libraries with PRECOMPILED
 // train_net.
 #pragma once
 

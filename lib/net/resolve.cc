@@ -18,7 +18,7 @@ namespace {
 
 using asio::ip::tcp;
 
-struct Lookup {  // shared with the resolver's answer, which may come after we stopped waiting
+struct Lookup {  // shared with the resolver's answer, which may arrive after we stopped waiting
   explicit Lookup(const asio::any_io_executor& executor) : resolver(executor), answered(executor) {}
   tcp::resolver resolver;
   asio::steady_timer answered;
@@ -31,8 +31,8 @@ Error unknown_host(const Endpoint& endpoint, const boost::system::error_code& er
                fmt::format("host '{}' has no address: {}", endpoint.host_or_path, error.message())};
 }
 
-// Return the addresses of an endpoint that needs no lookup: a Unix path, a numeric address, or an
-// empty host.
+// Return the addresses of an endpoint that needs no lookup (a Unix path, a numeric address, or an
+// empty host), else nothing.
 std::optional<std::vector<StreamAddress>> known_address(
     const Endpoint& endpoint, const std::vector<asio::ip::address>& if_empty) {
   if (endpoint.kind == Endpoint::Unix) {
@@ -101,7 +101,7 @@ Task<std::vector<StreamAddress>> resolve(asio::any_io_executor executor, Endpoin
 Result<std::vector<StreamAddress>> resolve_to_listen(asio::any_io_executor executor,
                                                      const Endpoint& endpoint) {
   TRY_VOID(check_path(endpoint));
-  // "::" also takes IPv4 connections; 0.0.0.0 is for a kernel without IPv6.
+  // "::" also accepts IPv4 connections; 0.0.0.0 is for a kernel without IPv6.
   if (auto known =
           known_address(endpoint, {asio::ip::address_v6::any(), asio::ip::address_v4::any()}))
     return std::move(*known);

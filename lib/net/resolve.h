@@ -1,4 +1,4 @@
-// This file resolves host names to addresses. Only lib/net includes it, since it shows Asio's
+// This file resolves host names to addresses. Only lib/net includes it, since it exposes Asio's
 // socket types.
 #pragma once
 
@@ -19,7 +19,7 @@ using StreamAddress = asio::generic::stream_protocol::endpoint;
 Task<std::vector<StreamAddress>> resolve(asio::any_io_executor executor, Endpoint endpoint,
                                          Duration limit);
 
-/// Return the addresses to listen on, best first, never empty. May block for a name that is not in
+/// Return the addresses to listen on, best first, never empty. May block if a name is not in
 /// /etc/hosts.
 Result<std::vector<StreamAddress>> resolve_to_listen(asio::any_io_executor executor,
                                                      const Endpoint& endpoint);

@@ -46,8 +46,8 @@ std::string mark_of(std::string_view public_key) {
   return hex_of({mac.data(), kMarkBytes});
 }
 
-// Return the text to sign. Each part except the last has a known length, or a count before it says
-// its length.
+// Return the text to sign. It is unambiguous: numbers end at a newline, and the binding's length
+// precedes it.
 std::string signed_text(std::string_view run_id, std::uint64_t generation,
                         std::string_view binding) {
   return fmt::format("trainrun 2 attach\n{}\n{}\n{}:{}", generation, binding.size(), binding,

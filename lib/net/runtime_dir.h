@@ -1,5 +1,5 @@
-// The folder where a user's traind has its sockets, for traind itself and for the commands that
-// call it.
+// The folder with the sockets of a user's traind, for traind itself and for the commands that call
+// it.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace train {
 
-/// Return the folder to use if no flag names one: /run/trainrun as root, else
-/// $XDG_RUNTIME_DIR/trainrun.
+/// Return the folder to use if no flag names one: /run/trainrun for root, else
+/// $XDG_RUNTIME_DIR/trainrun, or /tmp/trainrun-UID if that variable is not set.
 std::string default_runtime_dir();
-/// Return the socket for commands of its user: `traind drain`, `train-run --detach`.
+/// Return the socket for its user's commands: `traind drain`, `train-run --detach`.
 Endpoint control_endpoint(const std::string& runtime_dir);
 
 }  // namespace train

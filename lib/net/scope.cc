@@ -19,15 +19,15 @@ namespace {
 
 constexpr auto kCancelAgainAfter = std::chrono::milliseconds(5);
 
-// Run a coroutine so that its waits return Errc::Cancelled. Asio would make every co_await of a
-// cancelled coroutine throw, even the one in join().
+// Run a coroutine so that its waits return Errc::Cancelled. By default, Asio makes every co_await
+// of a cancelled coroutine throw, even the one in join().
 asio::awaitable<void> without_throwing(asio::awaitable<void> coroutine) {
   co_await asio::this_coro::throw_if_cancelled(false);
   co_await std::move(coroutine);
 }
 
-// Return an empty text when a coroutine ended as it should: by itself, or by the exception with
-// which Asio ends a cancelled one.
+// Return an empty text if a coroutine ended properly: by itself, or by the exception with which
+// Asio ends a cancelled one.
 std::string describe_bug(const std::exception_ptr& exception) {
   if (!exception) return {};
   try {
@@ -60,13 +60,13 @@ struct Scope::State : std::enable_shared_from_this<State> {
     again.cancel();
   }
 
-  // Cancel all running coroutines. A coroutine that is not waiting misses a signal, so the signal
-  // is repeated until the coroutine has ended.
+  // Cancel all running coroutines. A coroutine that is not waiting misses the signal, so repeat it
+  // until the coroutine has ended.
   void cancel_running() {
     std::vector<std::uint64_t> ids;
     for (const auto& [id, entry] : running) ids.push_back(id);
     for (const std::uint64_t id : ids) {
-      // Cancelling one may end another.
+      // Cancelling one coroutine may end another.
       if (const auto it = running.find(id); it != running.end())
         it->second.signal.emit(asio::cancellation_type::terminal);
     }
@@ -85,8 +85,8 @@ struct Scope::State : std::enable_shared_from_this<State> {
 
   asio::any_io_executor executor;
   asio::steady_timer ended, again;
-  std::map<std::uint64_t, Running>
-      running;  // a map: its nodes, and so the signals, stay where they are
+  // A map, so that the signals never move.
+  std::map<std::uint64_t, Running> running;
   std::uint64_t next_id = 0;
   bool cancelled = false;
 };

@@ -1,6 +1,6 @@
-// A Scope owns coroutines; no coroutine runs without an owner. A part of the program has a Scope
-// and spawns its flows into it. Before that part ends, it cancels the scope and waits until all
-// flows are gone.
+// A Scope owns coroutines; no coroutine runs without an owner. A part of the program spawns its
+// flows into its Scope. Before that part ends, it cancels the scope and waits until all flows have
+// ended.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -16,33 +16,33 @@ namespace asio = boost::asio;
 class Scope {
  public:
   explicit Scope(asio::any_io_executor executor);
-  /// Every coroutine must have ended (join()): one that lives on would use what is being destroyed.
-  /// Checked.
+  /// Check that every coroutine has ended (join()); others would use objects that are being
+  /// destroyed.
   ~Scope();
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
 
-  /// Start a coroutine. `name` is for logs and for the check above. After cancel() nothing starts
-  /// any more. An exception that leaves the coroutine is a bug and stops the program, except the
-  /// one by which Asio ends a cancelled coroutine.
+  /// Start a coroutine. `name` is for logs and for the check above. After cancel(), does nothing.
+  /// An exception that leaves the coroutine is a bug and stops the program, except the one by which
+  /// Asio ends a cancelled coroutine.
   void spawn(std::string name, asio::awaitable<void> coroutine);
 
-  /// Ask all coroutines to end. Whatever they wait for returns Errc::Cancelled, now and every time
-  /// until they have ended (later times only after some milliseconds). A flow must then join what
-  /// it owns, and return. Does not wait.
+  /// Ask all coroutines to end: each wait of theirs returns Errc::Cancelled, now and until they
+  /// have ended (later waits only after some milliseconds). A flow must then join what it owns, and
+  /// return. Does not wait.
   void cancel();
 
-  /// Wait until all have ended, by themselves or after cancel(). Keeps waiting when the caller
+  /// Wait until all have ended, by themselves or after cancel(). Continues to wait if the caller
   /// itself is cancelled.
   asio::awaitable<void> join();
 
   std::size_t size() const;
-  std::vector<std::string> names() const;  // of those that run, in the order of their start
+  std::vector<std::string> names() const;  // of the running coroutines, in the order of their start
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // shared with the coroutines' ends, which may come after ~Scope
-                                  // when a program is torn down
+  // Shared with the handlers for the coroutines' ends, which may run after ~Scope during shutdown.
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace train

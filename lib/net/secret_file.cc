@@ -16,7 +16,7 @@
 namespace train {
 namespace {
 
-constexpr int kLinksMax = 40;  // as the kernel's
+constexpr int kLinksMax = 40;  // like the kernel's limit
 
 bool is_ours_or_roots(uid_t owner) { return owner == ::geteuid() || owner == 0; }
 
@@ -53,8 +53,7 @@ std::deque<std::string> parts_of(std::string_view path) {
   return parts;
 }
 
-/// Walks a path itself, folder by folder, so that the file that is opened is the one that was
-/// checked.
+/// Walks a path folder by folder, so that the file that it opens is the one that it checked.
 class Walk {
  public:
   Walk(std::string_view what, const std::string& path, Readers readers)
@@ -71,7 +70,7 @@ class Walk {
       struct stat status {};
       if (::fstatat(folder_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
         return system_error(errno, "opening " + file_);
-      // Whoever made an entry in a folder with the sticky bit can change it; enter() checks the
+      // The owner of an entry in a folder with the sticky bit can change it; enter() checks the
       // other folders.
       if (!is_ours_or_roots(status.st_uid) && (S_ISLNK(status.st_mode) || !left_.empty()))
         note_writer(name, status);
@@ -125,7 +124,7 @@ class Walk {
                       file_, *link_, *others_write_),
           "name the file itself"};
     }
-    // O_NONBLOCK: opening must not wait if a FIFO is there instead.
+    // O_NONBLOCK, so that opening does not wait if it is a FIFO.
     FileDescriptor file(
         ::openat(folder_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (file.get() < 0) return system_error(errno, "opening " + file_);

@@ -1,6 +1,6 @@
-// The type of a flow: a coroutine that ends with a Result. A flow reads from top to bottom;
-// within.h gives it a deadline, scope.h an owner. A flow whose owner cancels it gets
-// Errc::Cancelled from what it waits for, and must then return.
+// The type of a flow: a coroutine that ends with a Result. The code of a flow reads from top to
+// bottom; within.h gives it a deadline, scope.h an owner. When its owner cancels a flow, its wait
+// returns Errc::Cancelled, and the flow must return.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

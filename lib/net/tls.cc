@@ -13,7 +13,7 @@ namespace train {
 
 namespace {
 
-// A listener that looks at certificates must name its sessions; a connector must not.
+// A listener that verifies certificates must set a session id context; a connector must not.
 constexpr unsigned char kSessionContext[] = {'t', 'r', 'a', 'i', 'n'};
 
 constexpr const char* kIsItOne = "is that a traind?";
@@ -23,12 +23,12 @@ void check_tls(bool worked) { TRAIN_CHECK(worked, "libssl cannot make a TLS conn
 }  // namespace
 
 struct TlsStream::State {
-  std::shared_ptr<const TlsContext::Impl> context;  // whose PSK the callbacks read
+  std::shared_ptr<const TlsContext::Impl> context;  // the callbacks read its PSK
   TlsSocket socket;
   Openssl<SSL> ssl;
   ConnectionSide side = ConnectionSide::Connector;
   bool established = false, over = false;
-  unsigned long error = 0;  // of OpenSSL: why the peer was refused
+  unsigned long error = 0;  // OpenSSL's reason for refusing the peer
 };
 
 TlsStream::TlsStream(const TlsContext& context, ConnectionSide side, int fd,

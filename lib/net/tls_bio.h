@@ -1,5 +1,5 @@
 // This file connects OpenSSL to our socket. OpenSSL's own BIO_s_socket writes without MSG_NOSIGNAL,
-// so a peer that is gone would end the process by SIGPIPE (openssl#16399).
+// so a write to a peer that is gone would end the process with SIGPIPE (openssl#16399).
 #pragma once
 
 #include <openssl/types.h>
@@ -11,9 +11,9 @@ namespace train {
 
 struct TlsSocket {
   int fd = -1;
-  std::string first_bytes;        // come before what is in the socket
-  std::size_t bytes_allowed = 0;  // that may still be read
-  int error_number = 0;           // of the last call, where it failed for good
+  std::string first_bytes;        // precede the bytes in the socket
+  std::size_t bytes_allowed = 0;  // how many may still be read
+  int error_number = 0;           // of the last call, if it failed for good
   bool ended = false;             // the peer has closed its side
 };
 

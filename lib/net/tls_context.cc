@@ -13,18 +13,18 @@ namespace {
 
 constexpr std::string_view kPskIdentity = "trainrun/2";
 constexpr std::string_view kPskLabel = "trainrun 2 tls psk";
-// A PSK belongs to one hash; these two ciphers use SHA-256.
+// A PSK is bound to one hash; these two ciphers use SHA-256.
 constexpr const char* kCiphers = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
 constexpr unsigned char kPskCipher[] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256
 constexpr const char* kGroups = "X25519:P-256";
-// 4 KiB suffice for a PSK; a certificate may come with those between it and its authority.
+// 4 KiB are enough for a PSK; a certificate may come with intermediate ones.
 constexpr std::size_t kPskHandshakeBytesMax = 4096, kCertificateHandshakeBytesMax = 16384;
 
 constexpr std::string_view kMakeOne = "make one with: traind certs";
 
 void check_tls(bool worked) { TRAIN_CHECK(worked, "libssl cannot do TLS 1.3"); }
 
-/// Return the PSK in OpenSSL's form; each connection gets a new one and keeps it.
+/// Return the PSK in OpenSSL's form. Each connection gets and owns a new one.
 SSL_SESSION* make_psk_session(SSL* ssl) {
   const auto* impl =
       static_cast<const TlsContext::Impl*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
@@ -39,12 +39,12 @@ SSL_SESSION* make_psk_session(SSL* ssl) {
   return session.release();
 }
 
-// OpenSSL calls this once for the first ClientHello, and again after a retry, with the hash that
-// was chosen.
+// OpenSSL calls this once for the first ClientHello, and again after a retry request, with the
+// chosen hash.
 int use_psk(SSL* ssl, const EVP_MD* md, const unsigned char** identity, std::size_t* identity_size,
             SSL_SESSION** session) {
   *session = nullptr;
-  if (md != nullptr && EVP_MD_get_type(md) != NID_sha256) return 1;  // without a PSK: it will fail
+  if (md != nullptr && EVP_MD_get_type(md) != NID_sha256) return 1;  // no PSK: the handshake fails
   *identity = reinterpret_cast<const unsigned char*>(kPskIdentity.data());
   *identity_size = kPskIdentity.size();
   *session = make_psk_session(ssl);
@@ -81,7 +81,7 @@ Openssl<SSL_CTX> make_context() {
 
 // ---- certificates
 
-int no_password(char*, int, int, void*) { return 0; }  // never ask at the terminal
+int no_password(char*, int, int, void*) { return 0; }  // never prompt at the terminal
 
 Openssl<BIO> open_text(std::string_view text) {
   return Openssl<BIO>(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
@@ -92,7 +92,7 @@ std::vector<Openssl<X509>> read_certificates(std::string_view text) {
   const Openssl<BIO> memory = open_text(text);
   while (X509* next = PEM_read_bio_X509(memory.get(), nullptr, no_password, nullptr))
     all.emplace_back(next);
-  ERR_clear_error();  // that there is no more
+  ERR_clear_error();  // the error that there are no more
   return all;
 }
 
@@ -101,7 +101,7 @@ Error unusable(std::string_view file, std::string_view why, std::string_view hin
   return Error{Errc::InvalidArgument, fmt::format("{} {}", file, why), std::string(hint)};
 }
 
-/// Check our own certificate as a peer would, here, where its owner can fix it.
+/// Check our own certificate as a peer would, so that its owner sees the error.
 Result<Unit> check_own(X509_STORE* authorities, X509* certificate, STACK_OF(X509) * between,
                        CertificateRole role) {
   const Openssl<X509_STORE_CTX> check(X509_STORE_CTX_new());
@@ -123,8 +123,8 @@ TlsContext TlsContext::from_token(const Token& token) {
   impl->handshake_bytes_max = kPskHandshakeBytesMax;
   impl->context = make_context();
   SSL_CTX* context = impl->context.get();
-  // With SSL_VERIFY_NONE a side with a PSK would accept any certificate instead. The trust store is
-  // empty, so no certificate is ever accepted.
+  // With SSL_VERIFY_NONE, a side with a PSK would accept any certificate instead. Since the trust
+  // store is empty, this accepts none.
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   SSL_CTX_set_app_data(context, impl.get());
   SSL_CTX_set_psk_use_session_callback(context, use_psk);

@@ -19,13 +19,13 @@ struct TlsContext::Impl {
   ~Impl() { wipe(psk.data(), psk.size()); }
 
   Openssl<SSL_CTX> context;
-  std::size_t handshake_bytes_max = 0;  // that a side reads before it knows its peer
+  std::size_t handshake_bytes_max = 0;  // how much to read before the peer is known
   std::array<char, kHmacBytes> psk{};   // of a token
   std::optional<CertificateName> name;  // of our certificate
   std::time_t valid_until = 0;
 };
 
-/// Return what X509_V_ERR_… says of a certificate ("has expired"), and what to do about it.
+/// Describe what an X509_V_ERR_… means for a certificate ("has expired"), and what to do about it.
 Error certificate_error(long x509_error);
 
 }  // namespace train

@@ -44,7 +44,7 @@ Result<TlsContext> read_paths(const TlsPaths& paths, CertificateRole role) {
   return TlsContext::from_token(token);
 }
 
-/// Return what distinguishes the file from one that was there before; "" if there is no file.
+/// Return a text that changes when the file is replaced or modified; "" if there is no file.
 std::string stamp_of(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return "";

@@ -1,4 +1,5 @@
-// This file reads what a machine shows over TCP from the files that --token-file or --tls names.
+// This file reads the credentials that a machine uses over TCP from the files that --token-file or
+// --tls names.
 #pragma once
 
 #include <functional>
@@ -13,32 +14,33 @@
 
 namespace train {
 
-/// Returns what a connection that begins now must show; the reference stays valid.
+/// Returns the credentials for a connection that begins now; the reference stays valid.
 using TlsSource = std::function<const std::optional<TlsContext>&()>;
 
-struct TlsPaths {  // at most one; none: no network
+struct TlsPaths {  // at most one is set; none: no TCP
   std::string token_file;
-  std::string folder;  // with ca.crt, tls.crt and tls.key, as `traind certs` makes one
+  std::string folder;  // with ca.crt, tls.crt and tls.key, as made by `traind certs`
 };
 
 class TlsFiles {
  public:
   /// Read the files. Errors name the file. Permission: others can read a secret, or change whom we
-  /// trust. InvalidArgument: a file holds what it should not, or a certificate of the other role.
+  /// trust. InvalidArgument: the content of a file is wrong, or the certificate is for the other
+  /// role.
   static Result<TlsFiles> read(TlsPaths paths, CertificateRole role);
 
-  /// Return the context, or nothing without files. read_again() changes it in place; connections
-  /// that have begun keep the one they began with.
+  /// Return the context, or nothing if there are no files. read_again() changes it in place;
+  /// existing connections keep the old one.
   const std::optional<TlsContext>& context() const { return context_; }
 
   /// Return whether a file has changed since it was read. The caller asks before each connection;
-  /// the files are looked at once a second. Each change is reported once.
+  /// this checks the files at most once per second, and reports each change once.
   bool changed(TimePoint now);
-  /// Read the files again. On an error, what was read before stays in use.
+  /// Read the files again. On an error, the previous context stays in use.
   Result<Unit> read_again();
 
-  /// Return the name ("trainrun://lab/node/n1"), the end of validity ("2027-11-20"), and a sentence
-  /// about a certificate that expires soon. All are empty without certificates.
+  /// Return the certificate's name ("trainrun://lab/node/n1"), its last day ("2027-11-20"), and a
+  /// warning if it expires soon, else "". All are empty without certificates.
   std::string name() const;
   std::string valid_until() const;
   std::string soon_over(std::time_t now) const;

@@ -32,7 +32,7 @@ void Token::wipe() { train::wipe(bytes_.data(), bytes_.size()); }
 Token Token::generate() {
   std::string random = random_bytes(32);
   std::string hex;
-  hex.reserve(2 * random.size());  // no growth: a copy of the beginning would stay behind
+  hex.reserve(2 * random.size());  // growing would leave a copy of the beginning behind
   for (const char byte : random) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
   Token token(hex);
   train::wipe(random.data(), random.size());

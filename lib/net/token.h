@@ -1,5 +1,5 @@
 // The secret that the machines of a cluster share. It is never sent, logged or put into an
-// environment; tls.h proves that we hold it. Its bytes are wiped from memory when the last copy is
+// environment; tls.h proves that we hold it. Each copy wipes its bytes from memory when it is
 // destroyed.
 #pragma once
 
@@ -17,7 +17,7 @@ inline constexpr std::size_t kTokenBytesMax = 4096;
 
 class Token {
  public:
-  /// Precondition: within the limits above.
+  /// Hold a copy of `bytes`, whose number must be within the limits above.
   explicit Token(std::string_view bytes);
   Token(const Token&) = default;
   Token(Token&&) = default;
@@ -32,15 +32,15 @@ class Token {
 
  private:
   void wipe();
-  std::vector<char> bytes_;  // not a std::string: a short one is copied when it is moved
+  std::vector<char> bytes_;  // not a std::string, which copies a short text when it is moved
 };
 
-/// Read a token from a file that fulfils the rules of secret_file.h. Refuses fewer than 32 bytes.
-/// White space at the end does not count.
+/// Read a token from a file that satisfies the rules of secret_file.h. Refuses fewer than 32 bytes,
+/// not counting white space at the end.
 Result<Token> read_token_file(const std::string& path);
 
-/// Generate a token into a new file of mode 0600. An existing file is never overwritten
-/// (Errc::AlreadyExists).
+/// Generate a token in a new file of mode 0600. Errc::AlreadyExists if the file exists; it is never
+/// overwritten.
 Result<Unit> create_token_file(const std::string& path);
 
 }  // namespace train

@@ -20,16 +20,16 @@ asio::awaitable<bool> run_until(Duration limit, asio::awaitable<void> flow) {
   timer.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(limit));
   auto group = asio::experimental::make_parallel_group(
       asio::co_spawn(executor, std::move(flow), asio::deferred), timer.async_wait(asio::deferred));
-  // The first to end cancels the other, and the group ends when both have. So nothing of the flow
-  // is left behind.
+  // The first to end cancels the other, and the group ends when both have ended, so the flow never
+  // outlives this call.
   auto [order, exception, timer_error] =
       co_await group.async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
   if (exception) {
     try {
       std::rethrow_exception(exception);
     } catch (const boost::system::system_error& e) {
-      if (e.code() != asio::error::operation_aborted)
-        throw;  // this one is how Asio ends a cancelled coroutine
+      // Asio ends a cancelled coroutine with operation_aborted.
+      if (e.code() != asio::error::operation_aborted) throw;
     }
   }
   co_return !timer_error;

@@ -12,8 +12,8 @@ namespace train {
 
 namespace detail {
 
-/// Run `flow` and cancel it after `limit`; return once it has ended in either case. Return true
-/// when the time was up first.
+/// Run `flow`, and cancel it after `limit`. In either case, wait until it has ended. Return true if
+/// the time was up first.
 asio::awaitable<bool> run_until(Duration limit, asio::awaitable<void> flow);
 
 Error timeout_error(Duration limit);
@@ -26,9 +26,9 @@ asio::awaitable<void> store_result(std::optional<Result<T>>* out, Task<T> task) 
 
 }  // namespace detail
 
-/// Wait at most `limit` for the task, then cancel it and return Errc::Timeout once it has ended. A
-/// value that the task still reaches at the deadline is returned, not lost. Cancelling the caller
-/// cancels the task: Errc::Cancelled.
+/// Wait at most `limit` for the task, then cancel it and return Errc::Timeout once it has ended. If
+/// the task still produces a value at the deadline, return that value. If the caller is cancelled,
+/// cancel the task and return Errc::Cancelled.
 template <class T>
 Task<T> within(Duration limit, Task<T> task) {
   std::optional<Result<T>> result;
@@ -38,7 +38,7 @@ Task<T> within(Duration limit, Task<T> task) {
   co_return time_up ? detail::timeout_error(limit) : detail::cancelled_error();
 }
 
-/// Wait for `duration`. Errc::Cancelled when the caller is cancelled meanwhile.
+/// Wait for `duration`. Errc::Cancelled if the caller is cancelled meanwhile.
 Task<Unit> pause_for(Duration duration);
 
 }  // namespace train
