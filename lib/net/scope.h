@@ -27,7 +27,7 @@ class Scope {
   /// Asio ends a cancelled coroutine.
   void spawn(std::string name, asio::awaitable<void> coroutine);
 
-  /// Ask all coroutines to end: each wait of theirs returns Errc::Cancelled, now and until they
+  /// Ask all coroutines to end: each of their waits returns Errc::Cancelled, now and until they
   /// have ended (later waits only after some milliseconds). A flow must then join what it owns, and
   /// return. Does not wait.
   void cancel();

@@ -12,8 +12,9 @@ namespace train {
 namespace {
 
 constexpr std::string_view kTrashPrefix = ".trash-";
-constexpr std::uint64_t kBytesAThread = 1 << 20;  // takes longer to read than one to start
-constexpr std::size_t kReadBytes = 256 << 10;     // is still in the processor's cache when digested
+// Reading this many bytes takes longer than starting a thread.
+constexpr std::uint64_t kBytesAThread = 1 << 20;
+constexpr std::size_t kReadBytes = 256 << 10;  // so small that it is still cached when digested
 
 Error corrupt(const std::string& folder, std::string_view file, std::string_view what) {
   return Error{Errc::Corrupt, fmt::format("{}: '{}': {}", folder, file, what)};
@@ -276,7 +277,7 @@ Result<Unit> CheckpointStore::remove(CheckpointNumber number) {
         fmt::format("{}{:06}{}", kTrashPrefix, number.value, n == 0 ? "" : fmt::format(".{}", n)));
     auto renamed = fs_.rename_new(path_of(number), trash);
     if (renamed.has_error() && renamed.error().code == Errc::AlreadyExists)
-      continue;  // an earlier removal was cut short
+      continue;  // an earlier removal was interrupted
     if (renamed.has_error())
       return std::move(renamed).error().with_context("removing a checkpoint");
     TRY_VOID(fs_.sync_folder(folder_));

@@ -28,8 +28,8 @@ class ShardWriter {
         buffer_(buffer_bytes, '\0'),
         stop_(std::move(stop)) {}
 
-  /// Write all files. All files of a group are on their way to the disk while they are digested;
-  /// only then does it wait for them.
+  /// Write all files. The files of a group are on their way to the disk while they are digested;
+  /// only then wait for them.
   Result<std::vector<CheckpointFile>> write(const std::vector<StagedFile>& files) {
     std::vector<CheckpointFile> written;
     for (std::size_t begin = 0; begin < files.size(); begin += kFilesAtOnce) {
@@ -51,8 +51,7 @@ class ShardWriter {
     return written;
   }
 
-  /// Give the moved files back and remove the shard. Best effort: the launcher's clean-up does the
-  /// rest.
+  /// Move the files back and remove the shard. Best effort: the launcher's clean-up does the rest.
   void undo() {
     bool all_back = true;
     for (const std::string& path : moved_)
@@ -99,8 +98,8 @@ class ShardWriter {
     return synced.has_error() ? rewrite(one.file) : Unit{};
   }
 
-  /// Write the bytes to a new file. A failed fsync may have dropped the written pages, and a second
-  /// fsync would not report it.
+  /// Write the bytes to a new file. A failed fsync may have dropped written pages, which a second
+  /// fsync would not report.
   Result<Unit> rewrite(const CheckpointFile& expected) {
     const std::string target = join_path(shard_, expected.path);
     const std::string anew = join_path(shard_, ".rewrite");
@@ -113,7 +112,7 @@ class ShardWriter {
     return fs_.rename(anew, target);
   }
 
-  /// Digest `source` to its end, and copy it to `target` where there is one.
+  /// Digest `source` to its end, and copy it to `target`, if any.
   Result<Unit> read_through(ReadableFile& source, CheckpointFile& file, WritableFile* target) {
     Hasher hasher;
     for (;;) {
@@ -226,7 +225,7 @@ Result<CheckpointShard> write_shard(FileSystem& fs, const std::string& checkpoin
   TRY_VOID(make_folders(fs, checkpoints_folder));
   if (auto made = fs.make_folder(pending_folder);
       made.has_error() && made.error().code != Errc::AlreadyExists)
-    return made.error();  // AlreadyExists: by another rank
+    return made.error();  // AlreadyExists: another rank made it
   TRY(const bool one_file_system, fs.same_file_system(staged, pending_folder));
   const bool move = options.move && one_file_system;
   if (!move) {

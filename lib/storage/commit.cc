@@ -58,8 +58,7 @@ Result<Unit> check_no_folder_is_a_file(const std::map<std::string, ManifestFile>
   return Unit{};
 }
 
-/// Return whether the file was already moved to its place, by a launcher that died in the middle of
-/// the commit.
+/// Return whether a launcher that died during the commit has already moved the file to its place.
 bool is_in_place(FileSystem& fs, const std::string& target, const ManifestFile& file) {
   const auto status = fs.status(target);
   return status && status->kind == FileKind::File && status->bytes == file.bytes;
@@ -114,7 +113,7 @@ Result<Unit> assemble(FileSystem& fs, const std::string& pending,
                    fmt::format("'{}' is not a shard folder", escape_name(shard.dir))};
     shard_folders[shard.rank] = join_path(pending, shard.dir);
   }
-  std::set<std::string> folders;  // parents sort before what is in them
+  std::set<std::string> folders;  // parents sort before their contents
   for (const ManifestFile& file : files) {
     if (!file.nodes.empty()) continue;
     for (auto slash = file.path.find('/'); slash != std::string::npos;

@@ -1,5 +1,5 @@
 // The steps of a commit, in the order in which CheckpointStore::commit takes them (FORMAT.md
-// section 2). They are separate functions so that a test can take them in a wrong order, and show
+// section 2). They are separate functions so that a test can take them in a wrong order, to show
 // that the crash checker notices.
 #pragma once
 
@@ -12,8 +12,8 @@
 namespace train {
 
 /// Step 2: move the files of the shards to their final places in `pending`, remove the shards, and
-/// sync the folders inside `pending`. Step 3 syncs `pending` itself. A later launcher may repeat
-/// this step when it was cut short.
+/// sync the folders inside `pending`. Step 3 syncs `pending` itself. If this step was interrupted,
+/// a later launcher can repeat it.
 Result<Unit> assemble(FileSystem& fs, const std::string& pending,
                       const std::vector<CheckpointShard>& shards,
                       const std::vector<ManifestFile>& files);

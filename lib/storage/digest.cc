@@ -1,7 +1,7 @@
 #include "lib/storage/digest.h"
 
 #ifdef TRAIN_XXHASH_DISPATCH
-#include <xxh_x86dispatch.h>  // the same digests, by the widest instructions that there are
+#include <xxh_x86dispatch.h>  // the same digests, with the widest instructions of this processor
 #else
 #include <xxhash.h>
 #endif
@@ -18,8 +18,7 @@ std::uint64_t digest64_of(std::string_view bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
-// XXH3_createState aligns the state to 64 bytes, which plain new does not promise for a member of
-// ours.
+// XXH3_createState aligns the state to 64 bytes, as it requires.
 struct Hasher::State {
   XXH3_state_t* xxh = XXH3_createState();
   State() = default;

@@ -39,7 +39,7 @@ Result<Unit> write_small_file(FileSystem& fs, const std::string& path, std::stri
   const std::string folder = parent_path(path);
   const std::string name = path.substr(path.rfind('/') + 1);
   const std::string temporary = join_path(folder, fmt::format(".{}.tmp", name));
-  // A killed writer left this file, which never had the name that counts.
+  // A killed writer may have left this file, which never got the final name.
   if (auto removed = fs.remove_file(temporary);
       removed.has_error() && removed.error().code != Errc::NotFound)
     return removed.error();
@@ -54,7 +54,7 @@ Result<Unit> write_small_file(FileSystem& fs, const std::string& path, std::stri
 
 Result<Unit> make_folders(FileSystem& fs, const std::string& path) {
   if (auto status = fs.status(path); !status.has_error()) {
-    // Other: perhaps a link to a folder, which syncs as one.
+    // FileKind::Other may be a link to a folder, which sync_folder() accepts.
     if (status->kind == FileKind::Folder || !fs.sync_folder(path).has_error()) return Unit{};
     return Error{Errc::AlreadyExists, fmt::format("'{}' is not a folder", path)};
   }
@@ -62,7 +62,7 @@ Result<Unit> make_folders(FileSystem& fs, const std::string& path) {
   if (parent != path) TRY_VOID(make_folders(fs, parent));
   if (auto made = fs.make_folder(path);
       made.has_error() && made.error().code != Errc::AlreadyExists)
-    return made.error();  // AlreadyExists: another process was as quick
+    return made.error();  // AlreadyExists: another process has just made it
   return fs.sync_folder(parent);
 }
 

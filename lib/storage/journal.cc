@@ -63,10 +63,10 @@ Result<Unit> Journal::load() {
   generation_ = replayed_.generation();
   last_seq_ = replayed_.last_seq();
   good_bytes_ = replayed_.valid_bytes;
-  if (status.has_error()) return Unit{};  // it comes into being whole, with its first record
-  // Always write a new file. Nobody can tell whether the earlier owner's last sync of the old one
-  // failed, or whether that owner was killed before the file's name was synced; and a sync of ours
-  // would return success anyway.
+  if (status.has_error()) return Unit{};  // the first record creates it
+  // Always write a new file. Nobody can tell whether the earlier owner's last sync of the old file
+  // failed, or whether that owner was killed before it synced the file's name; our own sync would
+  // succeed in any case.
   return write_anew(std::string_view(text).substr(0, good_bytes_), text.size());
 }
 
@@ -125,8 +125,8 @@ Result<Unit> Journal::write_group(std::string_view lines) {
   if (inode_ == 0) return write_anew(lines, std::nullopt);
   if (end_in_doubt_) return write_anew_with(lines);
   if (auto wrote = file_->write(lines); wrote.has_error()) {
-    // The disk is full. What was written must be removed reliably before another group follows:
-    // left over, it could be read as the end of that group.
+    // The disk is full. Remove what was written before another group follows: otherwise it could be
+    // read as the end of that group.
     end_in_doubt_ = file_->truncate(good_bytes_).has_error() || file_->sync().has_error();
     return wrote;
   }
@@ -137,8 +137,8 @@ Result<Unit> Journal::write_group(std::string_view lines) {
   return ours;
 }
 
-/// Put the group into the copy. If that fails, what only this file has does not count: the next
-/// group goes to a new file, without it.
+/// Put the group into the copy. If that fails, the group does not count although this file has it:
+/// the next group goes to a new file, without it.
 Result<Unit> Journal::copy_group(std::string_view lines) {
   if (!copy_) return Unit{};
   auto copied = copy_(lines, [&]() -> Result<std::string> {
@@ -167,7 +167,8 @@ Result<Unit> Journal::write_anew(std::string_view text, std::optional<std::uint6
   const std::string temporary =
       join_path(parent_path(path_), fmt::format(".{}.tmp", path_.substr(path_.rfind('/') + 1)));
   auto replaced = replace_by(temporary, text, bytes_before);
-  if (replaced.has_error()) (void)fs_.remove_file(temporary);  // on a full disk it takes up space
+  // On a full disk the temporary file would take up space.
+  if (replaced.has_error()) (void)fs_.remove_file(temporary);
   return replaced;
 }
 
@@ -176,7 +177,7 @@ Result<Unit> Journal::replace_by(const std::string& temporary, std::string_view 
   {
     auto file = fs_.create(temporary);
     if (file.has_error() && file.error().code == Errc::AlreadyExists) {
-      // A killed owner left this file, which never had the name that counts.
+      // A killed owner left this file, which never got the final name.
       TRY_VOID(fs_.remove_file(temporary));
       file = fs_.create(temporary);
     }
@@ -189,14 +190,14 @@ Result<Unit> Journal::replace_by(const std::string& temporary, std::string_view 
   TRY_VOID(fs_.rename(temporary, path_));
   inode_ = status.inode;
   TRY(file_, fs_.open_to_append(path_));
-  TRY_VOID(check_name(std::nullopt));  // else it may be another owner's that we opened
+  TRY_VOID(check_name(std::nullopt));  // else we may have opened another owner's file
   TRY_VOID(fs_.sync_folder(parent_path(path_)));
   end_in_doubt_ = false;
   return Unit{};
 }
 
-/// Check that the name still belongs to the file we know, and that the file holds no more than we
-/// know of.
+/// Check that the name still belongs to our file, and, if `bytes` is given, that the file has this
+/// size.
 Result<Unit> Journal::check_name(std::optional<std::uint64_t> bytes) const {
   const auto status = fs_.status(path_);
   const bool is_there = !status.has_error();

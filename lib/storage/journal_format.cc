@@ -19,7 +19,7 @@ constexpr std::string_view kLineEnd = "\"}";
 
 std::string check_of(std::string_view body) { return fmt::format("{:016x}", digest64_of(body)); }
 
-/// Take member `key` out of `object`, as a whole number.
+/// Return member `key` of `object` if it is a whole number.
 std::optional<std::uint64_t> take_number(json::object& object, std::string_view key) {
   const json::value* value = object.if_contains(key);
   if (value == nullptr || !value->is_int64() || value->get_int64() < 0) return std::nullopt;
@@ -32,7 +32,7 @@ bool takes_generation(const JournalRecord& record) {
          std::string_view(event->get_string()) == kGenerationTaken;
 }
 
-/// Return why a valid record cannot follow `replay`; empty when it can.
+/// Return why a valid record cannot follow `replay`; empty if it can.
 std::string misplaced(const JournalReplay& replay, const JournalRecord& record) {
   if (record.seq != replay.last_seq() + 1)
     return fmt::format("seq is {}, expected {}", record.seq, replay.last_seq() + 1);
@@ -46,8 +46,8 @@ std::string misplaced(const JournalReplay& replay, const JournalRecord& record) 
   return fmt::format("generation is {} after generation {}", record.generation.value, before.value);
 }
 
-/// Return whether a record of a later group follows. Such a group began after the bytes before it
-/// had been synced.
+/// Return whether a record of a later group follows. Such a group begins only after everything
+/// before it was synced.
 bool acknowledged_after(std::string_view text, std::uint64_t first_lost_seq) {
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
@@ -121,8 +121,8 @@ Result<std::string> format_record(const JournalRecord& record) {
   if (line.size() >= kJournalLineBytesMax)
     return Error{Errc::ResourceExhausted, fmt::format("journal: a record of {} bytes, more than {}",
                                                       line.size(), kJournalLineBytesMax)};
-  // A record that cannot be read back (a string that is not UTF-8) must fail before it is
-  // acknowledged.
+  // Fail now, before the record is acknowledged, if it cannot be read back (a string that is not
+  // UTF-8).
   TRY_VOID(parse_record(line));
   return line + "\n";
 }
@@ -161,7 +161,7 @@ JournalReplay replay_journal(std::string_view text) {
       return replay;
     }
     if (damage.what = misplaced(replay, *record); !damage.what.empty()) {
-      // The rest of a group whose first lines were lost in the same power cut is a torn tail too.
+      // The rest of a group that lost its first lines in the same power cut is also a torn tail.
       damage.torn_tail = record->seq > replay.last_seq() + 1 &&
                          record->group <= replay.last_seq() + 1 &&
                          !acknowledged_after(rest.substr(end + 1), replay.last_seq() + 1);

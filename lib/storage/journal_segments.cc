@@ -37,8 +37,8 @@ std::size_t last_line(std::string_view text) {
   return newline == std::string_view::npos ? 0 : newline + 1;
 }
 
-/// Return `text` up to the record `seq`, which a later segment repeats. Lines that cannot be read
-/// stay: they are damage that replay_journal must find.
+/// Return `text` up to the record `seq`, which a later segment repeats. Keeps unreadable lines:
+/// they are damage that replay_journal must find.
 std::string_view before_seq(std::string_view text, std::uint64_t seq) {
   for (std::string_view rest = text; !rest.empty();) {
     const std::size_t begin = last_line(rest);
@@ -50,7 +50,7 @@ std::string_view before_seq(std::string_view text, std::uint64_t seq) {
   return text;
 }
 
-using Sizes = std::map<std::uint64_t, std::uint64_t>;  // of each segment, by number
+using Sizes = std::map<std::uint64_t, std::uint64_t>;  // of the segments, by number
 
 Result<Sizes> list_segments(ObjectStore& store) {
   TRY(const auto objects, store.list(std::string(kFolder)));
@@ -63,7 +63,8 @@ Result<Sizes> list_segments(ObjectStore& store) {
 
 std::uint64_t newest_of(const Sizes& sizes) { return sizes.empty() ? 0 : sizes.rbegin()->first; }
 
-/// Return the newest segment that begins with the first record, and all after it, by number.
+/// Return the segments up to `newest`, beginning with the last one that starts with the first
+/// record.
 Result<std::vector<std::string>> segments_up_to(ObjectStore& store, std::uint64_t newest) {
   std::vector<std::string> segments;
   for (std::uint64_t number = newest; number > 0; --number) {
@@ -74,7 +75,7 @@ Result<std::vector<std::string>> segments_up_to(ObjectStore& store, std::uint64_
   return segments;
 }
 
-/// Return whether `segments`, up to the newest, are what both lists show.
+/// Return whether both lists show these segments, of which the last is the newest in `before`.
 bool are_listed(const std::vector<std::string>& segments, const Sizes& before, const Sizes& after) {
   std::uint64_t number = newest_of(before);
   for (auto segment = segments.rbegin(); segment != segments.rend(); ++segment, --number)
@@ -90,7 +91,7 @@ std::string joined(const std::vector<std::string>& segments) {
   for (const std::string& segment : segments) {
     if (const std::uint64_t seq = first_seq(segment); seq != 0)
       text.resize(before_seq(text, seq).size());
-    if (!text.empty() && !text.ends_with('\n')) text += '\n';  // else damage spreads
+    if (!text.empty() && !text.ends_with('\n')) text += '\n';  // keeps damage to one line
     text += segment;
   }
   return text;
@@ -108,7 +109,7 @@ Result<std::string> JournalSegments::read() {
                    "a segment of the run's journal is missing: " + segments.error().message,
                    "start a new run from this one's newest checkpoint with resume_from_checkpoint"};
     if (segments.has_error()) continue;
-    // The owner may have begun anew meanwhile, and removed what is read here.
+    // Meanwhile, the owner may have begun anew and removed the segments that we read.
     TRY(const Sizes after, list_segments(store_));
     if (!are_listed(*segments, before, after) && tries < kReadTriesMax) continue;
     next_ = newest_of(before) + 1;
@@ -123,8 +124,8 @@ Error JournalSegments::taken() const {
       "see who owns the run with train-run status"};
 }
 
-/// Find out whether a segment is there after an error. If it is, the next one comes after it and
-/// begins with the same record, so readers drop it.
+/// Find out whether a segment exists after an error. If it does, the next one follows it and begins
+/// with the same record, so that readers drop the earlier one.
 Result<Unit> JournalSegments::resolve_doubt() {
   if (in_doubt_.empty()) return Unit{};
   const auto there = store_.get(key_of(next_), kJournalBytesMax);
@@ -147,7 +148,7 @@ Result<Unit> JournalSegments::append(std::string_view lines,
   }
   auto put = store_.put_new(key_of(next_), text);
   if (put.has_error() && put.error().code == Errc::AlreadyExists && !in_doubt_.empty()) {
-    // One of our own segments that was given up may have arrived just now.
+    // A segment that we gave up may have arrived just now.
     TRY_VOID(resolve_doubt());
     put = store_.put_new(key_of(next_), text);
   }
@@ -168,8 +169,8 @@ Result<Unit> JournalSegments::append(std::string_view lines,
   return Unit{};
 }
 
-/// Check that the first segment that we put is the newest. Its number may have been free only
-/// because an owner that lives on had put it since we read the journal, began anew, and removed it.
+/// Check that our first segment is the newest. Its number may have been free only because, since we
+/// read the journal, a living owner had put a segment of that number, begun anew, and removed it.
 Result<Unit> JournalSegments::check_newest() {
   TRY(const Sizes there, list_segments(store_));
   if (newest_of(there) == next_) return Unit{};
@@ -177,8 +178,8 @@ Result<Unit> JournalSegments::check_newest() {
   return taken();
 }
 
-/// Remove our own segments from the last one that began anew. The first of each owner stays: its
-/// number must never be free again for the previous owner. Best effort.
+/// Remove our earlier segments, from the one that last began anew. Each owner's first segment
+/// stays, since its number must never become free again for the previous owner. Best effort.
 void JournalSegments::remove_replaced() {
   for (std::uint64_t number = std::max(base_, first_own_ + 1); number + 1 < next_; ++number)
     (void)store_.remove(key_of(number));

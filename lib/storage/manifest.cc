@@ -64,8 +64,7 @@ Result<Unit> check_manifest(const Manifest& manifest) {
   return check_files(manifest.files, manifest.world_size);
 }
 
-// Reads members of one object. Its error is that of the first member that is missing or of another
-// type.
+// Reads members of one object. Errors name a member that is missing or has the wrong type.
 class Members {
  public:
   Members(const json::object& object, std::string where)
@@ -142,7 +141,7 @@ Result<ManifestFile> parse_file(const json::value& value, std::size_t index) {
   return file;
 }
 
-/// Return the bytes that the digest covers, once it has been found to match.
+/// Check the digest, and return the bytes that it covers.
 Result<std::string_view> checked_body(std::string_view text) {
   const std::size_t tail = kDigestKey.size() + kDigestChars + kEnd.size();
   if (text.size() < tail || !text.ends_with(kEnd) ||
@@ -274,8 +273,8 @@ Result<std::string> format_manifest(Manifest manifest) {
     return Error{Errc::ResourceExhausted,
                  fmt::format("manifest: {} bytes, more than {}", text.size(), kManifestBytesMax),
                  "write fewer files, or less metadata"};
-  // A name or a string that is not UTF-8, or metadata nested too deep, must fail now and not on the
-  // day it is needed.
+  // Names or strings that are not UTF-8 and metadata that nests too deep must fail now, not when
+  // the checkpoint is needed.
   TRY_VOID(parse_manifest(text));
   return text;
 }

@@ -1,5 +1,5 @@
-// The folders of a tree that is being written. They are made as files need them, and synced once
-// all files are there.
+// The folders of a tree that is being written. They are made when files need them, and synced after
+// all files are written.
 #pragma once
 
 #include <set>
@@ -24,8 +24,8 @@ class NewFolders {
     return Unit{};
   }
 
-  /// Sync the innermost folders first and the root last: a folder is safe before the name that
-  /// leads to it.
+  /// Sync the innermost folders first and the root last: a folder must be on disk before its name
+  /// in the parent.
   Result<Unit> sync() {
     for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder)
       TRY_VOID(fs_.sync_folder(join_path(root_, *folder)));

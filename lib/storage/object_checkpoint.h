@@ -1,5 +1,5 @@
-// This file opens one committed checkpoint in an object store by its URL. It may belong to a run,
-// or be a copy that somebody put there.
+// This file opens one committed checkpoint in an object store by its URL: one of a run, or a copy
+// that somebody put there.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace train {
 
 struct ObjectCheckpoint {
   std::unique_ptr<ObjectFiles> files;
-  std::string folder;  // in `files`: what reads a checkpoint's folder reads it
+  std::string folder;  // its path in `files`, for code that reads a checkpoint's folder
 };
 
 /// Open "s3://bucket/runs/job/checkpoints/checkpoint_000012". Reads nothing yet.

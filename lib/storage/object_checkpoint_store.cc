@@ -80,14 +80,14 @@ Result<CheckpointShard> upload_shard(FileSystem& local, ObjectStore& store,
   return shard;
 }
 
-/// The contents of the run's folder of checkpoints.
+/// The contents of the run's checkpoints folder.
 struct ObjectCheckpointStore::Survey {
-  CheckpointNumber taken;  // the highest
+  CheckpointNumber taken;  // the highest number
   std::map<PendingCheckpoint, CheckpointNumber> committed;
-  std::map<PendingCheckpoint, std::vector<std::string>> uploaded;  // all of its keys
-  std::set<std::string> named;                                     // keys, by manifests
-  std::vector<std::string> strays;  // in the folder of a checkpoint that is not there
-  bool unreadable = false;          // a manifest is damaged: nobody knows what it names
+  std::map<PendingCheckpoint, std::vector<std::string>> uploaded;  // all keys of each
+  std::set<std::string> named;                                     // keys that manifests name
+  std::vector<std::string> strays;  // keys in the folder of a checkpoint that does not exist
+  bool unreadable = false;          // a manifest is damaged, so nobody knows what it names
 };
 
 Result<ObjectCheckpointStore::Survey> ObjectCheckpointStore::survey() const {
@@ -138,13 +138,13 @@ Result<CheckpointNumber> ObjectCheckpointStore::next_number() const {
   return highest.next();
 }
 
-/// Close the next number, so that no earlier launcher commits any more: its number would be this
-/// one at most (close_numbers_before).
+/// Close the next number, so that no earlier launcher can commit any more: its number would be at
+/// most this one (close_numbers_before).
 Result<Unit> ObjectCheckpointStore::close_next() {
   for (;;) {
     TRY(const CheckpointNumber number, next_number());
     const auto put = store_.put_new(manifest_key(number), closed_text(generation_));
-    if (put.has_error() && put.error().code == Errc::AlreadyExists) continue;  // just committed
+    if (put.has_error() && put.error().code == Errc::AlreadyExists) continue;  // committed just now
     if (put.has_error()) return put.error();
     closed_ = number;
     return Unit{};
@@ -172,8 +172,8 @@ Result<std::vector<std::string>> ObjectCheckpointStore::open(
   return discarded;
 }
 
-/// Check that the store holds all that was uploaded. Return what it holds besides: copies of a file
-/// that several ranks brought.
+/// Check that the store holds everything that was uploaded. Return the keys that it holds besides:
+/// copies of files that several ranks brought.
 Result<std::vector<std::string>> ObjectCheckpointStore::check_uploaded(
     const PendingCheckpoint& pending, const Manifest& manifest) {
   TRY(const auto objects, store_.list(data_key(pending)));
@@ -194,8 +194,8 @@ Result<std::vector<std::string>> ObjectCheckpointStore::check_uploaded(
   return besides;
 }
 
-/// Close the numbers before this one, so that a launcher that takes over knows which number a
-/// commit on its way has.
+/// Close the free numbers below this one, so that a launcher that takes over knows the number of a
+/// commit that is still on its way.
 Result<Unit> ObjectCheckpointStore::close_numbers_before(CheckpointNumber number) {
   if (!taken_) {
     TRY(const CheckpointNumber next, next_number());
@@ -225,7 +225,7 @@ Result<Manifest> ObjectCheckpointStore::commit(const CommitRequest& request,
                    fmt::format("it is {} already", checkpoint_name(other->second))};
     TRY(auto besides, check_uploaded(pending, manifest));
     TRY(const std::string text, format_manifest(manifest));
-    TRY_VOID(may_commit());  // one that was replaced takes none of the owner's numbers
+    TRY_VOID(may_commit());  // a launcher that was replaced must not take the owner's numbers
     TRY_VOID(close_numbers_before(request.number));
     TRY_VOID(may_commit());
     TRY_VOID(store_.put_new(manifest_key(request.number), text));
@@ -257,17 +257,18 @@ Result<Unit> ObjectCheckpointStore::remove(CheckpointNumber number) {
   TRY(const std::string text, store_.get(key, kManifestBytesMax));
   if (is_closed_text(text))
     return Error{Errc::NotFound, fmt::format("there is no {}", checkpoint_name(number))};
-  // Now the checkpoint does not exist. The number of an earlier launcher's checkpoint stays taken:
-  // one of those launchers may still try to use it.
+  // This ends the checkpoint's existence. The number of an earlier launcher's checkpoint stays
+  // taken, since one of those launchers may still try to use it.
   TRY_VOID(number <= closed_ ? store_.put(key, closed_text(generation_)) : store_.remove(key));
   TRY_VOID(remove_below(join_path(kObjectCheckpoints, checkpoint_name(number)), key));
   const auto manifest = parse_manifest(text);
-  if (manifest.has_error()) return Unit{};  // open() finds its data
+  if (manifest.has_error()) return Unit{};  // open() will find its data
   committed_.erase(pending_of(*manifest));
   return remove_below(data_key(pending_of(*manifest)));
 }
 
-/// Close the number that the checkpoint was to get, unless it got it. Return whether it did.
+/// Close the number intended for the checkpoint, unless the checkpoint got it. Return whether it
+/// did.
 Result<bool> ObjectCheckpointStore::is_committed_after_all(const PendingCheckpoint& pending) {
   const auto doubt = in_doubt_.find(pending);
   if (doubt == in_doubt_.end()) return false;

@@ -15,14 +15,14 @@ Error cannot(std::string_view what, const std::string& path) {
   return Error{Errc::InvalidArgument, fmt::format("an object store cannot {} '{}'", what, path)};
 }
 
-/// Return the checkpoint's number if the key is the folder of a checkpoint.
+/// Return the number if the key is the folder of a checkpoint.
 std::optional<CheckpointNumber> checkpoint_of(const std::string& key) {
   const std::string folder = std::string(kObjectCheckpoints) + "/";
   if (!key.starts_with(folder)) return std::nullopt;
   return parse_checkpoint_name(std::string_view(key).substr(folder.size()));
 }
 
-/// A file kept in memory until it is synced.
+/// A file that stays in memory until it is synced.
 class ObjectFile final : public WritableFile {
  public:
   ObjectFile(std::shared_ptr<ObjectStore> store, std::string key)
@@ -50,7 +50,7 @@ std::string ObjectFiles::key_of(const std::string& path) const {
   return path.starts_with(url_ + "/") ? path.substr(url_.size() + 1) : path;
 }
 
-/// Return the key of a file: its own, unless a manifest says that the file lies elsewhere.
+/// Return the key of a file: its path, unless a manifest tells that the file is elsewhere.
 Result<std::string> ObjectFiles::location_of(const std::string& path) {
   const std::string key = key_of(path);
   const std::string folder = std::string(kObjectCheckpoints) + "/";
@@ -77,7 +77,7 @@ Result<std::string> ObjectFiles::location_of(const std::string& path) {
   return found;
 }
 
-/// List what is below `folder` now, and update the known sizes.
+/// List the current objects below `folder`, and update the known sizes.
 Result<std::vector<StoredObject>> ObjectFiles::list_anew(const std::string& folder) {
   TRY(auto objects, store_->list(folder));
   const std::lock_guard lock(mutex_);
@@ -105,7 +105,7 @@ Result<std::uint64_t> ObjectFiles::bytes_of(const std::string& key) {
 Result<bool> ObjectFiles::is_closed(const StoredObject& manifest) {
   if (manifest.bytes > kClosedBytesMax) return false;
   const auto text = store_->get(manifest.key, kClosedBytesMax);
-  if (text.has_error() && text.error().code == Errc::NotFound) return true;  // by now
+  if (text.has_error() && text.error().code == Errc::NotFound) return true;  // removed just now
   if (text.has_error()) return text.error();
   return is_closed_text(*text);
 }
@@ -129,7 +129,7 @@ Result<std::unique_ptr<FileLock>> ObjectFiles::lock(const std::string& path) {
   return cannot("lock", path);
 }
 
-// Put the bytes under the new name. For small files only, as write_small_file() makes them.
+// Put the bytes under the new name. Only for small files, such as those of write_small_file().
 Result<Unit> ObjectFiles::rename(const std::string& from, const std::string& to) {
   TRY(const std::string text, store_->get(key_of(from), kManifestBytesMax));
   TRY_VOID(store_->put(key_of(to), text));
@@ -166,7 +166,7 @@ Result<FileStatus> ObjectFiles::status(const std::string& path) {
   }
   TRY(const auto below, list_anew(key));
   bool there = !below.empty();
-  if (number) {  // it is there when its manifest is
+  if (number) {  // it exists if its manifest does
     there = false;
     for (const StoredObject& object : below) {
       if (object.key != manifest_key(*number)) continue;

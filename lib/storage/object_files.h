@@ -1,8 +1,8 @@
 // This file shows a run in an object store as a file system, so that code that reads checkpoints
-// reads these too. It finds <url>/checkpoints/checkpoint_000012/model.bin where the checkpoint's
-// manifest says that it lies (FORMAT.md section 7). Small files can be written whole
-// (write_small_file); a folder exists as soon as something is in it. Operations that object stores
-// lack (locks, appending) are refused.
+// reads these too. It finds <url>/checkpoints/checkpoint_000012/model.bin at the place that the
+// checkpoint's manifest names (FORMAT.md section 7). Small files can be written as a whole
+// (write_small_file); a folder exists while something is in it. Operations that object stores lack
+// (locks, appending) are refused.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ namespace train {
 
 class ObjectFiles final : public FileSystem {
  public:
-  /// `url`: the run, "s3://bucket/runs/job"; `store` is opened there.
+  /// `url` is the run, "s3://bucket/runs/job"; `store` must be opened there.
   ObjectFiles(std::shared_ptr<ObjectStore> store, std::string url)
       : store_(std::move(store)), url_(std::move(url)) {}
 
@@ -50,9 +50,10 @@ class ObjectFiles final : public FileSystem {
   std::shared_ptr<ObjectStore> store_;
   const std::string url_;
   std::mutex mutex_;
-  // Manifests, and what they name, never change. A checkpoint that was removed is looked up anew.
-  std::map<std::string, std::map<std::string, std::string>> locations_;  // folder: file: key
-  std::map<std::string, std::uint64_t> bytes_;                           // of keys that were listed
+  // Where the files of each checkpoint are. Manifests and the objects that they name never change;
+  // status() forgets a checkpoint that was removed.
+  std::map<std::string, std::map<std::string, std::string>> locations_;  // folder → file → key
+  std::map<std::string, std::uint64_t> bytes_;                           // of the listed keys
 };
 
 }  // namespace train

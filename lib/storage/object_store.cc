@@ -35,8 +35,8 @@ Result<Module> load_module() {
   return module;
 }
 
-/// The receiver of retry reports, as long as the store is there: abandoned requests go on in the
-/// background after the store is gone.
+/// The receiver of retry reports while the store exists. Abandoned requests continue in the
+/// background even when the store is gone.
 struct Listener {
   std::mutex mutex;
   std::function<void(const std::string&)> tell;

@@ -1,12 +1,11 @@
-// The narrow seam to storage that keeps whole objects under keys, as S3 does: nothing is renamed,
-// appended to or locked. Two writers can rely on put_new() only. remote/ is the real
+// The narrow interface to storage that keeps whole objects under keys, like S3: nothing is renamed,
+// appended to or locked. Between two writers, only put_new() can be relied on. remote/ is the real
 // implementation, a module that is loaded on demand (open_object_store); tests/fakes/object_store.h
 // keeps a map.
 //
-// Keys are relative to the place that was opened, with '/' between components. All calls block.
-// While the other side is slow, throttles or does not answer, they try again with growing pauses
-// for as long as `retry_timeout` allows; then the error is Unavailable or Timeout. Any thread may
-// call.
+// Keys are relative to the place that was opened, with '/' between components. All calls block. If
+// the other side is slow, throttles or does not answer, they try again with growing pauses until
+// `retry_timeout`; then the error is Unavailable or Timeout. Any thread may call.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +29,13 @@ struct StoredObject {
   bool operator==(const StoredObject&) const = default;
 };
 
-/// An object on its way into the store, in pieces. If it is destroyed before close() has worked, it
-/// leaves nothing. It must not be used once its store is gone.
+/// Writes an object to the store in pieces. If it is destroyed before close() has succeeded, it
+/// leaves nothing in the store. It must not be used once the store is gone.
 class ObjectWriter {
  public:
   virtual ~ObjectWriter() = default;
   virtual Result<Unit> write(std::string_view bytes) = 0;
-  /// Finish the object. When it returns, the object is there, whole and durable.
+  /// Finish the object. When this returns, the object exists, complete and durable.
   virtual Result<Unit> close() = 0;
 };
 
@@ -44,25 +43,24 @@ class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
 
-  /// Read an object. NotFound if there is none; ResourceExhausted when it is larger than
-  /// `bytes_max`.
+  /// Read an object. NotFound if there is none; ResourceExhausted if it is larger than `bytes_max`.
   virtual Result<std::string> get(const std::string& key, std::uint64_t bytes_max) = 0;
-  /// Put an object, replacing what was there.
+  /// Put an object, replacing any earlier one.
   virtual Result<Unit> put(const std::string& key, std::string_view bytes) = 0;
-  /// Put a new object. AlreadyExists, and nothing is changed, when the key is taken with other
-  /// bytes. If it is taken with the same bytes, the object is our own, from a try whose answer was
+  /// Put a new object. AlreadyExists, and nothing changes, if the key has an object with other
+  /// bytes. Success if it has the same bytes: that is our own object, from a try whose answer was
   /// lost.
   virtual Result<Unit> put_new(const std::string& key, std::string_view bytes) = 0;
   virtual Result<std::unique_ptr<ObjectWriter>> create(const std::string& key) = 0;
   virtual Result<std::unique_ptr<ReadableFile>> open_to_read(const std::string& key) = 0;
-  /// Return all objects whose key begins with `folder`/, sorted by key. The list has all that was
-  /// written before the call. It is empty if there are no such objects.
+  /// Return all objects whose key begins with `folder`/, sorted by key, including everything that
+  /// was written before the call. Empty if there are none.
   virtual Result<std::vector<StoredObject>> list(const std::string& folder) = 0;
-  /// Remove an object. It is no error if it is missing.
+  /// Remove an object. A missing object is no error.
   virtual Result<Unit> remove(const std::string& key) = 0;
-  /// Drop the unfinished objects of killed writers below `folder`/, for those keys that `which`
-  /// selects: S3 keeps, and bills, the pieces for ever. Tried once. Stores that drop them by
-  /// themselves have nothing to do.
+  /// Drop unfinished objects of killed writers below `folder`/, if `which` selects the key: S3
+  /// keeps the pieces, and charges for them, for ever. Tries once. Stores that drop them
+  /// automatically do nothing.
   virtual Result<Unit> drop_unfinished(
       const std::string& /*folder*/, const std::function<bool(const std::string& key)>& /*which*/) {
     return Unit{};
@@ -70,26 +68,26 @@ class ObjectStore {
 };
 
 struct ObjectStoreOptions {
-  /// AWS_…, GOOGLE_…, HADOOP_… variables of whoever submitted the run. What is not in it is looked
-  /// up as the store's own tools do (profile, role of the machine).
+  /// The AWS_…, GOOGLE_…, HADOOP_… variables of the user who submitted the run. What is missing is
+  /// looked up as by the store's own tools (profile, role of the machine).
   std::map<std::string, std::string> environment = {};
   Duration retry_timeout = seconds(300);
-  /// Called for each try that failed: "503 Slow Down; trying again". Called on the caller's thread,
-  /// or on one of the store's own; one call at a time, and none after the store is gone.
+  /// Called for each failed try: "503 Slow Down; trying again". Called on the caller's thread or
+  /// one of the store's threads; one call at a time, and none after the store is gone.
   std::function<void(const std::string&)> on_retry = {};
 };
 
-/// Return those variables of `environment` by which stores are reached; they hold secrets.
+/// Return the variables of `environment` that give access to stores; they include secrets.
 std::map<std::string, std::string> store_environment(
     const std::map<std::string, std::string>& environment);
 
-/// Open what is below `url`. The first call loads libtrainrun_storage.so, which brings Arrow with
-/// it; nothing is asked of the store yet. InvalidArgument: no such scheme, no bucket. Unavailable:
-/// the module cannot be loaded.
+/// Open the store below `url`. The first call loads libtrainrun_storage.so, and Arrow with it.
+/// InvalidArgument: no such scheme, no bucket. Unavailable: the module cannot be loaded. Some kinds
+/// of stores connect immediately, and return their own errors.
 Result<std::shared_ptr<ObjectStore>> open_object_store(const std::string& url,
                                                        const ObjectStoreOptions& options);
-/// Close all stores, before a program returns from main; a program that leaves by _exit() need not
-/// call it. No store may be used afterwards.
+/// Close all stores before a program returns from main; a program that leaves by _exit() need not
+/// call this. No store may be used afterwards.
 void close_object_stores();
 
 }  // namespace train

@@ -19,7 +19,7 @@
 namespace train {
 namespace {
 
-constexpr int kDepthMax = 64;  // a descriptor each
+constexpr int kDepthMax = 64;  // one descriptor per level
 constexpr int kMovesMax = 1 << 24;
 constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
 
@@ -36,7 +36,7 @@ Result<FileDescriptor> open_folder(int at, const char* name, const std::string& 
   return path_error("opening the folder", path);
 }
 
-/// Check who owns it, and whether others may write it.
+/// Check that this user owns it, and that others may not write it.
 Result<Unit> check_ours(const struct stat& found, const std::string& path) {
   if (found.st_uid != file_user())
     return Error{Errc::Permission,
@@ -136,7 +136,7 @@ class Remover {
                    "unmount it"};
     TRY_VOID(empty(inner.get(), depth + 1));
     if (::unlinkat(folder, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return Unit{};
-    if (errno == ENOTEMPTY && moved_) return Unit{};  // the next round
+    if (errno == ENOTEMPTY && moved_) return Unit{};  // the next round removes it
     return failed("removing the folder", name);
   }
 
@@ -167,7 +167,7 @@ class Remover {
 }  // namespace
 
 Result<Unit> make_own_folder(const std::string& path) {
-  // Mark the folder before it gets its name, so that it never exists without the mark.
+  // Mark the folder before it gets its name, so that the name never exists without the mark.
   std::string fresh = join_path(parent_path(path), ".trainrun-XXXXXX");
   if (::mkdtemp(fresh.data()) == nullptr) return path_error("making the folder", path);
   const std::string mark = join_path(fresh, kOwnFolderMarker);

@@ -18,8 +18,8 @@
 namespace train {
 namespace {
 
-// Start writing back after so many bytes, so that the fsync at the end of a large file finds little
-// left to do. On ext4 with a 512 MiB copy this overlaps hashing with the disk. It guarantees
+// Start writing back after this many bytes, so that little is left for the fsync at the end of a
+// large file. On ext4 with a 512 MiB copy this overlaps hashing with writing. It guarantees
 // nothing; only fsync does.
 constexpr std::uint64_t kWritebackBytes = 16 << 20;
 
@@ -138,12 +138,11 @@ Result<std::unique_ptr<WritableFile>> PosixFileSystem::open_to_append(const std:
 }
 
 Result<std::unique_ptr<ReadableFile>> PosixFileSystem::open_to_read(const std::string& path) {
-  // O_NONBLOCK: opening must not hang if somebody put a FIFO there; the flag has no effect on
-  // files.
+  // O_NONBLOCK, so that opening a FIFO does not hang; the flag has no effect on files.
   TRY(auto fd, open_file("opening", path, O_RDONLY | O_NONBLOCK));
   struct stat found {};
   if (::fstat(fd.get(), &found) != 0) return path_error("reading the status of", path);
-  if (!S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode))  // of a folder, read() says so
+  if (!S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode))  // for a folder, read() fails
     return Error{Errc::Io, fmt::format("'{}' is not a regular file", path)};
   return std::make_unique<PosixReadableFile>(std::move(fd), path);
 }
@@ -171,8 +170,9 @@ Result<Unit> PosixFileSystem::rename_new(const std::string& from, const std::str
     return Unit{};
   if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP)
     return path_error(fmt::format("renaming '{}' to", from), to);
-  // NFS and some FUSE file systems lack NOREPLACE. For a folder, rename() refuses a target that is
-  // not empty, and what we move is never empty. For a file, link() is exclusive.
+  // NFS and some FUSE file systems lack RENAME_NOREPLACE. For a folder, plain rename() refuses any
+  // target that is not empty, which is enough since the folders that we move never are empty. For a
+  // file, link() is exclusive.
   TRY(const FileStatus status, this->status(from));
   if (status.kind == FileKind::Folder) {
     if (::rename(from.c_str(), to.c_str()) == 0) return Unit{};
@@ -204,7 +204,7 @@ Result<Unit> PosixFileSystem::remove_all(const std::string& path) {
 }
 
 Result<Unit> PosixFileSystem::sync_folder(const std::string& path) {
-  // A storage_path may be a link to a folder, so this one call follows links.
+  // A storage_path may be a link to a folder, so only this call follows links.
   const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd.get() < 0) return path_error("opening folder", path);
   if (::fsync(fd.get()) != 0) return path_error("syncing folder", path);
@@ -258,7 +258,9 @@ Result<bool> PosixFileSystem::same_file_system(const std::string& a, const std::
 
 Result<Unit> replace_private_file(const std::string& path, std::string_view text) {
   const std::string temporary = path + ".tmp";
-  ::unlink(temporary.c_str());  // of a crash; another's, where the folder is shared, we do not fill
+  // A crash may have left this file. In a shared folder, another user may have made it; we do not
+  // write into it.
+  ::unlink(temporary.c_str());
   const int fd =
       ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return system_error(errno, "creating " + temporary);

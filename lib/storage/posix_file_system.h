@@ -1,4 +1,4 @@
-// The FileSystem of the machine, by system calls. It is stateless; any thread may use it.
+// The machine's own FileSystem, by system calls. It is stateless; any thread may use it.
 #pragma once
 
 #include "lib/storage/file_system.h"
@@ -24,8 +24,9 @@ class PosixFileSystem final : public FileSystem {
   Result<bool> same_file_system(const std::string& a, const std::string& b) override;
 };
 
-/// Replace a file whole, readable by its owner only, for content that may hold secrets. Nothing is
-/// synced; see write_small_file() for what must survive a power cut. One writer per path at a time.
+/// Replace a file as a whole, readable by its owner only, for content that may include secrets.
+/// Syncs nothing; use write_small_file() for content that must survive a power cut. One writer per
+/// path at a time.
 Result<Unit> replace_private_file(const std::string& path, std::string_view text);
 
 }  // namespace train

@@ -21,7 +21,7 @@ std::string names_of(const Metrics& metrics) {
   return names.empty() ? "none" : names;
 }
 
-/// Order the best first; among equal ones the newer.
+/// Order the best first; among equal ones, the newer first.
 bool better(const ScoredCheckpoint& a, const ScoredCheckpoint& b, BestIs best_is) {
   if (a.score.has_value() != b.score.has_value()) return a.score.has_value();
   if (a.score && *a.score != *b.score)

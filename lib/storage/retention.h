@@ -1,5 +1,5 @@
-// This file decides which checkpoints to keep (Ray's CheckpointConfig). Pure. The launcher asks
-// after each commit, and removes what the plan says.
+// This file decides which checkpoints to keep (like Ray's CheckpointConfig). Pure. After each
+// commit, the launcher removes the checkpoints that the plan lists.
 #pragma once
 
 #include <optional>
@@ -21,12 +21,12 @@ struct RetentionPolicy {
 
 struct Score {
   std::optional<double> value;  // nothing: worse than any score
-  std::string warning;          // why there is none, where one was asked for; empty otherwise
+  std::string warning;          // why there is no score although one is required; else empty
 };
 
-/// Return a checkpoint's score from the metrics of rank 0 that it was reported with. NaN, a missing
-/// attribute and one that is no number give a warning: such a checkpoint is kept only while it is
-/// the newest, or while better ones do not fill num_to_keep.
+/// Return a checkpoint's score from rank 0's metrics reported with it. Warns if the attribute is
+/// missing, NaN or no number: such a checkpoint is kept only while it is the newest, or while
+/// better ones do not fill num_to_keep.
 Score score_of(const RetentionPolicy& policy, CheckpointNumber checkpoint, const Metrics& metrics);
 
 struct ScoredCheckpoint {
@@ -36,14 +36,14 @@ struct ScoredCheckpoint {
 
 struct RetentionPlan {
   std::optional<CheckpointNumber> latest;
-  // The newest if there is no score to decide; among equal scores the newer.
+  // The newest if there are no scores; among equal scores, the newer.
   std::optional<CheckpointNumber> best;
   std::vector<CheckpointNumber> remove;  // oldest first
   bool operator==(const RetentionPlan&) const = default;
 };
 
-/// Keep the best num_to_keep, the newest, and `pinned` (those that workers may be reading: what the
-/// attempt restored from). `checkpoints` may be in any order.
+/// Keep the best num_to_keep, the newest, and `pinned` (those that workers may be reading, since
+/// the attempt restored them). `checkpoints` may be in any order.
 RetentionPlan plan_retention(const RetentionPolicy& policy,
                              std::vector<ScoredCheckpoint> checkpoints,
                              const std::set<CheckpointNumber>& pinned = {});

@@ -1,4 +1,4 @@
-// This file gives the paths in a run's folder (FORMAT.md section 1), and creates such folders.
+// This file defines the paths in a run's folder (FORMAT.md section 1), and creates such folders.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace train {
 
-/// Paths only: nothing is made or read.
+/// Only computes paths; creates and reads nothing.
 class RunFolder {
  public:
   explicit RunFolder(std::string path) : path_(std::move(path)) {}
@@ -39,15 +39,15 @@ class RunFolder {
   std::string path_;
 };
 
-/// InvalidArgument unless `name` matches [A-Za-z0-9][A-Za-z0-9._-]{0,127}.
+/// Return InvalidArgument unless `name` matches [A-Za-z0-9][A-Za-z0-9._-]{0,127}.
 Result<Unit> check_run_name(std::string_view name);
 
-/// Make <storage_path>/<name>, and the storage path if missing. AlreadyExists when the name is
-/// taken: the caller resumes it, or refuses.
+/// Make <storage_path>/<name>, and the storage path if missing. AlreadyExists if the name is taken;
+/// the caller resumes that run, or refuses.
 Result<RunFolder> create_run_folder(FileSystem& fs, const std::string& storage_path,
                                     const std::string& name);
-/// Make a run's folder under a default name: the first of name, name-2, name-3, … that is free. So
-/// two runs of the same second do not collide.
+/// Make a run's folder under a default name: the first of name, name-2, name-3, … that is free, so
+/// that two runs that start in the same second do not collide.
 Result<RunFolder> create_unique_run_folder(FileSystem& fs, const std::string& storage_path,
                                            const std::string& name);
 

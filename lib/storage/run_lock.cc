@@ -54,7 +54,7 @@ Result<RunLock> RunLock::acquire(FileSystem& fs, const std::string& path,
                  "with --force"};
   }
   RunLock run_lock(fs, path, std::move(*lock));
-  // Somebody may have put another file in its place between our open and our flock.
+  // Another launcher may have replaced the file between our open() and our flock().
   if (auto ours = run_lock.check(); ours.has_error())
     return Error{Errc::AlreadyExists,
                  fmt::format("the run in '{}' was just taken by {}", parent_path(path),

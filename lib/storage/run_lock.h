@@ -1,6 +1,6 @@
-// This file makes one launcher at a time the owner of a run, by flock on <run>/.lock. A second
-// launcher is told who holds the lock. --force replaces the lock, and the earlier owner finds
-// itself fenced before its next effect. Calls block briefly; any thread may call.
+// This file makes one launcher at a time the owner of a run, with flock on <run>/.lock. A second
+// launcher gets an error that names the holder. --force replaces the lock, and the earlier owner is
+// fenced before its next effect. Calls block briefly; any thread may call.
 #pragma once
 
 #include <memory>
@@ -20,14 +20,15 @@ struct LockHolder {
 
 class RunLock {
  public:
-  /// Acquire the lock. AlreadyExists when another launcher holds it; the message names host, pid
+  /// Acquire the lock. AlreadyExists if another launcher holds it; the message names its host, pid
   /// and start.
   static Result<RunLock> acquire(FileSystem& fs, const std::string& path, const LockHolder& holder);
-  /// Take the lock whoever holds it. The caller then opens the journal anew and takes a generation.
+  /// Take the lock even if somebody holds it. The caller must then open the journal anew and take a
+  /// generation.
   static Result<RunLock> take_over(FileSystem& fs, const std::string& path,
                                    const LockHolder& holder);
 
-  /// Return Fenced when somebody has taken over since. The owner asks before each commit of a
+  /// Return Fenced if somebody has taken over since. The owner checks before each commit of a
   /// checkpoint, and before each group of the journal.
   Result<Unit> check() const;
 
@@ -39,8 +40,8 @@ class RunLock {
   std::unique_ptr<FileLock> lock_;
 };
 
-/// Return who wrote the lock's text last; nothing if there is none or it cannot be read. That
-/// launcher may have died since.
+/// Return the last launcher that wrote the lock's text; nothing if there is none or the text cannot
+/// be read. That launcher may have died since.
 std::optional<LockHolder> read_lock_holder(FileSystem& fs, const std::string& path);
 
 }  // namespace train

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kDigestsBytesMax = 64 << 20;
 constexpr std::size_t kShardListBytesMax = 5u << 19;  // of a frame's 4 MiB
-constexpr std::size_t kListedFileBytes = 64;          // size and digest of one, beside its path
+constexpr std::size_t kListedFileBytes = 64;          // size and digest of a file, besides its path
 
 Result<Unit> collect(FileSystem& fs, const std::string& root, const std::string& below,
                      std::vector<StagedFile>& files) {
@@ -39,8 +39,7 @@ Result<Unit> collect(FileSystem& fs, const std::string& root, const std::string&
   return Unit{};
 }
 
-/// Check that the list of a rank's files is not too long, because one message and one list in the
-/// manifest carry it.
+/// Check that the list of a rank's files is not too long, because it must fit into one message.
 Result<Unit> check_amount(const std::vector<StagedFile>& files, const std::string& folder) {
   std::size_t bytes = 0;
   for (const StagedFile& file : files) bytes += file.path.size() + kListedFileBytes;
@@ -53,7 +52,7 @@ Result<Unit> check_amount(const std::vector<StagedFile>& files, const std::strin
       "write fewer, larger files"};
 }
 
-/// Parse a whole line of staged_digest_line(); return nothing for any other.
+/// Parse a line of staged_digest_line(), without its newline; return nothing for any other text.
 std::optional<StagedFile> parse_line(std::string_view line) {
   const auto first = line.find(' '), second = line.find(' ', first + 1);
   if (first == line.npos || second == line.npos) return std::nullopt;

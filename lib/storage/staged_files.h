@@ -14,16 +14,16 @@ namespace train {
 struct StagedFile {
   std::string path;  // relative
   std::uint64_t bytes = 0;
-  std::optional<Digest> digest = std::nullopt;  // where its writer has said it
+  std::optional<Digest> digest = std::nullopt;  // if its writer has computed it
 };
 
-/// A file in the staging folder with one line per file that was digested as it was written, and
-/// need not be read again for that.
+/// A file in the staging folder with one line for each file that was digested while it was written,
+/// and so need not be read for that.
 inline constexpr const char* kStagedDigestsName = ".trainrun-digests";
 std::string staged_digest_line(const StagedFile& file);
 
-/// Return all files below `folder`, by path. Files whose name begins with '.' are left out. A link
-/// or a device is InvalidArgument, and so is a name that no checkpoint may hold (check_file_path).
+/// Return all files below `folder`, sorted by path. Leaves out files whose name begins with '.'.
+/// InvalidArgument for a link, a device, or a name that check_file_path refuses.
 Result<std::vector<StagedFile>> staged_files(FileSystem& fs, const std::string& folder);
 
 }  // namespace train

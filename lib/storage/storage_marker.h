@@ -1,7 +1,7 @@
 // This file checks that a node sees the same storage as its launcher. The launcher leaves a small
-// file with a unique text in the run's folder, and the node looks for it before workers are
-// started. Without this check, a node whose mount is missing would write its shards into a local
-// folder of the same name, and the first commit would be the first to notice.
+// file with a unique text in the run's folder, and the node looks for it before it starts workers.
+// Without this check, a node whose mount is missing would write its shards into a local folder of
+// the same name, and nobody would notice before the first commit.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace train {
 
-/// With less free space no run begins: its journal and logs would not fit either.
+/// With less free space, no run starts: its journal and logs would not fit either.
 inline constexpr std::uint64_t kFreeBytesMin = 1 << 20;
 
-/// Leave the mark `.probe-<generation>`, and remove those that earlier launchers left. Not synced:
-/// it only has to be seen.
+/// Leave the mark `.probe-<generation>`, and remove those of earlier launchers. Not synced, since
+/// it only has to be visible.
 Result<Unit> leave_storage_marker(FileSystem& fs, const std::string& run_dir, Generation generation,
                                   const std::string& text);
 /// Remove all marks; best effort.
@@ -26,11 +26,11 @@ struct StorageCheck {
   std::string run_dir;
   Generation generation;
   std::string mark;    // its text
-  std::string prober;  // who looks: a file name of its own
+  std::string prober;  // part of the name of the file that this node writes; unique
 };
-/// Check that this is the launcher's storage, can be written, and has room. InvalidArgument: it is
-/// not the launcher's, or may not be written, and that will not change by itself; however, a
-/// network file system may show the mark a little later. Permission: it is closed to this user.
+/// Check that this is the launcher's storage, is writable, and has room. InvalidArgument: it is not
+/// the launcher's, or not writable. That is permanent, except that a network file system may show
+/// the mark a little later. Permission: this user may not read it.
 Result<Unit> check_storage(FileSystem& fs, const StorageCheck& check);
 
 }  // namespace train

@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 3> kStatuses{"validated", "failed", "time
 
 Error bad_record(std::string why) { return Error{Errc::InvalidArgument, "validation: " + why}; }
 
-/// Return the bytes that the digest covers, once it has been found to match.
+/// Check the digest, and return the bytes that it covers.
 Result<std::string_view> checked_body(std::string_view text) {
   const std::size_t tail = kDigestKey.size() + kDigestChars + kEnd.size();
   if (text.size() >= tail && text.ends_with(kEnd)) {
@@ -81,7 +81,7 @@ Result<Unit> flatten(const json::object& object, const std::string& prefix, Metr
 }
 
 /// Replace NaN, Infinity and -Infinity, which Python's json.dump writes but JSON does not have.
-/// Outside of strings they become marker strings that no program reports; flatten() turns those
+/// Outside of strings, they become marker strings that no program reports, which flatten() turns
 /// into numbers.
 std::string with_marks(std::string_view text) {
   std::string out;

@@ -140,8 +140,8 @@ Task<Unit> FileFetcher::transfer(std::shared_ptr<Flow> flow) {
   co_return Unit{};
 }
 
-// Wait until woken. If nothing has arrived for so long that the open requests may be lost, repeat
-// them.
+// Wait until woken. Repeat the open requests if nothing has arrived for so long that they may be
+// lost.
 Task<bool> FileFetcher::wait() {
   const TimePoint until = asked_.empty()
                               ? TimePoint::max()

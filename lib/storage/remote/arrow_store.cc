@@ -16,10 +16,10 @@
 namespace train::remote {
 namespace {
 
-constexpr std::int64_t kReadBytes = 8 << 20;  // of one request
-constexpr std::size_t kReadsAhead = 4;        // requests on the way
+constexpr std::int64_t kReadBytes = 8 << 20;  // per request
+constexpr std::size_t kReadsAhead = 4;        // requests in progress
 
-// Texts that the clients of S3 and of Google put into their messages.
+// Texts in the messages of the S3 and Google clients.
 constexpr std::array kNotFound{"NO_SUCH_KEY", "NO_SUCH_BUCKET", "RESOURCE_NOT_FOUND",
                                "HTTP status 404", "Status(NOT_FOUND"};
 constexpr std::array kRefused{
@@ -28,7 +28,7 @@ constexpr std::array kRefused{
 constexpr std::array kBusy{"NETWORK_CONNECTION", "SLOW_DOWN",     "SERVICE_UNAVAILABLE",
                            "INTERNAL_FAILURE",   "HTTP status 5", "Status(UNAVAILABLE"};
 
-constexpr int kNoErrno = 255;  // from here on numbers are libhdfs's own, for Java's exceptions
+constexpr int kNoErrno = 255;  // from here on, numbers are libhdfs's own, for Java exceptions
 
 bool says_one_of(const arrow::Status& status, const auto& texts) {
   return std::any_of(texts.begin(), texts.end(), [&](const char* text) {
@@ -56,8 +56,8 @@ class ArrowWriter final : public ObjectWriter {
       (void)stream_->Abort();
       return;
     }
-    // Keep the stream alive for ever, so that it is never destroyed: the server forgets what is not
-    // finished.
+    // Never destroy the stream: that would finish the object, but the server forgets unfinished
+    // ones.
     [[maybe_unused]] const auto* kept = new (std::nothrow) std::shared_ptr(std::move(stream_));
   }
   Result<Unit> write(std::string_view bytes) override {
@@ -76,14 +76,14 @@ class ArrowWriter final : public ObjectWriter {
   const ArrowTraits traits_;
 };
 
-/// Reads from beginning to end, with some requests ahead of the reader.
+/// Reads from beginning to end, requesting some pieces ahead.
 class ArrowPiecesReader final : public ReadableFile {
  public:
   ArrowPiecesReader(std::shared_ptr<arrow::io::RandomAccessFile> file, std::int64_t bytes,
                     std::string shown, StoreHints hints)
       : file_(std::move(file)), bytes_(bytes), shown_(std::move(shown)), hints_(hints) {}
   ~ArrowPiecesReader() override {
-    for (auto& piece : ahead_) piece.Wait();  // they hold the file
+    for (auto& piece : ahead_) piece.Wait();  // they use the file
   }
 
   Result<std::size_t> read(char* buffer, std::size_t size) override {
@@ -96,7 +96,7 @@ class ArrowPiecesReader final : public ReadableFile {
     taken_ += static_cast<std::int64_t>(got);
     return got;
   }
-  Result<Unit> sync() override { return Unit{}; }  // what can be read there is durable
+  Result<Unit> sync() override { return Unit{}; }  // objects in the store are durable
 
  private:
   Result<bool> next_piece() {
@@ -128,7 +128,7 @@ class ArrowPiecesReader final : public ReadableFile {
   std::int64_t taken_ = 0;
 };
 
-/// Reads from beginning to end, as one request.
+/// Reads from beginning to end, in one request.
 class ArrowStreamReader final : public ReadableFile {
  public:
   ArrowStreamReader(std::shared_ptr<arrow::io::InputStream> stream, std::string shown,

@@ -1,5 +1,5 @@
-// An object store on top of an Arrow filesystem. Each kind of store has its own way for two
-// operations: putting an object on the condition that it is new, and remove(). This class does
+// An object store on top of an Arrow filesystem. Each kind of store implements two operations in
+// its own way: putting an object on the condition that it is new, and remove(). This class does
 // everything else.
 #pragma once
 
@@ -20,16 +20,16 @@ Error error_from(const arrow::Status& status, std::string_view doing, const std:
 /// The differences between Arrow's filesystems.
 struct ArrowTraits {
   StoreHints hints;
-  /// True: read by one request, from which the client reads ahead itself. False: request pieces,
-  /// some of them ahead of the reader.
+  /// True: read in one request, for which the client itself reads ahead. False: request pieces,
+  /// some of them ahead.
   bool read_as_stream = false;
-  /// Destroying a stream finishes its file, even if only half of it is written.
+  /// Whether destroying a stream finishes its file, even if it is only half written.
   bool destroying_finishes = false;
 };
 
 class ArrowStore : public ObjectStore {
  public:
-  /// `root`: "bucket/folder", as Arrow names it. `url` is for messages.
+  /// `root` is Arrow's path, "bucket/folder"; `url` is for messages.
   ArrowStore(std::shared_ptr<arrow::fs::FileSystem> files, std::string root, std::string url,
              const ArrowTraits& traits)
       : files_(std::move(files)), root_(std::move(root)), url_(std::move(url)), traits_(traits) {}
@@ -45,7 +45,7 @@ class ArrowStore : public ObjectStore {
   std::string path(const std::string& key) const { return join_path(root_, key); }
   std::string shown(const std::string& key) const { return join_path(url_, key); }
   arrow::fs::FileSystem& files() { return *files_; }
-  /// Put the object if the key is free; AlreadyExists if not, whatever bytes are there.
+  /// Put the object if the key is free, else return AlreadyExists, whatever bytes the key has.
   virtual Result<Unit> put_if_absent(const std::string& key, std::string_view bytes) = 0;
 
  private:

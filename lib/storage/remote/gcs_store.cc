@@ -22,7 +22,7 @@ constexpr StoreHints kGcsHints{
     "or the machine's service account) and their permissions",
     "is storage.googleapis.com (or STORAGE_EMULATOR_HOST, if set) reachable from there?"};
 
-/// Return the message of {"error": {"message": "…"}}; the whole body if it is something else.
+/// Return the message in {"error": {"message": "…"}}, or the beginning of any other body.
 std::string message_of(const std::string& body) {
   boost::system::error_code ec;
   const boost::json::value value = boost::json::parse(body, ec);
@@ -31,10 +31,10 @@ std::string message_of(const std::string& body) {
                                                     : body.substr(0, 200);
 }
 
-/// Where requests go, and who asks.
+/// Where to send requests, and with which credentials.
 struct Service {
   std::string base;                                // "https://storage.googleapis.com"
-  std::shared_ptr<GoogleCredentials> credentials;  // none: an emulator
+  std::shared_ptr<GoogleCredentials> credentials;  // null: an emulator
 };
 
 class GcsStore final : public ArrowStore {
@@ -55,8 +55,8 @@ class GcsStore final : public ArrowStore {
   }
 
  private:
-  // Send the request ourselves, since Arrow's filesystem has no preconditions: generation 0 stands
-  // for an object that is not there.
+  // Send the request ourselves, since Arrow's filesystem has no preconditions. Generation 0 stands
+  // for a missing object.
   Result<Unit> put_if_absent(const std::string& key, std::string_view bytes) override {
     TRY_VOID(ask_for("POST",
                      fmt::format("{}/upload/storage/v1/b/{}/"
@@ -83,7 +83,7 @@ class GcsStore final : public ArrowStore {
   const ObjectStoreOptions options_;
 };
 
-/// Return Arrow's options. Arrow renews by itself the tokens that it asks for.
+/// Return Arrow's options. Arrow requests and renews its own tokens.
 fs::GcsOptions arrow_options(const std::string& emulator, const GoogleCredentials* credentials) {
   if (emulator.empty())
     return credentials->service_account().empty()
@@ -105,7 +105,7 @@ Result<std::shared_ptr<ObjectStore>> open_gcs(const std::string& url,
   Service service{"https://storage.googleapis.com", nullptr};
   if (emulator.empty()) {
     TRY(service.credentials, GoogleCredentials::find(options));
-    // Google's client would silently look for them as long as it looks for anything.
+    // Without credentials, Google's client would silently search for them until the retry limit.
     TRY_VOID(insist(options, [&] { return service.credentials->token(); }));
   }
   fs::GcsOptions gcs = arrow_options(emulator, service.credentials.get());

@@ -20,7 +20,7 @@ namespace json = boost::json;
 
 constexpr const char* kScope = "https://www.googleapis.com/auth/devstorage.read_write";
 constexpr const char* kTokenUri = "https://oauth2.googleapis.com/token";
-constexpr auto kMargin = std::chrono::minutes(5);  // a token is renewed so long before its end
+constexpr auto kMargin = std::chrono::minutes(5);  // how long before its end a token is renewed
 
 std::string base64url(std::string_view bytes) {
   std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');
@@ -57,7 +57,8 @@ Result<std::string> sign(const std::string& key_pem, std::string_view text) {
   return signature;
 }
 
-/// Return what a service account hands in for a token: https://google.aip.dev/auth/4112.
+/// Return the signed assertion that a service account exchanges for a token:
+/// https://google.aip.dev/auth/4112.
 Result<std::string> assertion(const std::map<std::string, std::string>& account) {
   const std::time_t now = std::time(nullptr);
   const std::string head = json::serialize(
@@ -157,7 +158,7 @@ Result<std::string> GoogleCredentials::token() {
                  "are you logged in (gcloud auth application-default login), is "
                  "GOOGLE_APPLICATION_CREDENTIALS set, or does the machine have a service account?"};
   };
-  // If nothing answers for the machine, it is not one of Google's and will not become one.
+  // If the metadata server does not answer, this is not a machine of Google's, so do not try again.
   const bool nobody = kind_ == Kind::Machine && answer.status == 0;
   if (!answer.good())
     return failed(

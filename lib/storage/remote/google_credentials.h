@@ -21,10 +21,10 @@ class GoogleCredentials {
   /// cannot be read, or is of an unknown kind (external_account, …).
   static Result<std::unique_ptr<GoogleCredentials>> find(const ObjectStoreOptions& options);
 
-  /// Return a token that is valid for some minutes more. If there is none, block for one request,
-  /// which is not repeated. Any thread.
+  /// Return a token that is valid for a few more minutes. If there is none, block for one request,
+  /// which is not repeated. Any thread may call this.
   Result<std::string> token();
-  /// Return the text of a service account's file; empty with other kinds.
+  /// Return the text of a service account's file; empty for other kinds.
   const std::string& service_account() const { return service_account_; }
 
  private:

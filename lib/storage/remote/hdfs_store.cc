@@ -27,10 +27,10 @@ constexpr StoreHints kHdfsHints{"does the folder exist?",
                                 "mode? Hadoop's own messages are on standard error, or in "
                                 "traind's log"};
 
-// In HDFS a file is visible from its first byte on, and a rename does not replace. So a file is
-// written under a name of its own until it is whole: "<key>.trainrun-part-<number>". A file that
+// In HDFS a file is visible from its first byte, and a rename does not replace. So a file is
+// written under a temporary name until it is complete: "<key>.trainrun-part-<number>". A file that
 // replaces another one waits as "<key>.trainrun-next" while the old one is removed; readers that
-// find no file under the key take that one.
+// find no file under the key use that one.
 constexpr std::string_view kPartial = ".trainrun-part-", kNext = ".trainrun-next";
 
 std::string partial_of(const std::string& path) {
@@ -38,7 +38,7 @@ std::string partial_of(const std::string& path) {
   return fmt::format("{}{}{:08x}{:08x}", path, kPartial, chance(), chance());
 }
 
-/// Return "a/model.pt" for "a/model.pt.trainrun-part-12"; empty if the key is no such name.
+/// Return "a/model.pt" for "a/model.pt.trainrun-part-12"; empty for any other key.
 std::string key_of_partial(const std::string& key) {
   const auto suffix = key.rfind(kPartial);
   return suffix == std::string::npos ? "" : key.substr(0, suffix);
@@ -137,8 +137,8 @@ class HdfsStore final : public ArrowStore {
     return writer->close();
   }
 
-  /// Replace `to`. At every moment either `to`, or the file that waits to replace it, is there and
-  /// whole.
+  /// Replace `to`. At every moment, either `to` or the file that waits to replace it exists and is
+  /// complete.
   Result<Unit> replace(const std::string& partial, const std::string& to) {
     auto named = hdfs_->rename(partial, to);
     if (!named.has_error() || named.error().code != Errc::AlreadyExists) return named;
@@ -149,11 +149,12 @@ class HdfsStore final : public ArrowStore {
     return hdfs_->rename(next, to);
   }
 
-  /// Open a file after asking whether it is there: libhdfs prints a Java stack trace for each file
+  /// Open a file after checking that it exists: libhdfs prints a Java stack trace for each file
   /// that it cannot open.
   Result<std::unique_ptr<ReadableFile>> open_once(const std::string& key) {
     const std::string next = key + std::string(kNext);
-    for (const std::string& name : {key, next, key}) {  // it may have got its name in between
+    // Try `key` again, since `next` may have been renamed to it meanwhile.
+    for (const std::string& name : {key, next, key}) {
       TRY(const bool there, hdfs_->exists(path(name)));
       if (!there) continue;
       auto opened = ArrowStore::open_to_read(name);
@@ -175,7 +176,7 @@ class HdfsStore final : public ArrowStore {
     std::map<std::string, std::uint64_t> sizes;
     for (const StoredObject& object : objects) {
       if (!key_of_partial(object.key).empty()) continue;
-      if (object.key.ends_with(kNext))  // counts where what it replaces is gone
+      if (object.key.ends_with(kNext))  // counts only if the file that it replaces is gone
         sizes.try_emplace(object.key.substr(0, object.key.size() - kNext.size()), object.bytes);
       else
         sizes[object.key] = object.bytes;
@@ -188,7 +189,7 @@ class HdfsStore final : public ArrowStore {
   Result<Unit> remove_once(const std::string& key) {
     TRY_VOID(remove_if_there(path(key) + std::string(kNext)));
     TRY_VOID(remove_if_there(path(key)));
-    // Remove folders that became empty, since an object store has none.
+    // Remove folders that are now empty, since an object store has none.
     for (std::string folder = key; folder.find('/') != std::string::npos;) {
       folder.resize(folder.rfind('/'));
       fs::FileSelector inside;
@@ -209,8 +210,8 @@ class HdfsStore final : public ArrowStore {
   const ObjectStoreOptions options_;
 };
 
-/// Set up Java's environment. Java reads it once per process and keeps it. Variables that this
-/// process has not set are taken from the submitter.
+/// Set up Java's environment, which Java reads once per process. Variables that are not set in this
+/// process are taken from the submitter.
 Result<Unit> set_up_java(const ObjectStoreOptions& options) {
   for (const char* name : {"JAVA_HOME", "HADOOP_HOME", "HADOOP_CONF_DIR", "HADOOP_USER_NAME",
                            "ARROW_LIBHDFS_DIR", "CLASSPATH", "KRB5CCNAME", "LIBHDFS_OPTS"})
@@ -220,8 +221,8 @@ Result<Unit> set_up_java(const ObjectStoreOptions& options) {
     return Error{Errc::Unavailable, "Hadoop's jars are not found: CLASSPATH is not set",
                  "export CLASSPATH=$($HADOOP_HOME/bin/hadoop classpath --glob) where traind and "
                  "train-run start"};
-  // SIGINT and SIGTERM stay ours. The thread that waits for Hadoop's shell commands has a stack of
-  // 128 KiB by default, of which Arrow's thread-local storage leaves too little.
+  // -Xrs leaves SIGINT and SIGTERM to us. The thread that waits for Hadoop's shell commands has a
+  // stack of 128 KiB by default, of which Arrow's thread-local storage leaves too little.
   const char* more = std::getenv("LIBHDFS_OPTS");
   ::setenv("LIBHDFS_OPTS",
            fmt::format("-Xrs -Djdk.lang.processReaperUseDefaultStackSize=true {}",
@@ -240,7 +241,7 @@ Result<Unit> start_java(const ObjectStoreOptions& options) {
   const arrow::Status there = fs::HaveLibHdfs();
   if (!there.ok())
     return Error{Errc::Unavailable,
-                 there.message().substr(0, there.message().find('\n')),  // then, where it looked
+                 there.message().substr(0, there.message().find('\n')),  // omits where it looked
                  "set JAVA_HOME, and HADOOP_HOME or ARROW_LIBHDFS_DIR (the folder of libhdfs.so), "
                  "where traind and train-run start"};
   started = true;
@@ -284,7 +285,7 @@ Result<std::shared_ptr<ObjectStore>> open_hdfs(const std::string& url,
   fs::HdfsOptions hdfs;
   hdfs.ConfigureEndPoint(location.location.host, location.location.port);
   if (!location.location.user.empty()) hdfs.ConfigureUser(location.location.user);
-  hdfs.ConfigureReplication(0);  // as the cluster has it
+  hdfs.ConfigureReplication(0);  // the cluster's default
   auto files = fs::HadoopFileSystem::Make(hdfs);
   if (!files.ok()) return error_from(files.status(), "connecting to", url, kHdfsHints);
   TRY(auto library, LibHdfs::connect(location.location));

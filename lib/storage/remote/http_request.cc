@@ -11,7 +11,8 @@ namespace train::remote {
 namespace {
 
 constexpr long kConnectSeconds = 10;
-constexpr long kStandsStillSeconds = 60;  // less than a byte a second for so long: given up
+// Give up a transfer after this long with less than one byte per second.
+constexpr long kStandsStillSeconds = 60;
 constexpr std::size_t kBodyBytesMax = 4 << 20;
 
 std::size_t append_body(char* bytes, std::size_t size, std::size_t count, void* body) {

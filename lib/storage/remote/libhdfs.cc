@@ -11,7 +11,7 @@
 namespace train::remote {
 namespace {
 
-/// Return the path of the library that the process has loaded; empty if it has loaded none.
+/// Return the path of the libhdfs.so that this process has loaded; empty if there is none.
 std::string loaded_library() {
   std::string path;
   ::dl_iterate_phdr(
@@ -66,7 +66,7 @@ Result<std::unique_ptr<LibHdfs>> LibHdfs::connect(const HdfsLocation& location) 
     return Error{Errc::Unavailable, fmt::format("'{}' is not Hadoop's libhdfs", path),
                  "use the one of Hadoop 2.7 or later (HADOOP_HOME, ARROW_LIBHDFS_DIR)"};
   void* builder = functions->new_builder();
-  functions->force_new_instance(builder);  // else Arrow's, which Arrow closes
+  functions->force_new_instance(builder);  // else we would share Arrow's, which Arrow closes
   functions->set_name_node(builder, location.host.c_str());
   if (location.port != 0) functions->set_port(builder, location.port);
   if (!location.user.empty()) functions->set_user(builder, location.user.c_str());
@@ -86,7 +86,7 @@ Error LibHdfs::error(std::string_view doing, const std::string& path) const {
   Errc code = Errc::Unavailable;
   if (why == ENOENT) code = Errc::NotFound;
   if (why == EACCES || why == EPERM) code = Errc::Permission;
-  // Numbers above the system's are libhdfs's own, for errors that it has no name for.
+  // Numbers above the system's are libhdfs's own, for errors without a system number.
   return Error{code, fmt::format("{} '{}': {}", doing, path,
                                  why < 255 ? std::strerror(why) : "Hadoop failed")};
 }

@@ -28,7 +28,7 @@ inline Duration with_chance(Duration pause) {
          Duration(static_cast<std::int64_t>(std::uniform_real_distribution<>(0, 0.5)(chance) *
                                             static_cast<double>(pause.count())));
 }
-/// Set when the program ends, so that background work of abandoned calls is not repeated.
+/// True once the program is ending, so that the background work of abandoned calls stops repeating.
 inline std::atomic<bool> no_more_tries = false;
 /// Return whether the pauses so far leave room for one more.
 inline bool may_try_again(std::int64_t tries, Duration retry_timeout) {
@@ -38,8 +38,8 @@ inline bool may_try_again(std::int64_t tries, Duration retry_timeout) {
   return waited < retry_timeout;
 }
 
-/// Repeat `once` until it works, fails with an error other than Unavailable, or retry_timeout ends.
-/// After each failed try, call on_retry and sleep.
+/// Repeat `once` until it succeeds, fails with an error other than Unavailable, or retry_timeout
+/// ends. Before each repetition, call on_retry and sleep.
 auto insist(const ObjectStoreOptions& options, const auto& once) -> decltype(once()) {
   for (std::int64_t tries = 0;; ++tries) {
     auto done = once();

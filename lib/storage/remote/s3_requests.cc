@@ -5,8 +5,8 @@
 namespace train::remote {
 namespace {
 
-/// Return S3's message from the XML of an error: "<Message>…</Message>"; the whole body if it is
-/// something else.
+/// Return S3's message from an error's XML, "<Message>…</Message>", or the beginning of any other
+/// body.
 std::string message_of(const std::string& body) {
   const auto begin = body.find("<Message>");
   const auto end = body.find("</Message>");
@@ -15,7 +15,7 @@ std::string message_of(const std::string& body) {
   return body.substr(begin + 9, end - begin - 9);
 }
 
-/// Escape a key as "/a%20b/c": '/' stays.
+/// Escape a key, except for '/': "/a%20b/c".
 std::string escaped_path(const std::string& key) {
   std::string path;
   for (std::size_t start = 0; start <= key.size();) {
@@ -79,7 +79,8 @@ Result<std::vector<S3Upload>> S3Requests::uploads(const std::string& prefix) con
   std::vector<S3Upload> all;
   S3UploadsPage page;
   do {
-    std::string query = fmt::format("prefix={}", escaped(prefix));  // names in order, to be signed
+    // The signature needs the names in order.
+    std::string query = fmt::format("prefix={}", escaped(prefix));
     if (!page.next_key.empty())
       query = fmt::format("key-marker={}&{}&upload-id-marker={}", escaped(page.next_key), query,
                           escaped(page.next_id));

@@ -1,6 +1,6 @@
 // The requests to S3 that Arrow's filesystem cannot make: a PUT on the condition that the key is
-// free, a DELETE that leaves no folder marker behind, and requests about multipart uploads that
-// nobody continues. libcurl signs them (SigV4).
+// free, a DELETE that leaves no folder marker behind, and requests about abandoned multipart
+// uploads. libcurl signs them (SigV4).
 #pragma once
 
 #include <map>
@@ -25,7 +25,7 @@ struct S3Keys {
 
 struct S3Place {
   std::string scheme = "https";
-  std::string endpoint;  // "127.0.0.1:5000"; empty: Amazon's, by the region
+  std::string endpoint;  // "127.0.0.1:5000"; empty: Amazon's, for the region
   std::string region;
   std::string bucket;
 };
@@ -39,8 +39,8 @@ class S3Requests {
   /// Put a new object. AlreadyExists (412) if the key is taken.
   Result<Unit> put_new(const std::string& key, std::string_view bytes) const;
   Result<Unit> remove(const std::string& key) const;
-  /// Return all uploads that are neither completed nor aborted (ListMultipartUploads). Tried once,
-  /// as is abort().
+  /// Return all uploads that are neither completed nor aborted (ListMultipartUploads). Tries once,
+  /// like abort().
   Result<std::vector<S3Upload>> uploads(const std::string& prefix) const;
   Result<Unit> abort(const S3Upload& upload) const;
 

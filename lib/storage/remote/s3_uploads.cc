@@ -32,8 +32,8 @@ std::size_t end_of_tag(std::string_view xml, std::size_t at) {
   return std::string_view::npos;
 }
 
-/// Return why not to parse it, or nothing. Boost's parser recurses into each element, and frees the
-/// tree in the same way.
+/// Return the reason not to parse it, or "". Boost's parser recurses into each element, and frees
+/// the tree recursively.
 std::string_view refusal(std::string_view xml) {
   int depth = 0;
   for (std::size_t at = xml.find('<'); at != std::string_view::npos; at = xml.find('<', at)) {

@@ -15,10 +15,10 @@ struct S3Upload {
 
 struct S3UploadsPage {
   std::vector<S3Upload> uploads;
-  std::string next_key, next_id;  // where the next page begins; empty: this is the last
+  std::string next_key, next_id;  // where the next page begins; empty: no next page
 };
 
-/// Parse one page. Io when `body` is not such an answer, or nests deeper than one does.
+/// Parse one page. Io if `body` is not such an answer, or nests too deep.
 Result<S3UploadsPage> parse_uploads(std::string_view body);
 
 }  // namespace train::remote

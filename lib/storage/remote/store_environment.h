@@ -1,5 +1,5 @@
-// This file reads the variables by which a store is found, first from the submitter's environment,
-// then from this process's.
+// This file reads the variables that configure access to a store, first from the submitter's
+// environment, then from this process's.
 #pragma once
 
 #include <cstdlib>

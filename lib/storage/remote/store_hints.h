@@ -1,4 +1,5 @@
-// The advice for when a store refuses or cannot be reached. Each kind of store has its own words.
+// The advice for users if a store refuses or cannot be reached. Each kind of store has its own
+// texts.
 #pragma once
 
 #include <string>
