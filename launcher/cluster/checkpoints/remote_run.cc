@@ -223,9 +223,16 @@ Result<Unit> RemoteRun::claim(const LockHolder& self, const RunFolder& folder, b
                                                        {"folder", folder.path()}});
   TRY_VOID(write_text(join_path(folder.path(), kUrlNote), url_));
   TRY_VOID(write_text(join_path(folder.path(), kOwnerNote), ""));
+  if (!force) TRY_VOID(await_owner(self, folder, say));
+  return store_->remove(kStop);  // an earlier launcher died before it took the request
+}
+
+/// Watch until it is certain that no launcher on another machine is alive.
+Result<Unit> RemoteRun::await_owner(const LockHolder& self, const RunFolder& folder,
+                                    const std::function<void(const std::string&)>& say) {
   const auto first = store_->get(kOwner, kSmallBytesMax);
-  if (first.has_error() && first.error().code != Errc::NotFound) return first.error();
-  if (force || first.has_error()) return Unit{};
+  if (first.has_error() && first.error().code == Errc::NotFound) return Unit{};
+  if (first.has_error()) return first.error();
   const boost::json::object owner = parse(*first);
   // The owner used this very folder, whose lock we hold: that launcher is dead.
   if (member(owner, "host") == self.host && member(owner, "folder") == folder.path()) return Unit{};

@@ -52,8 +52,9 @@ class RemoteRun {
   Result<Unit> ask_to_stop();
 
   /// Claim the run. AlreadyExists if a launcher on another machine owns it: its sign of life
-  /// (owner.json) then changes while we watch for up to 15 s. We tell `say` before we watch. The
-  /// caller holds the lock of the working folder here.
+  /// (owner.json) then changes while we watch for up to 15 s. We tell `say` before we watch. Drops
+  /// a request to stop that an earlier launcher has not taken. The caller holds the lock of the
+  /// working folder here.
   Result<Unit> claim(const LockHolder& self, const RunFolder& folder, bool force,
                      const std::function<void(const std::string&)>& say);
   JournalCopy journal_copy();
@@ -73,6 +74,8 @@ class RemoteRun {
 
  private:
   RemoteRun(std::string url) : url_(std::move(url)) {}
+  Result<Unit> await_owner(const LockHolder& self, const RunFolder& folder,
+                           const std::function<void(const std::string&)>& say);
   void live();
   Result<Unit> beat();
   Result<Unit> put_new_files(bool all);

@@ -231,6 +231,22 @@ TEST_F(RemoteRunTest, ARequestToStopReachesTheWorkingFolder) {
   EXPECT_FALSE(objects_->has("stop"));
 }
 
+TEST_F(RemoteRunTest, ARequestToStopAnEarlierLauncherDoesNotStopTheNext) {
+  auto record = open();
+  ASSERT_TRUE(record);
+  record->reset();
+  objects_->put("stop", "stop\n");  // the launcher died before it took it
+
+  record = open();
+  ASSERT_TRUE(record);
+  begin(**record);
+  ASSERT_TRUE(comes("owner.json"));
+  ASSERT_TRUE((*record)->remote()->finish());
+
+  EXPECT_FALSE(std::filesystem::exists((*record)->folder().path() + "/.stop"));
+  EXPECT_FALSE(objects_->has("stop"));
+}
+
 TEST_F(RemoteRunTest, ALauncherThatWasReplacedHearsOfIt) {
   auto first = open();
   ASSERT_TRUE(first);
@@ -309,6 +325,7 @@ class TakingOver : public RemoteRunTest {
 };
 
 TEST_F(TakingOver, OneThatLivesKeepsItsRun) {
+  objects_->put("stop", "stop\n");
   const auto claimed = claim([this] { objects_->put("owner.json", R"({"beat":2})"); });
 
   ASSERT_FALSE(claimed);
@@ -317,6 +334,7 @@ TEST_F(TakingOver, OneThatLivesKeepsItsRun) {
   EXPECT_EQ(said_,
             "a train-run on node-b (since noon) owned this run: checking for 15 s whether it is "
             "still alive");
+  EXPECT_TRUE(objects_->has("stop"));
 }
 
 TEST_F(TakingOver, OneThatEndsMeanwhileLeavesIt) {
