@@ -191,6 +191,22 @@ int schema_command() {
   return 0;
 }
 
+// Return the folder that the spec gives to its run if that is not this one, but another folder or
+// none.
+std::string place_elsewhere(const JobSpec& spec, const RunFolder& folder) {
+  const std::string path = run_path(spec.run_config.storage_path, spec.run_config.name);
+  std::error_code ec;
+  return std::filesystem::equivalent(path, folder.path(), ec) ? "" : path;
+}
+
+std::string moved_text(const RunFolder& folder, const std::string& other) {
+  return fmt::format("'{}' was moved or copied: its spec says that its run is in '{}'",
+                     folder.path(), other);
+}
+
+constexpr const char* kMovedHint =
+    "move it back, or begin a new run with resume_from_checkpoint set to one of its checkpoints";
+
 int resume_command(const RunReference& reference, const std::vector<std::string>& overrides,
                    const RunCommand& options) {
   const auto path = path_of(reference);
@@ -201,14 +217,15 @@ int resume_command(const RunReference& reference, const std::vector<std::string>
   const RunFolder folder(*path);
   auto parsed = parse_stored(folder, overrides);
   if (!parsed) return exit_code::kBadSpec;
-  const RunConfig& config = parsed->spec.run_config;
-  std::error_code ec;
-  if (!overrides.empty() &&
-      !std::filesystem::equivalent(run_path(config.storage_path, config.name), *path, ec)) {
-    print_err(
-        "train-run: error: run_config.name and run_config.storage_path identify the run and cannot "
-        "be changed\n"
-        "train-run: to start a new run from the newest checkpoint, set resume_from_checkpoint\n");
+  if (const std::string other = place_elsewhere(parsed->spec, folder); !other.empty()) {
+    if (overrides.empty())
+      print_error({Errc::InvalidArgument, moved_text(folder, other), kMovedHint});
+    else
+      print_err(
+          "train-run: error: run_config.name and run_config.storage_path identify the run and "
+          "cannot be changed\n"
+          "train-run: to start a new run from the newest checkpoint, set "
+          "resume_from_checkpoint\n");
     return exit_code::kUsage;
   }
   std::vector<std::string> words{"resume", folder.path()}, keys;
@@ -230,15 +247,19 @@ int can_restore_command(const RunReference& reference) {
   if (!path) return no(path.error().message);
   const RunFolder folder(*path);
   PosixFileSystem files;
-  if (const auto lock = files.lock(folder.lock()); lock.has_error()) {
+  const auto held = is_held(folder.lock());
+  if (!held) return no(held.error().message);
+  if (*held) {
     const auto holder = read_lock_holder(files, folder.lock());
     return no(holder ? fmt::format("train-run {} on {} is running it", holder->pid, holder->host)
-                     : lock.error().message);
+                     : fmt::format("'{}' is locked by another process", folder.lock()));
   }
   if (const std::string holder = running_elsewhere(folder); !holder.empty())
     return no(holder + " is running it");
   const auto parsed = parse_stored(folder, {});
   if (!parsed) return no(fmt::format("{} cannot be read", folder.resolved_spec()));
+  if (const std::string other = place_elsewhere(parsed->spec, folder); !other.empty())
+    return no(moved_text(folder, other));
   const auto point = resume_point(parsed->spec, folder);
   if (!point) return no(point.error().message);
   for (const std::string& warning : point->warnings) print_err("{}\n", Lines{warning});

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -42,11 +43,9 @@ std::optional<RunFolder> folder_of(const RunReference& reference) {
 
 /// Return whether a launcher has the run now: its lock is held, or it runs on another machine.
 bool is_running(const RunFolder& folder) {
-  PosixFileSystem files;
   if (!running_elsewhere(folder).empty()) return true;
-  if (!fs::exists(folder.lock())) return false;
-  const auto lock = files.lock(folder.lock());
-  return lock.has_error() && lock.error().code == Errc::Unavailable;
+  const auto held = is_held(folder.lock());
+  return held && *held;
 }
 
 /// Fetch a run of another machine again. Its launcher puts new output into the store every 5 s.
@@ -130,6 +129,13 @@ std::string metric_text(const MetricValue& value) {
           return fmt::format("{}", v);
       },
       value);
+}
+
+/// Return the value; null for a number that JSON lacks.
+boost::json::value json_of(const MetricValue& value) {
+  const auto* number = std::get_if<double>(&value);
+  if (number != nullptr && !std::isfinite(*number)) return nullptr;
+  return std::visit([](const auto& v) { return boost::json::value_from(v); }, value);
 }
 
 // One rank's stream, followed as it grows.
@@ -218,8 +224,7 @@ int status_command(const RunReference& reference, bool json) {
     if (view.report) {
       boost::json::object metrics;
       for (const auto& [name, value] : view.report->metrics) {
-        std::visit([&, &key = name](const auto& v) { metrics[key] = boost::json::value_from(v); },
-                   value);
+        metrics[name] = json_of(value);
       }
       out["metrics"] = std::move(metrics);
     }
@@ -318,7 +323,11 @@ int stop_command(const RunReference& reference) {
     return 1;
   }
   if (running_elsewhere(*folder).empty()) {
-    std::ofstream(folder->path() + "/.stop") << "stop\n";
+    const std::string request = folder->path() + "/.stop";
+    if (!(std::ofstream(request) << "stop\n" << std::flush)) {
+      print_error(system_error(errno, "writing " + request));
+      return 1;
+    }
   } else if (const auto asked = ask_elsewhere(*folder); !asked) {
     print_error(asked.error());
     return 1;

@@ -1,9 +1,13 @@
 #include "lib/storage/run_lock.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 
 #include <boost/json.hpp>
+#include <cerrno>
 
+#include "lib/base/file_descriptor.h"
 #include "lib/storage/manifest.h"
 
 namespace train {
@@ -25,6 +29,15 @@ std::string named(const std::optional<LockHolder>& holder) {
 }
 
 }  // namespace
+
+Result<bool> is_held(const std::string& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0 && errno == ENOENT) return false;
+  if (file.get() < 0) return system_error(errno, fmt::format("opening '{}'", path));
+  if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) return false;
+  if (errno == EWOULDBLOCK) return true;
+  return system_error(errno, fmt::format("looking at the lock '{}'", path));
+}
 
 std::optional<LockHolder> read_lock_holder(FileSystem& fs, const std::string& path) {
   const auto text = read_small_file(fs, path, kLockBytesMax);

@@ -40,6 +40,10 @@ class RunLock {
   std::unique_ptr<FileLock> lock_;
 };
 
+/// Return whether a launcher holds the lock. This needs only permission to read the lock's file,
+/// and creates none.
+Result<bool> is_held(const std::string& path);
+
 /// Return the last launcher that wrote the lock's text; nothing if there is none or the text cannot
 /// be read. That launcher may have died since.
 std::optional<LockHolder> read_lock_holder(FileSystem& fs, const std::string& path);

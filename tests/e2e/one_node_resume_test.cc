@@ -237,6 +237,24 @@ TEST_F(Resume, WhichRunItIsCannotChange) {
   }
 }
 
+TEST_F(Resume, AFolderThatWasMovedBeginsNoOtherRun) {
+  ASSERT_EQ(cluster.run({cluster.job("job", "command: \"exit 3\"\n")}), 3);
+  const std::string moved = cluster.path("moved");
+  std::filesystem::rename(cluster.run_dir("job"), moved);
+
+  Process& resumed = cluster.train_run({"resume", moved});
+  EXPECT_EQ(resumed.wait(), 2);
+  EXPECT_EQ(resumed.err(),
+            fmt::format("train-run: error: '{}' was moved or copied: its spec says that its run is "
+                        "in '{}'\ntrain-run: move it back, or begin a new run with "
+                        "resume_from_checkpoint set to one of its checkpoints\n",
+                        moved, cluster.run_dir("job")));
+  EXPECT_FALSE(std::filesystem::exists(cluster.run_dir("job")));
+  Process& asked = cluster.train_run({"can-restore", moved});
+  EXPECT_EQ(asked.wait(), 1);
+  EXPECT_TRUE(contains(asked.out(), "was moved or copied")) << asked.out();
+}
+
 TEST_F(Resume, ASecondLauncherOfALivingRunIsRefused) {
   Process& first = start("[6]");
   ASSERT_TRUE(committed(6));

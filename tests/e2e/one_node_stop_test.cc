@@ -6,6 +6,7 @@
 
 #include <boost/json.hpp>
 #include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "tests/e2e/cluster.h"
@@ -204,6 +205,21 @@ TEST(Status, OfARunningAndOfAFinishedRun) {
   EXPECT_TRUE(contains(text.out(), "run:        job\nfolder:     " + cluster.run_dir("job") +
                                        "\nstate:      errored, exit code 3: rank 0 on "))
       << text.out();
+}
+
+TEST(Status, OfARunWhoseLossIsNotANumberIsValidJson) {
+  Cluster cluster;
+  ASSERT_EQ(cluster.run({cluster.job("job", "command: \"true\"\n")}), 0);
+  std::ofstream(cluster.run_dir("job") + "/metrics.jsonl", std::ios::app)
+      << R"({"rank":0,"attempt":0,"report_seq":1,"time":"2026-11-21T09:38:00.123456Z",)"
+      << R"("checkpoint":false,"metrics":{"loss":null,"step":3}})"
+      << "\n";
+
+  Process& status = cluster.train_run({"status", cluster.run_dir("job"), "--output", "json"});
+
+  EXPECT_EQ(status.wait(), 0);
+  EXPECT_TRUE(contains(status.out(), R"("loss":null)")) << status.out();
+  EXPECT_TRUE(contains(status.out(), R"("step":3)")) << status.out();
 }
 
 TEST(Status, OfNoSuchRunSaysWhereItLooked) {

@@ -42,6 +42,25 @@ class Posix : public ::testing::Test {
   std::string folder;
 };
 
+TEST_F(Posix, WhoeverMayReadALockSeesWhetherItIsHeld) {
+  EXPECT_FALSE(*is_held(in(".lock")));
+  EXPECT_FALSE(std::filesystem::exists(in(".lock")));
+  std::optional<Result<RunLock>> lock(RunLock::acquire(fs, in(".lock"), {"here", 1, "now"}));
+  ASSERT_TRUE(*lock);
+  ASSERT_EQ(::chmod(folder.c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(in(".lock").c_str(), 0644), 0);
+  const bool root = ::geteuid() == 0;
+
+  if (root) ASSERT_EQ(::seteuid(65534), 0);
+  const auto held = is_held(in(".lock"));
+  lock.reset();
+  const auto left = is_held(in(".lock"));
+  if (root) ASSERT_EQ(::seteuid(0), 0);
+
+  EXPECT_TRUE(held && *held) << held.error().describe();
+  EXPECT_FALSE(*left);
+}
+
 TEST_F(Posix, NewNamesAreExclusive) {
   put("a", "1");
   put("b", "2");
