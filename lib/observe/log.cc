@@ -8,6 +8,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -44,11 +45,9 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
 
 bool needs_quotes(std::string_view text) {
   if (text.empty()) return true;
-  for (const char c : text) {
-    if (c <= ' ' || c == '"' || c == '=' || c == '\\' || c == 0x7F)
-      return true;  // also every byte ≥ 0x80: chars are signed
-  }
-  return false;
+  return std::any_of(text.begin(), text.end(), [](unsigned char c) {
+    return c <= ' ' || c == '"' || c == '=' || c == '\\' || c >= 0x7F;
+  });
 }
 
 void append_logfmt(std::string& line, std::string_view name, const MetricValue& value) {

@@ -20,16 +20,7 @@ std::uint64_t first_id() {
   return id >> 1;
 }
 
-Errc errc_named(const std::string& name) {
-  for (int code = 0; code <= static_cast<int>(Errc::Internal); ++code) {
-    if (to_string(static_cast<Errc>(code)) == name) return static_cast<Errc>(code);
-  }
-  return Errc::Internal;
-}
-
-Error error_of(const FileBytes& answer) {
-  return Error{errc_named(answer.error_code), answer.error};
-}
+Error error_of(const FileBytes& answer) { return Error{errc_of(answer.error_code), answer.error}; }
 
 Result<std::vector<CheckpointFile>> missing_of(FileSystem& fs, const FetchRequest& request) {
   std::vector<CheckpointFile> missing;
