@@ -41,8 +41,11 @@ Result<Unit> check_amounts(const Resources& amounts) {
   TRY_VOID(within_bounds<std::uint64_t>("memory", amounts.memory_bytes, 0, kMemoryBytesMax));
   TRY_VOID(
       within_bounds<std::size_t>("the number of resources", amounts.custom.size(), 0, kCustomMax));
-  for (const auto& [name, value] : amounts.custom)
+  for (const auto& [name, value] : amounts.custom) {
+    TRY_VOID(within_bounds<std::size_t>("the length of a resource's name", name.size(), 0,
+                                        kNameBytesMax));
     TRY_VOID(within_bounds("a resource", value, 0.0, kAmountMax));
+  }
   return Unit{};
 }
 

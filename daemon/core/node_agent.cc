@@ -9,14 +9,32 @@
 namespace train {
 namespace {
 
-void add(Resources& sum, const Resources& claim, double times) {
+/// Add a claim to `sum`, but for what the user has named.
+void add_known(Resources& sum, const Resources& claim, double times) {
   sum.cpu += times * claim.cpu;
   sum.gpu += times * claim.gpu;
   const auto memory =
       static_cast<double>(sum.memory_bytes) + times * static_cast<double>(claim.memory_bytes);
   constexpr double kMost = 1e18;  // the most bytes that we count; requests have bounds too
   sum.memory_bytes = memory <= 0 ? 0 : static_cast<std::uint64_t>(std::min(memory, kMost));
-  for (const auto& [name, value] : claim.custom) sum.custom[name] += times * value;
+}
+
+/// Return what so many workers claim together.
+Resources claim_of(const Resources& per_worker, std::int32_t workers) {
+  Resources sum;
+  add_known(sum, per_worker, workers);
+  for (const auto& [name, value] : per_worker.custom) sum.custom[name] = workers * value;
+  return sum;
+}
+
+/// Take a claim from what is free. What the node does not have is left out: every offer to every
+/// run names what is free, and a claim may name anything.
+void take(Resources& free, const Resources& claim) {
+  add_known(free, claim, -1);
+  for (auto& [name, value] : free.custom) {
+    if (const auto found = claim.custom.find(name); found != claim.custom.end())
+      value -= found->second;
+  }
 }
 
 std::string lack_of(const Resources& wanted, const Resources& free) {
@@ -138,8 +156,7 @@ void NodeAgent::on(const AttemptAsked& event) {
     runs_[*run_id].waiting = event;
     return;
   }
-  Resources wanted;
-  add(wanted, event.message.per_worker, event.message.local_world_size);
+  Resources wanted = claim_of(event.message.per_worker, event.message.local_world_size);
   // Do not count older attempts of the same run: none of their workers is left.
   const std::string lack = lack_of(wanted, free_for(*run_id));
   std::vector<std::int32_t> gpus = free_gpus(*run_id);
@@ -300,7 +317,7 @@ std::string NodeAgent::user_of(const std::string& run_id) const {
 Resources NodeAgent::free_for(const std::string& run_id) const {
   Resources free = total_;
   for (const auto& [key, supervisor] : supervisors_) {
-    if (key.run_id != run_id) add(free, supervisor.claimed, -1);
+    if (key.run_id != run_id) take(free, supervisor.claimed);
   }
   return free;
 }

@@ -89,6 +89,7 @@ TEST(LauncherOrders, WhatASupervisorHoldsHasBoundsToo) {
       [](SupervisorHello& m) { m.claimed.cpu = std::nan(""); },
       [](SupervisorHello& m) { m.claimed.gpu = -1; },
       [](SupervisorHello& m) { m.claimed.memory_bytes = ~std::uint64_t{0}; },
+      [](SupervisorHello& m) { m.claimed.custom[std::string(1025, 'x')] = 1; },
       [](SupervisorHello& m) { m.gpu_ids.assign(1 << 20, 1); },
   };
   for (const auto& change : wrong) {
@@ -106,7 +107,8 @@ TEST(LauncherOrders, WhatIsAtItsBoundsPasses) {
   message.upload_timeout_ms = 0;
   message.output_bytes_max = 4096;
   message.per_worker.memory_bytes = std::uint64_t{1} << 60;
-  for (int i = 0; i < 1000; ++i) message.per_worker.custom["r" + std::to_string(i)] = 0;
+  message.per_worker.custom[std::string(1024, 'x')] = 0;
+  for (int i = 1; i < 1000; ++i) message.per_worker.custom["r" + std::to_string(i)] = 0;
   EXPECT_TRUE(check_order(message));
 
   message.per_worker.custom["one more"] = 0;
@@ -138,6 +140,7 @@ TEST(LauncherOrders, AnAttemptWithoutBoundsIsRefused) {
       [](PrepareAttempt& m) { m.per_worker.gpu = std::numeric_limits<double>::infinity(); },
       [](PrepareAttempt& m) { m.per_worker.custom["x"] = -std::nan(""); },
       [](PrepareAttempt& m) { m.per_worker.custom["x"] = -0.5; },
+      [](PrepareAttempt& m) { m.per_worker.custom[std::string(1025, 'x')] = 0; },
       [](PrepareAttempt& m) { m.per_worker.memory_bytes = (std::uint64_t{1} << 60) + 1; },
       [](PrepareAttempt& m) { m.output_bytes_max = 4095; },
       [](PrepareAttempt& m) { m.output_bytes_max = ~std::uint64_t{0}; },

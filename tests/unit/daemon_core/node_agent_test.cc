@@ -129,6 +129,20 @@ TEST(NodeAgent, OffersTheOthersWhatARunThatEndedHadTaken) {
   EXPECT_EQ(offered, (std::map<LinkId, double>{{kLink, 4}, {kOther, 4}}));
 }
 
+// Whoever names many long resources that no node has would make the offers to all others too long.
+TEST(NodeAgent, OffersNameOnlyWhatTheNodeHas) {
+  Node node;
+  node.handle(attach(kLink, 1, "r1"));
+  AttemptAsked event = ask(kLink, kFirst, 1);
+  event.message.per_worker.custom["tape"] = 0;
+  event.message.per_worker.custom["disk"] = 1e-7;
+  node.handle(event);
+
+  const auto offered = node.one<SendOffer>(attach(kOther, 1, "r2")).offer.free;
+
+  EXPECT_EQ(offered, cpus(3, 2));
+}
+
 TEST(NodeAgent, ARunThatItDoesNotKnowIsNobodys) { EXPECT_EQ(Node().agent.user_of("r1"), ""); }
 
 TEST(NodeAgent, SaysHowMuchMemoryIsMissing) {
