@@ -96,7 +96,7 @@ Result<CheckpointManager::Outcome> CheckpointManager::commit(const Commit& actio
       {}};
   // If checkpoints are validated, the score may come from the validation.
   if (!score.warning.empty() && validation_.every == 0) outcome.warnings.push_back(score.warning);
-  remove_by(pinned, outcome.warnings);
+  if (fence == nullptr || !fence->given_up()) remove_by(pinned, outcome.warnings);
   auto kept = checkpoints_.begin();
   for (const ScoredCheckpoint& one : told_) {
     if (kept != checkpoints_.end() && kept->number == one.number)

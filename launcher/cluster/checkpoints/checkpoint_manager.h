@@ -41,7 +41,12 @@ class CommitFence {
   /// the checkpoint must not appear.
   bool pass() { return decide(State::Passed); }
   /// Give the commit up. Return false if the checkpoint may still appear.
-  bool close() { return decide(State::Closed); }
+  bool close() {
+    given_up_ = true;
+    return decide(State::Closed);
+  }
+  /// Return whether the commit was given up, even if it was too late.
+  bool given_up() const { return given_up_; }
 
  private:
   enum class State { Open, Passed, Closed };
@@ -50,6 +55,7 @@ class CommitFence {
     return state_.compare_exchange_strong(found, wanted) || found == wanted;
   }
   std::atomic<State> state_{State::Open};
+  std::atomic<bool> given_up_ = false;
 };
 
 class CheckpointManager {
@@ -74,7 +80,8 @@ class CheckpointManager {
   /// Return `start` plus the checkpoints that no launcher has validated.
   RunStart with_unvalidated(RunStart start) const;
   /// Commit, then remove what the retention policy does not keep. Nobody reads older checkpoints
-  /// any more: every rank has handed over a newer shard.
+  /// any more: every rank has handed over a newer shard. But if the commit was given up and comes
+  /// all the same, the next attempt may be reading one, so the next commit removes them.
   Result<Outcome> commit(const Commit& action, const Metrics& metrics, const std::string& created,
                          const Pinned& pinned = {}, CommitFence* fence = nullptr);
 

@@ -33,7 +33,8 @@ class CheckpointManagerTest : public testing::Test {
   }
 
   Result<CheckpointManager::Outcome> try_commit(CheckpointManager& manager, std::uint64_t number,
-                                                const CheckpointManager::Pinned& pinned = {}) {
+                                                const CheckpointManager::Pinned& pinned = {},
+                                                CommitFence* fence = nullptr) {
     const std::string staged = temp_.path() + "/staged";
     std::filesystem::create_directory(staged);
     std::ofstream(staged + "/model.pt") << number;
@@ -43,7 +44,7 @@ class CheckpointManagerTest : public testing::Test {
     const StagedShard brought{shard};
     return manager.commit(
         {.attempt = Attempt{0}, .checkpoint_seq = number, .number = number, .shards = {brought}},
-        {}, kCreated, pinned);
+        {}, kCreated, pinned, fence);
   }
   void commit(CheckpointManager& manager, std::uint64_t number,
               const CheckpointManager::Pinned& pinned = {}) {
@@ -86,6 +87,20 @@ TEST_F(CheckpointManagerTest, OneThatWasReplacedLeavesTheShardsToItsSuccessor) {
   ASSERT_TRUE(outcome.has_error());
   EXPECT_EQ(outcome.error().code, Errc::Fenced);
   EXPECT_EQ(text_of(record_->checkpoints().folder() + "/.tmp-1-0.1/model.pt"), "1");
+}
+
+TEST_F(CheckpointManagerTest, OneThatWasGivenUpTooLateTakesNothingFromTheNextAttempt) {
+  CheckpointManager manager({.num_to_keep = 1}, *record_);
+  commit(manager, 1);
+  CommitFence fence;
+  ASSERT_TRUE(fence.pass());
+  ASSERT_FALSE(fence.close());  // the next attempt reads checkpoint 1 from now on
+
+  ASSERT_TRUE(try_commit(manager, 2, {}, &fence));
+  EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{1, 2}));
+
+  commit(manager, 3);
+  EXPECT_EQ(numbers(), std::vector<std::uint64_t>{3});
 }
 
 class ManagerOfReplicas : public CheckpointManagerTest {
