@@ -25,6 +25,7 @@ class StopGate {
   bool stopping() const { return step_ && !at_checkpoint_; }
   bool finished() const { return step_ == PauseStep::Finish; }
   const std::string& reason() const { return reason_; }
+  std::uint64_t target() const { return target_; }  // of the newest Advance
 
   enum class Next {
     GoOn,        // leave report()

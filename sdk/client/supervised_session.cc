@@ -54,7 +54,8 @@ Dict parse_dict(const std::string& json) {
 }  // namespace
 
 WorkerInfo to_worker_info(const Welcome& welcome) {
-  WorkerInfo info{welcome.ranks};
+  WorkerInfo info;
+  static_cast<WorkerRanks&>(info) = welcome.ranks;
   info.supervised = true;
   info.attempt = welcome.attempt;
   info.run_dir = welcome.run_dir;
@@ -191,12 +192,15 @@ void SupervisedSession::wait_at_gate(Lock& lock, const Metrics& metrics) {
         gate_.after_report(queue_.last_report_seq(), has_checkpoint || stop_function() != nullptr);
     if (next == StopGate::Next::GoOn) return;
     const bool at_target = next == StopGate::Next::Checkpoint;
+    // Reports of other threads, or of on_stop's function, do not move the place where we arrived.
+    if (at_target && (!arrived_at_ || *arrived_at_ < gate_.target()))
+      arrived_at_ = queue_.last_report_seq();
     if (at_target && !stop_checkpoint_made_) {
       stop_checkpoint_made_ = true;
       make_stop_checkpoint(lock, metrics);
       continue;
     }
-    const std::pair<std::uint64_t, bool> here{queue_.last_report_seq(),
+    const std::pair<std::uint64_t, bool> here{at_target ? *arrived_at_ : queue_.last_report_seq(),
                                               at_target && stop_maker_ == std::thread::id()};
     if (announced_ != here) {
       announced_ = here;
@@ -494,6 +498,7 @@ Result<Unit> SupervisedSession::on_pause(const PauseWorkers& message) {
   }
   if (anew) {
     announced_.reset();
+    arrived_at_.reset();
     stop_checkpoint_made_ = false;
   }
   stopping_ = gate_.stopping();

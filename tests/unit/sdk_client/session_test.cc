@@ -330,6 +330,34 @@ TEST(SupervisedSession, PausesGoesOnAndStopsWhereAllRanksStop) {
   EXPECT_EQ(failure_of([&] { worker.session->report({}, nullptr); }), "stopped: stopped by Ctrl-C");
 }
 
+TEST(SupervisedSession, ReportsDuringTheStopDoNotMoveThePlaceOfTheStop) {
+  Worker worker;
+  worker.session->on_stop([&] {
+    worker.session->report({{"from", "on_stop"}}, nullptr);
+    return writing("last");
+  });
+  worker.supervisor.send(PauseWorkers{.step = "pause", .report_seq = 0, .reason = ""});
+  const auto reporting = [&] {
+    return std::async(std::launch::async, [&] {
+      return failure_of([&] {
+        while (!worker.session->should_stop()) std::this_thread::yield();
+        worker.session->report({}, nullptr);
+      });
+    });
+  };
+  auto loop = reporting();
+  EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(0).report_seq, 1u);
+  worker.supervisor.send(PauseWorkers{.step = "advance", .report_seq = 1, .reason = ""});
+  EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(1).report_seq, 1u);
+  auto monitoring = reporting();
+  worker.supervisor.wait_for_reports(3);
+  worker.supervisor.send(PauseWorkers{.step = "finish", .report_seq = 0, .reason = "done"});
+
+  EXPECT_EQ(loop.get(), "stopped: done");
+  EXPECT_EQ(monitoring.get(), "stopped: done");
+  EXPECT_EQ(worker.supervisor.count(MessageType::WorkerPaused), 2u);
+}
+
 TEST(SupervisedSession, MakesNoCheckpointAtTheStopWhenTheReportHadOne) {
   Worker worker;
   worker.session->on_stop([] { return writing("not wanted"); });
