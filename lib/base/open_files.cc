@@ -10,16 +10,24 @@ namespace {
 rlimit began_with{};
 bool raised = false;
 
+bool raise_to_the_hard_limit() {
+  const rlimit most{began_with.rlim_max, began_with.rlim_max};
+  return ::setrlimit(RLIMIT_NOFILE, &most) == 0;
+}
+
 }  // namespace
 
 void raise_open_files() {
   if (raised || ::getrlimit(RLIMIT_NOFILE, &began_with) != 0) return;
-  const rlimit most{began_with.rlim_max, began_with.rlim_max};
-  raised = ::setrlimit(RLIMIT_NOFILE, &most) == 0;
+  raised = raise_to_the_hard_limit();
 }
 
 void restore_open_files() {
   if (raised) ::setrlimit(RLIMIT_NOFILE, &began_with);
+}
+
+InitialOpenFiles::~InitialOpenFiles() {
+  if (raised) raise_to_the_hard_limit();
 }
 
 void ReservedFiles::release() {

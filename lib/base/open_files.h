@@ -13,6 +13,16 @@ void raise_open_files();
 /// and exec.
 void restore_open_files();
 
+/// For as long as it lives, the process has the limit that it was started with: for posix_spawn(2),
+/// which has no hook between fork and exec. Other threads have that limit meanwhile, too.
+class InitialOpenFiles {
+ public:
+  InitialOpenFiles() { restore_open_files(); }
+  ~InitialOpenFiles();
+  InitialOpenFiles(const InitialOpenFiles&) = delete;
+  InitialOpenFiles& operator=(const InitialOpenFiles&) = delete;
+};
+
 /// Descriptors held in reserve for operations that must not fail for lack of them.
 class ReservedFiles {
  public:

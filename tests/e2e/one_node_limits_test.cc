@@ -339,7 +339,7 @@ std::pair<int, int> open_files_of(pid_t pid) {
   return found;
 }
 
-TEST(Limits, TraindAndSupervisorsMayHaveAsManyOpenFilesAsTheyCanGet) {
+TEST(Limits, OurProcessesMayHaveAsManyOpenFilesAsTheyCanGet) {
   Cluster cluster;
   Process& run = start_waiting(cluster, with_open_files(1000, 2000));
   const std::vector<Seen> daemons = cluster.processes("traind --private");
@@ -348,6 +348,7 @@ TEST(Limits, TraindAndSupervisorsMayHaveAsManyOpenFilesAsTheyCanGet) {
   ASSERT_EQ(supervisors.size(), 1u);
   ASSERT_EQ(cluster.workers().size(), 2u);
 
+  EXPECT_EQ(open_files_of(run.pid()), std::pair(2000, 2000));
   EXPECT_EQ(open_files_of(daemons[0].pid), std::pair(2000, 2000));
   EXPECT_EQ(open_files_of(supervisors[0].pid), std::pair(2000, 2000));
   for (const Seen& worker : cluster.workers())

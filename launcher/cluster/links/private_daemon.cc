@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "lib/base/open_files.h"
 #include "lib/base/text_file.h"
 #include "lib/net/hmac.h"
 #include "lib/storage/own_folder.h"
@@ -204,6 +205,7 @@ Result<Unit> PrivateDaemon::spawn() {
                               listen.c_str(),  "--runtime-dir",    runtime_dir_.c_str(),
                               "--spool-dir",   spool_dir_.c_str(), nullptr};
   const std::string log = runtime_dir_ + "/traind.log";
+  const InitialOpenFiles its_limit;  // traind passes it on to the workers
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);

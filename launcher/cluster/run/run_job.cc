@@ -16,6 +16,7 @@
 #include "launcher/spec/secrets.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/leave.h"
+#include "lib/base/open_files.h"
 #include "lib/base/print.h"
 
 namespace train {
@@ -34,6 +35,7 @@ int refuse(const RunOptions& options, const Error& error, int code) {
 
 int run_job(const RunOptions& options) {
   ::signal(SIGPIPE, SIG_IGN);
+  raise_open_files();  // a rank has two logs, a node has a link
   const JobSpec& spec = options.parsed.spec;
   ::umask(static_cast<mode_t>(spec.run_config.umask.bits));  // for all that is made from here on
   auto tls = TlsFiles::read({spec.cluster.token_file, spec.cluster.tls}, CertificateRole::Launcher);
