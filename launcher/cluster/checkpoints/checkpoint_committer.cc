@@ -59,13 +59,23 @@ void CheckpointCommitter::committed(const Commit& action,
 void CheckpointCommitter::give_up(const GiveUpCommit& action) {
   Entry& entry = entries_[{action.attempt, action.checkpoint_seq}];
   entry.given_up = true;
+  entry.may_come = !entry.fence->close();
   CommitFinished finished{.attempt = action.attempt,
                           .checkpoint_seq = action.checkpoint_seq,
                           .checkpoint = {},
                           .error = action.reason,
-                          .may_come = !entry.fence->close()};
+                          .may_come = entry.may_come};
   if (finished.may_come) finished.error += "; `train-run checkpoint list` will show it if it was";
   asio::post(context_.executor, [this, finished] { context_.events.feed(finished); });
+}
+
+std::vector<std::string> CheckpointCommitter::keep_on_nodes() const {
+  std::vector<std::string> keep = keep_on_nodes_;
+  for (const auto& [key, entry] : entries_) {
+    const auto data = context_.manager.data_on_nodes(key.first, key.second);
+    if (entry.may_come && data) keep.push_back(*data);
+  }
+  return keep;
 }
 
 std::size_t CheckpointCommitter::hanging() const {

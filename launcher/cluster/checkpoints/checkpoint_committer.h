@@ -35,8 +35,9 @@ class CheckpointCommitter {
   asio::awaitable<void> commit(Commit action, Metrics newest);
   /// Give up a commit, even one that commit() has not been called for yet.
   void give_up(const GiveUpCommit& action);
-  /// Return CheckpointOutcome::keep as of the newest commit.
-  const std::vector<std::string>& keep_on_nodes() const { return keep_on_nodes_; }
+  /// Return CheckpointOutcome::keep as of the newest commit, plus the data of commits that were
+  /// given up and may yet come.
+  std::vector<std::string> keep_on_nodes() const;
   /// Return how many commits that were given up still occupy the disk thread.
   std::size_t hanging() const;
 
@@ -44,7 +45,7 @@ class CheckpointCommitter {
   using Key = std::pair<Attempt, std::uint64_t>;
   struct Entry {
     const std::shared_ptr<CommitFence> fence = std::make_shared<CommitFence>();
-    bool given_up = false;
+    bool given_up = false, may_come = false;
   };
   Metrics take_metrics(const Commit& action, Metrics newest);
   void committed(const Commit& action, const CheckpointManager::Outcome& outcome);

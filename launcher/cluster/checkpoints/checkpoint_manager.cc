@@ -133,6 +133,12 @@ std::vector<std::string> CheckpointManager::keep_on_nodes(const Pinned& pinned) 
   return keep;
 }
 
+std::optional<std::string> CheckpointManager::data_on_nodes(Attempt attempt,
+                                                            std::uint64_t checkpoint_seq) const {
+  if (!on_nodes_) return std::nullopt;
+  return data_name({record_.attempt_generation(attempt), attempt, CheckpointSeq{checkpoint_seq}});
+}
+
 void CheckpointManager::remove_by(const Pinned& pinned, std::vector<std::string>& warnings) {
   RetentionPlan plan = plan_retention(policy_, checkpoints_, pinned);
   if (plan.remove.size() > kRemovalsMax) plan.remove.resize(kRemovalsMax);

@@ -77,6 +77,9 @@ class CheckpointManager {
   /// Return CheckpointOutcome::keep: the folders below checkpoints/ on a node's own disk that are
   /// still needed.
   std::vector<std::string> keep_on_nodes(const Pinned& pinned = {}) const;
+  /// Return the folder of a checkpoint's data on nodes, or nothing if nodes keep no data. Any
+  /// thread.
+  std::optional<std::string> data_on_nodes(Attempt attempt, std::uint64_t checkpoint_seq) const;
   /// Return `start` plus the checkpoints that no launcher has validated.
   RunStart with_unvalidated(RunStart start) const;
   /// Commit, then remove what the retention policy does not keep. Nobody reads older checkpoints
@@ -109,7 +112,7 @@ class CheckpointManager {
   std::optional<std::uint64_t> free_bytes() const;
   KeptCheckpoint kept(const ScoredCheckpoint& checkpoint) const;
   RetentionPolicy policy_;
-  bool on_nodes_;  // checkpoints stay on the nodes
+  const bool on_nodes_;  // checkpoints stay on the nodes
   ValidationConfig validation_;
   RunRecord& record_;
   std::vector<ScoredCheckpoint> checkpoints_;
