@@ -32,10 +32,11 @@ std::string text_of(const ControllerEnd& end) {
 
 }  // namespace
 
-ControllerWatch::ControllerWatch(asio::any_io_executor executor, Scope& scope,
+ControllerWatch::ControllerWatch(asio::any_io_executor executor, Scope& scope, const Clock& clock,
                                  std::string runtime_dir, Log log, std::function<void()> on_end)
     : executor_(std::move(executor)),
       scope_(scope),
+      clock_(clock),
       runtime_dir_(std::move(runtime_dir)),
       log_(std::move(log)),
       on_end_(std::move(on_end)) {}
@@ -89,13 +90,15 @@ void ControllerWatch::detach(DetachController request, std::shared_ptr<Connectio
 // if this file is empty, it got that far.
 Result<Unit> ControllerWatch::start(DetachedRun& run) {
   const DetachController& asked = run.note.request;
+  const bool again = run.started != TimePoint{};
+  run.started = clock_.now();  // also of one that cannot be started: its life counts as none
   struct stat status {};
   const bool begun = ::stat((asked.run_dir + "/spec.resolved.yaml").c_str(), &status) == 0;
   const int log =
       ::open(run.files.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
   if (log < 0) return system_error(errno, "creating " + run.files.log);
   SpawnRequest request;
-  request.argv = begun && run.started != TimePoint{} ? asked.resume_argv : asked.argv;
+  request.argv = begun && again ? asked.resume_argv : asked.argv;
   request.working_dir = asked.working_dir;
   request.env = asked.env;
   request.stdout_fd = request.stderr_fd = log;
@@ -104,7 +107,6 @@ Result<Unit> ControllerWatch::start(DetachedRun& run) {
   request.rules.killed_for_memory_like_others = true;
   const auto pid = spawn_process(executor_, request);
   ::close(log);
-  run.started = clock_.now();
   run.ours = pid.has_value();
   run.note.pid = pid ? *pid : -1;
   run.note.pid_start = pid ? process_start(*pid) : "";

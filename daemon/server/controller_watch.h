@@ -20,8 +20,8 @@ namespace train {
 class ControllerWatch {
  public:
   /// `on_end` is called when a controller has ended and no other is started in its place.
-  ControllerWatch(asio::any_io_executor executor, Scope& scope, std::string runtime_dir, Log log,
-                  std::function<void()> on_end);
+  ControllerWatch(asio::any_io_executor executor, Scope& scope, const Clock& clock,
+                  std::string runtime_dir, Log log, std::function<void()> on_end);
 
   /// Take over the controllers of a traind that is gone: watch those that live, and start the dead
   /// ones again.
@@ -46,10 +46,10 @@ class ControllerWatch {
 
   asio::any_io_executor executor_;
   Scope& scope_;
+  const Clock& clock_;
   std::string runtime_dir_;
   Log log_;
   std::function<void()> on_end_;
-  SystemClock clock_;
   std::map<std::string, std::shared_ptr<DetachedRun>> runs_;  // by the path of its note
 };
 

@@ -80,7 +80,8 @@ class Daemon {
             executor_, scope_, {options.runtime_dir, options.spool_dir}, spaces_, log_,
             [this](const AttemptKey& key, MessageType type) { return route_up(key, type); },
             [this](const NodeEvent& event) { feed(event); }),
-        controllers_(executor_, scope_, options.runtime_dir, log_, [this] { changed_.notify(); }) {}
+        controllers_(executor_, scope_, clock_, options.runtime_dir, log_,
+                     [this] { changed_.notify(); }) {}
 
   Result<Unit> open();
   void serve() { context_.run(); }
