@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <set>
 
 #include "launcher/cluster/checkpoints/store_trouble.h"
@@ -86,7 +87,7 @@ std::string metrics_key(Generation generation, std::uint64_t number) {
 }
 
 /// Return the metrics in the newest launcher's segments: its first segment contains everything
-/// before it.
+/// before it, so no size is too large.
 Result<std::string> read_metrics(ObjectStore& store) {
   TRY(const auto objects, store.list("metrics"));
   std::string text;
@@ -94,7 +95,8 @@ Result<std::string> read_metrics(ObjectStore& store) {
   const std::string newest = objects.back().key.substr(0, objects.back().key.rfind('-'));
   for (const StoredObject& object : objects) {
     if (!object.key.starts_with(newest)) continue;
-    TRY(const std::string segment, store.get(object.key, kSmallBytesMax));
+    constexpr auto kAnySize = std::numeric_limits<std::uint64_t>::max();
+    TRY(const std::string segment, store.get(object.key, kAnySize));
     text += segment;
   }
   return text;
