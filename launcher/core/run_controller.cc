@@ -232,7 +232,7 @@ void RunController::conclude_attempt() {
   const FailureDecision decision = decide(ended);
   if (!decision.restart) return end_run(RunTrigger::GaveUp, decision.reason);
   scheduling_.restart(now(), decision.delay);
-  progress_.change_state(RunTrigger::RestartDecided, attempt(), decision.reason);
+  progress_.change_state(RunTrigger::RestartDecided, attempt(), decision.reason, decision.delay);
 }
 
 FailureDecision RunController::decide(const AttemptEnded& ended) {

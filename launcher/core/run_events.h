@@ -264,6 +264,7 @@ struct StateChanged {  // for the journal, the screen and status
   std::string reason;
   /// The spec's stop condition that was met, so that the run ends well. Empty: none.
   std::string stop_condition;
+  Duration wait{};  // to Scheduling: before the next attempt
   bool operator==(const StateChanged&) const = default;
 };
 struct AttemptBegun {  // for the journal, before any worker of it exists

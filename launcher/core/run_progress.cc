@@ -2,12 +2,13 @@
 
 namespace train {
 
-void RunProgress::change_state(RunTrigger trigger, Attempt attempt, std::string reason) {
+void RunProgress::change_state(RunTrigger trigger, Attempt attempt, std::string reason,
+                               Duration wait) {
   const RunState from = state_;
   state_ = next_state(from, trigger);
   const bool condition = !facts(state_).terminal && stop_ && !stop_requested();
   add(StateChanged{from, state_, trigger, attempt, std::move(reason),
-                   condition ? stop_->reason : ""});
+                   condition ? stop_->reason : "", wait});
 }
 
 }  // namespace train

@@ -38,7 +38,7 @@ class RunProgress {
   void add(RunAction action) { actions_.push_back(std::move(action)); }
   void note(NoteLevel level, std::string text) { add(Note{level, std::move(text)}); }
   /// Make the transition for `trigger`, and announce it. TRAIN_CHECKs that there is one from here.
-  void change_state(RunTrigger trigger, Attempt attempt, std::string reason);
+  void change_state(RunTrigger trigger, Attempt attempt, std::string reason, Duration wait = {});
 
  private:
   TimePoint now_;

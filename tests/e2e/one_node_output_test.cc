@@ -120,6 +120,25 @@ TEST(Output, AsJsonIsALineOfJsonEach) {
   EXPECT_EQ(log_of(cluster, root, "stdout"), "hello\n");  // output is in the files only
 }
 
+TEST(Output, AsJsonARestartTellsItsBackoff) {
+  Cluster cluster;
+  Process& run = cluster.train_run(
+      {cluster.job("job", "command: \"exit 5\"\n",
+                   "  failure_config: {max_failures: 2, backoff: {initial: 50ms, max: 50ms}}\n"),
+       "--output", "json"});
+  ASSERT_EQ(run.wait(), 5);
+
+  std::vector<double> waits;
+  for (const auto& event : cluster.json_lines(run.out())) {
+    if (text_of(event, "event") == "restart")
+      waits.push_back(event.at("wait_s").to_number<double>());
+  }
+  ASSERT_EQ(waits.size(), 2u) << run.out();
+  EXPECT_EQ(waits[0], 0.0);  // the first restart is immediate
+  EXPECT_GT(waits[1], 0.0);
+  EXPECT_LE(waits[1], 0.05);
+}
+
 TEST(Output, TheLogOfTrainRunSaysWhatHappenedToWhom) {
   Cluster cluster;
 

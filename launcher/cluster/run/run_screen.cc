@@ -107,7 +107,8 @@ void RunScreen::state_changed(const StateChanged& change, const RunController& c
                              .failed = summary_builder_.last_failed(),
                              .cause = summary_builder_.last_cause(),
                              .resumes_from = newest_checkpoint_of(controller),
-                             .failures = change.reason};
+                             .failures = change.reason,
+                             .wait = change.wait};
       return write(progress_.restarting(news, moment()));
     }
     case RunState::Attaching:
