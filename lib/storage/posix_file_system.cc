@@ -120,6 +120,18 @@ class PosixFileLock final : public FileLock {
   std::uint64_t inode_;
 };
 
+/// Return whether both are names of one file, so that whoever moved it was killed between link()
+/// and unlink(). Leave errno as it is.
+bool is_linked(const std::string& from, const std::string& to) {
+  const int error_number = errno;
+  struct stat first {};
+  struct stat second {};
+  const bool known = ::lstat(from.c_str(), &first) == 0 && ::lstat(to.c_str(), &second) == 0;
+  errno = error_number;
+  return known && first.st_dev == second.st_dev && first.st_ino == second.st_ino &&
+         first.st_nlink > 1;
+}
+
 FileKind kind_of(mode_t mode) {
   if (S_ISREG(mode)) return FileKind::File;
   return S_ISDIR(mode) ? FileKind::Folder : FileKind::Other;
@@ -179,7 +191,7 @@ Result<Unit> PosixFileSystem::rename_new(const std::string& from, const std::str
     if (errno == ENOTEMPTY || errno == ENOTDIR) errno = EEXIST;
     return path_error(fmt::format("renaming '{}' to", from), to);
   }
-  if (::link(from.c_str(), to.c_str()) != 0)
+  if (::link(from.c_str(), to.c_str()) != 0 && !(errno == EEXIST && is_linked(from, to)))
     return path_error(fmt::format("linking '{}' to", from), to);
   return remove_file(from);
 }
@@ -249,8 +261,8 @@ Result<std::uint64_t> PosixFileSystem::free_bytes(const std::string& path) {
 }
 
 Result<bool> PosixFileSystem::same_file_system(const std::string& a, const std::string& b) {
-  struct stat first {
-  }, second{};
+  struct stat first {};
+  struct stat second {};
   if (::stat(a.c_str(), &first) != 0) return path_error("reading the status of", a);
   if (::stat(b.c_str(), &second) != 0) return path_error("reading the status of", b);
   return first.st_dev == second.st_dev;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +23,17 @@
 #include "lib/storage/posix_file_system.h"
 #include "lib/storage/run_folder.h"
 #include "lib/storage/run_lock.h"
+
+namespace {
+bool lacks_noreplace = false;
+}
+
+// Replaces that of libc, so that a test can act as if it used a file system like NFS.
+extern "C" int renameat2(int from_folder, const char* from, int to_folder, const char* to,
+                         unsigned int flags) noexcept {
+  if (lacks_noreplace && flags != 0) return errno = EINVAL, -1;
+  return static_cast<int>(::syscall(SYS_renameat2, from_folder, from, to_folder, to, flags));
+}
 
 namespace train {
 namespace {
@@ -78,6 +90,29 @@ TEST_F(Posix, NewNamesAreExclusive) {
   EXPECT_EQ(*fs.list(folder),
             (std::vector<FolderEntry>{
                 {"b", FileKind::File}, {"c", FileKind::File}, {"f", FileKind::Folder}}));
+}
+
+TEST_F(Posix, MovesANewFileWhereRenameMayReplaceOne) {
+  put("a", "a");
+  put("b", "b");
+  put("c", "c");
+  ASSERT_EQ(::link(in("c").c_str(), in("d").c_str()), 0);  // killed before it removed the old name
+  lacks_noreplace = true;
+
+  const auto refused = fs.rename_new(in("a"), in("b"));
+  const auto itself = fs.rename_new(in("b"), in("b"));
+  const auto moved = fs.rename_new(in("a"), in("e"));
+  const auto finished = fs.rename_new(in("c"), in("d"));
+  lacks_noreplace = false;
+
+  EXPECT_EQ(refused.error().code, Errc::AlreadyExists);
+  EXPECT_EQ(itself.error().code, Errc::AlreadyExists);
+  EXPECT_TRUE(moved) << moved.error().describe();
+  EXPECT_TRUE(finished) << finished.error().describe();
+  EXPECT_EQ(*read_small_file(fs, in("b"), 9), "b");
+  EXPECT_EQ(*read_small_file(fs, in("d"), 9), "c");
+  EXPECT_EQ(*read_small_file(fs, in("e"), 9), "a");
+  EXPECT_EQ(fs.list(folder)->size(), 3u);
 }
 
 TEST_F(Posix, FollowsNoLinks) {
