@@ -323,7 +323,7 @@ int stop_command(const RunReference& reference) {
     return 1;
   }
   if (running_elsewhere(*folder).empty()) {
-    const std::string request = folder->path() + "/.stop";
+    const std::string request = folder->stop_request();
     if (!(std::ofstream(request) << "stop\n" << std::flush)) {
       print_error(system_error(errno, "writing " + request));
       return 1;

@@ -16,6 +16,8 @@ class RunFolder {
 
   const std::string& path() const { return path_; }
   std::string lock() const { return in(".lock"); }
+  /// `train-run stop` makes this file; the owner of the run removes it.
+  std::string stop_request() const { return in(".stop"); }
   std::string owner_key() const { return in(".owner"); }
   std::string spec() const { return in("spec.yaml"); }
   std::string resolved_spec() const { return in("spec.resolved.yaml"); }

@@ -310,7 +310,7 @@ Result<Unit> RemoteRun::beat() {
     return stop.error();
   }
   TRY_VOID(store_->remove(kStop));
-  return write_text(join_path(folder_, ".stop"), "stop\n");
+  return write_text(RunFolder(folder_).stop_request(), "stop\n");
 }
 
 Result<Unit> RemoteRun::put_file(const std::string& path, const std::string& key) {

@@ -259,6 +259,7 @@ Result<Unit> RunRecord::take_ownership(const RunRecordOptions& options) {
     }
     lock_.emplace(std::move(*lock));
   }
+  (void)files_.remove_file(folder_.stop_request());  // it was for an earlier launcher
   if (remote_) TRY_VOID(take_remote(options));
   TRY(journal_, Journal::open(files_, folder_.journal(), {},
                               remote_ ? remote_->journal_copy() : JournalCopy{}));

@@ -13,6 +13,7 @@
 
 #include "lib/base/time.h"
 #include "lib/net/within.h"
+#include "lib/storage/run_folder.h"
 
 namespace train {
 namespace {
@@ -67,9 +68,8 @@ asio::awaitable<void> StopRequests::end_once_it_hangs(int code) {
 // Watch for the request that `train-run stop` leaves in the run's folder, on any machine that can
 // access the storage.
 asio::awaitable<void> StopRequests::watch_stop_file() {
-  const std::string path = folder_ + "/.stop";
+  const std::string path = RunFolder(folder_).stop_request();
   std::error_code ec;
-  std::filesystem::remove(path, ec);  // left from an earlier launcher
   for (;;) {
     const auto woken = co_await pause_for(kStopFileEvery);
     if (!woken) co_return;

@@ -47,6 +47,18 @@ TEST_F(RunRecordTest, RefusesASecondOwnerAndNamesTheFirst) {
       << second.error().message;
 }
 
+TEST_F(RunRecordTest, ForgetsARequestToStopAnEarlierLauncher) {
+  auto first = RunRecord::open(job_in(temp_.path()), kOptions);
+  ASSERT_TRUE(first);
+  const RunFolder folder = (*first)->folder();
+  first->reset();
+  std::ofstream(folder.stop_request()) << "stop\n";
+
+  auto second = RunRecord::open(job_in(temp_.path()), kOptions);
+  ASSERT_TRUE(second) << second.error().describe();
+  EXPECT_FALSE(std::filesystem::exists(folder.stop_request()));
+}
+
 TEST_F(RunRecordTest, GoesOnAfterTheLastAttemptUnderAHigherEpochAndTheSameRunId) {
   auto first = RunRecord::open(job_in(temp_.path()), kOptions);
   ASSERT_TRUE(first);
