@@ -63,7 +63,7 @@ TEST(DocumentedLimits, AreThoseOfTheCode) {
        "dies at the same report three times in a row"},
       // what is kept
       {"OutputLimits::run_bytes", OutputLimits{}.run_bytes == kGiB, "README.md",
-       "The output of a run is kept up to 1 GiB."},
+       "The output of a run is kept up to 1 GiB;"},
       {"kReportQueueBytesMax", sdk::kReportQueueBytesMax == 8 * kMiB, "docs/sdk.md",
        "reports that are not on the launcher's disk yet may take 8 MiB in a worker"},
       {"kReportQueueBytesMax", sdk::kReportQueueBytesMax == 8 * kMiB, "docs/architecture.md",
