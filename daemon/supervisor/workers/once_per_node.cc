@@ -1,5 +1,7 @@
 #include "daemon/supervisor/workers/once_per_node.h"
 
+#include "lib/base/utf8.h"
+
 namespace train {
 
 OncePerNode::Replies OncePerNode::begin(Rank rank, const std::string& name) {
@@ -7,7 +9,7 @@ OncePerNode::Replies OncePerNode::begin(Rank rank, const std::string& name) {
   if (first) return {{rank, OnceReply{name, "run", ""}}};
   switch (entry->second.state) {
     case Once::State::Running:
-      entry->second.waiting.push_back(rank);
+      entry->second.waiting.insert(rank);
       return {};
     case Once::State::Done:
       return {{rank, OnceReply{name, "done", ""}}};
@@ -20,7 +22,7 @@ OncePerNode::Replies OncePerNode::begin(Rank rank, const std::string& name) {
 OncePerNode::Replies OncePerNode::end(const OnceEnd& message) {
   Once& once = all_[message.name];
   once.state = message.error.empty() ? Once::State::Done : Once::State::Failed;
-  once.error = message.error;
+  once.error = utf8_text(message.error, kErrorBytesMax);
   Replies replies;
   for (Rank rank : std::exchange(once.waiting, {})) {
     for (auto& reply : begin(rank, message.name)) replies.push_back(std::move(reply));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,8 @@ namespace train {
 
 class OncePerNode {
  public:
+  /// Limit on the error that the others are told, of which each is sent a copy.
+  static constexpr std::size_t kErrorBytesMax = 64u << 10;
   using Replies = std::vector<std::pair<Rank, OnceReply>>;
   Replies begin(Rank rank, const std::string& name);
   Replies end(const OnceEnd& message);
@@ -22,7 +25,7 @@ class OncePerNode {
   struct Once {
     enum class State { Running, Done, Failed } state = State::Running;
     std::string error;
-    std::vector<Rank> waiting;
+    std::set<Rank> waiting;
   };
   std::map<std::string, Once> all_;
 };

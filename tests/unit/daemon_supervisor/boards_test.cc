@@ -54,5 +54,26 @@ TEST(OncePerNode, TheFirstRunsAndTheOthersHearHowItWent) {
   EXPECT_EQ(board.begin(Rank{2}, "other")[0].second.verdict, "run");
 }
 
+// Its answers would take its waits times the length of the error.
+TEST(OncePerNode, WhoeverAsksAgainWhileItWaitsIsToldOnce) {
+  OncePerNode board;
+  (void)board.begin(Rank{1}, "download");
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(board.begin(Rank{0}, "download").empty());
+
+  EXPECT_EQ(board.end({.name = "download", .error = ""}).size(), 1u);
+}
+
+TEST(OncePerNode, OfALongErrorTheOthersHearTheBeginning) {
+  OncePerNode board;
+  (void)board.begin(Rank{1}, "download");
+  (void)board.begin(Rank{0}, "download");
+
+  const auto told = board.end({.name = "download", .error = std::string(4u << 20, 'x')});
+
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_TRUE(told[0].second.error.ends_with("x..."));
+  EXPECT_LE(told[0].second.error.size(), OncePerNode::kErrorBytesMax + 3);
+}
+
 }  // namespace
 }  // namespace train
