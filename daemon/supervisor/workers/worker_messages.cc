@@ -20,6 +20,21 @@ Result<Unit> WorkerMessages::keep_for(WorkerSlot& slot, const Frame& frame) {
                fmt::format("more than {} bytes that nobody has acknowledged", kWorkerBytesMax)};
 }
 
+/// Keep a call until it is answered, and pass it on: once, however often the worker says it.
+Result<Unit> WorkerMessages::pass_on(std::uint64_t number, const Frame& call,
+                                     std::map<std::uint64_t, Frame>& unanswered) {
+  if (const auto known = unanswered.find(number); known != unanswered.end()) {
+    if (known->second.payload == call.payload) return Unit{};
+    return Error{
+        Errc::Protocol,
+        fmt::format("call {} has no answer yet, and was made again with other data", number)};
+  }
+  TRY_VOID(check_calls(unanswered.size(), call.payload.size()));
+  unanswered[number] = call;
+  parts_.uplink.send(call);
+  return Unit{};
+}
+
 Result<Unit> WorkerMessages::received(Rank rank, Frame frame) {
   WorkerSlot& slot = parts_.slots.at(rank);
   frame.attempt = attempt_;
@@ -35,26 +50,23 @@ Result<Unit> WorkerMessages::received(Rank rank, Frame frame) {
     case MessageType::CheckpointStaged: {
       TRY(CheckpointStaged message, decode<CheckpointStaged>(frame));
       TRY_VOID(check_staged(parts_.checkpoints.staging_folder(rank), message));
-      if (slot.staging + slot.unresolved_shards.size() >= kUnresolvedShardsMax)
+      const std::uint64_t number = message.checkpoint_seq;
+      if (slot.staging.contains(number) || slot.unresolved_shards.contains(number))
+        return Error{Errc::Protocol, fmt::format("checkpoint {} was staged twice", number)};
+      if (slot.staging.size() + slot.unresolved_shards.size() >= kUnresolvedShardsMax)
         return Error{Errc::ResourceExhausted,
                      fmt::format("more than {} checkpoints at a time", kUnresolvedShardsMax)};
-      ++slot.staging;
+      slot.staging.insert(number);
       parts_.scope.spawn("stage", stage(rank, std::move(message)));
       return Unit{};
     }
     case MessageType::CollectiveJoin: {
       TRY(const CollectiveJoin message, decode_from<CollectiveJoin>(rank, frame));
-      TRY_VOID(check_calls(slot.unanswered_collectives.size(), frame.payload.size()));
-      slot.unanswered_collectives[message.sequence] = frame;
-      parts_.uplink.send(frame);
-      return Unit{};
+      return pass_on(message.sequence, frame, slot.unanswered_collectives);
     }
     case MessageType::AskCheckpoints: {
       TRY(const AskCheckpoints message, decode_from<AskCheckpoints>(rank, frame));
-      TRY_VOID(check_calls(slot.unanswered_asks.size(), frame.payload.size()));
-      slot.unanswered_asks[message.request] = frame;
-      parts_.uplink.send(frame);
-      return Unit{};
+      return pass_on(message.request, frame, slot.unanswered_asks);
     }
     case MessageType::WorkerPaused: {
       TRY_VOID(decode_from<WorkerPaused>(rank, frame));
@@ -103,7 +115,7 @@ asio::awaitable<void> WorkerMessages::stage(Rank rank, CheckpointStaged message)
   const Frame frame = encode(shard, attempt_);
   slot.unresolved_shards[shard.checkpoint_seq] = frame;
   parts_.uplink.send(frame);
-  --slot.staging;
+  slot.staging.erase(shard.checkpoint_seq);
   parts_.changed.notify();
 }
 

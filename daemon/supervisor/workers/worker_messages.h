@@ -31,6 +31,8 @@ class WorkerMessages {
 
  private:
   static Result<Unit> keep_for(WorkerSlot& slot, const Frame& frame);
+  Result<Unit> pass_on(std::uint64_t number, const Frame& call,
+                       std::map<std::uint64_t, Frame>& unanswered);
   void reply(const OncePerNode::Replies& replies);
   asio::awaitable<void> stage(Rank rank, CheckpointStaged message);
 

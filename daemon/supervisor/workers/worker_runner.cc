@@ -87,7 +87,7 @@ asio::awaitable<void> WorkerRunner::watch(WorkerSlot& slot) {
   slot.pid = 0;
   WorkerEnding ending(parts_.clock.now());
   for (;;) {
-    const WorkerEnding::Rest rest{slot.output_ended(), slot.connected, slot.staging > 0};
+    const WorkerEnding::Rest rest{slot.output_ended(), slot.connected, !slot.staging.empty()};
     switch (ending.advance(rest, parts_.clock.now())) {
       case WorkerEnding::Next::TellEnd:
         send_exit(slot);

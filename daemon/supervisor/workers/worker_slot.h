@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -67,10 +68,10 @@ struct WorkerSlot {
   std::map<std::uint64_t, Frame> unresolved_shards;  // by checkpoint_seq, until CheckpointOutcome
   std::map<std::uint64_t, Frame> unanswered_collectives;  // by sequence
   std::map<std::uint64_t, Frame> unanswered_asks;         // of AskCheckpoints, by request
-  std::size_t kept_bytes = 0;      // of frames that are kept until the attempt ends
-  int staging = 0;                 // checkpoints being stored
-  std::optional<UserError> error;  // from its SDK or error_file
-  std::string error_file;          // to which Python's @record writes
+  std::size_t kept_bytes = 0;       // of frames that are kept until the attempt ends
+  std::set<std::uint64_t> staging;  // by checkpoint_seq, while they are being stored
+  std::optional<UserError> error;   // from its SDK or error_file
+  std::string error_file;           // to which Python's @record writes
   bool connected = false;
   std::chrono::system_clock::time_point reaped_at{};
   std::optional<TellExited> exit;

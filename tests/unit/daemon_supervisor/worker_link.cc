@@ -18,16 +18,22 @@ constexpr timeval kWaitTimeout{60, 0};  // far more than any step takes
 void WorkerLink::SetUp() {
   supervisor_.attach(1);
   supervisor_.start({"exec sleep 1000"});
+  join();
+}
+
+void WorkerLink::join(const std::string& build) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const std::string path = supervisor_.dir() + "/spool/worker.sock";
   path.copy(address.sun_path, sizeof address.sun_path - 1);
+  reader_ = {};
   link_ = FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   ::setsockopt(link_.get(), SOL_SOCKET, SO_RCVTIMEO, &kWaitTimeout, sizeof kWaitTimeout);
   ASSERT_EQ(::connect(link_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   WorkerHello hello;
   hello.rank = 0;
   hello.attempt = kAttempt.value;
+  hello.build = build;
   ASSERT_TRUE(say(hello));
   const auto welcome = hear<Welcome>();
   ASSERT_TRUE(welcome);
@@ -57,10 +63,10 @@ std::optional<Frame> WorkerLink::hear_frame() {
   }
 }
 
-void WorkerLink::expect_ended_for(const std::string& why) {
+void WorkerLink::expect_ended_for(const std::string& why, const std::string& code) {
   const auto refused = hear<Refused>();
   ASSERT_TRUE(refused) << "the connection was not ended, or without a word";
-  EXPECT_EQ(refused->code, "resource_exhausted");
+  EXPECT_EQ(refused->code, code);
   EXPECT_EQ(refused->message, why);
   EXPECT_FALSE(hear<GoodbyeAck>()) << "it goes on";
   supervisor_.attach(2);

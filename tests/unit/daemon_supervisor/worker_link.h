@@ -29,7 +29,9 @@ class WorkerLink : public testing::Test {
     }
     return std::nullopt;
   }
-  void expect_ended_for(const std::string& why);
+  /// Connect as the worker, and say hello as a program of this build.
+  void join(const std::string& build = "");
+  void expect_ended_for(const std::string& why, const std::string& code = "resource_exhausted");
 
   SupervisorProcess supervisor_;
   FileDescriptor link_;

@@ -257,6 +257,44 @@ TEST_F(WorkerMessagesTest, QuestionsThatNobodyAnswersEndItsConnection) {
   expect_ended_for("more than 256 calls that nobody has answered");
 }
 
+TEST_F(WorkerMessagesTest, ACallThatIsMadeAgainBeforeItsAnswerIsPassedOnOnce) {
+  for (int i = 0; i < 3; ++i) {
+    say(CollectiveJoin{.rank = 0, .sequence = 4, .name = "sum", .data = "x"});
+    say(AskCheckpoints{.rank = 0, .request = 3});
+  }
+  wait_until_handled();
+  supervisor_.attach(2);
+
+  EXPECT_EQ(names(supervisor_.until(MessageType::AttemptSnapshot)),
+            (Names{"CollectiveJoin", "AskCheckpoints", "AttemptSnapshot"}));
+}
+
+TEST_F(WorkerMessagesTest, ACallThatIsAnotherOneUnderTheSameNumberEndsItsConnection) {
+  say(CollectiveJoin{.rank = 0, .sequence = 4, .name = "sum", .data = "x"});
+  say(CollectiveJoin{.rank = 0, .sequence = 4, .name = "sum", .data = "y"});
+
+  expect_ended_for("call 4 has no answer yet, and was made again with other data", "protocol");
+}
+
+TEST_F(WorkerMessagesTest, ACheckpointThatIsStagedTwiceEndsItsConnection) {
+  CheckpointStaged failed = staged(1, "half");
+  failed.error = "the disk is full";
+  say(failed);
+  say(failed);
+
+  expect_ended_for("checkpoint 1 was staged twice", "protocol");
+}
+
+TEST_F(WorkerMessagesTest, ACheckpointThatIsStagedAgainBeforeItsOutcomeEndsItsConnection) {
+  CheckpointStaged failed = staged(1, "half");
+  failed.error = "the disk is full";
+  say(failed);
+  (void)supervisor_.wait_for<ShardWritten>();
+  say(failed);
+
+  expect_ended_for("checkpoint 1 was staged twice", "protocol");
+}
+
 TEST_F(WorkerMessagesTest, ACallThatIsTooLargeEndsItsConnection) {
   const CollectiveJoin large{
       .rank = 0, .sequence = 1, .name = "sum", .data = std::string(kCallBytesMax, 'x')};
