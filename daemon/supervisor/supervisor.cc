@@ -368,7 +368,7 @@ Result<Unit> Supervisor::open_worker_port() {
   handlers.joined = [this](Rank rank, const WorkerHello& hello) {
     slots_.at(rank).connected = true;
     if (pause_) workers_->send(rank, *pause_);
-    uplink_.say(WorkerJoined{rank.value, hello.build});
+    uplink_.say_joined(WorkerJoined{rank.value, hello.build});
   };
   handlers.received = [this](Rank rank, Frame frame) {
     return messages_.received(rank, std::move(frame));

@@ -26,6 +26,13 @@ void Uplink::say(Frame frame) {
   said_.push_back(std::move(frame));
 }
 
+void Uplink::say_joined(const WorkerJoined& message) {
+  const auto [known, first] = joined_.try_emplace(message.rank, said_.size());
+  if (first) return say(message);
+  said_[known->second] = encode(message, attempt_);
+  send(said_[known->second]);
+}
+
 void Uplink::say_last(Frame frame) {
   last_ = std::move(frame);
   last_waits_ = true;

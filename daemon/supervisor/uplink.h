@@ -36,6 +36,8 @@ class Uplink {
   void say(const Message& message) {
     say(encode(message, attempt_));
   }
+  /// Say that a program of the rank has connected. A launcher that attaches is told of the newest.
+  void say_joined(const WorkerJoined& message);
   /// Send as say() does, but to each launcher only after all output: the frame implies that none of
   /// the output is missing.
   void say_last(Frame frame);
@@ -54,6 +56,7 @@ class Uplink {
   std::map<Rank, WorkerSlot>& slots_;
   Connection* link_ = nullptr;
   std::vector<Frame> said_;
+  std::map<std::int32_t, std::size_t> joined_;  // by rank, where its WorkerJoined is in said_
   std::optional<Frame> last_;
   bool last_waits_ = false;  // for the output before it
 };

@@ -59,5 +59,23 @@ TEST_F(WorkerFlood, OfCheckpointsThatNobodyResolvesEndsItsConnection) {
   expect_ended_for("more than 64 checkpoints at a time");
 }
 
+// A program of the rank connects and leaves without end.
+TEST_F(WorkerFlood, OfConnectionsALauncherIsToldTheNewestAlone) {
+  for (const char* build : {"b1", "b2", "b3"}) {
+    link_.reset();
+    join(build);
+  }
+  supervisor_.attach(2);
+  supervisor_.attach(2);
+  (void)supervisor_.wait_for<AttemptSnapshot>();
+
+  std::vector<std::string> builds;
+  for (const Frame& frame : supervisor_.until(MessageType::AttemptSnapshot)) {
+    if (frame.type == MessageType::WorkerJoined)
+      builds.push_back(decode<WorkerJoined>(frame)->build);
+  }
+  EXPECT_EQ(builds, std::vector<std::string>{"b3"});
+}
+
 }  // namespace
 }  // namespace train
