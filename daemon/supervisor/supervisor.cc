@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <set>
 
 #include "daemon/supervisor/checkpoints/node_checkpoints.h"
 #include "daemon/supervisor/group_messages.h"
@@ -115,6 +116,8 @@ class Supervisor {
   std::optional<Frame> pause_;             // the newest, for workers that connect later
   std::uint64_t generation_ = 0;           // the highest of any launcher so far
   std::uint64_t resolved_checkpoint_ = 0;  // the newest that we know to be resolved
+  std::uint64_t to_validate_ = 0;          // the checkpoint of the newest order
+  std::set<std::uint64_t> fetching_;       // the checkpoints that are brought here to validate
   bool finishing_ = false;
   Scope scope_;
   Uplink uplink_;
@@ -336,7 +339,11 @@ asio::awaitable<void> Supervisor::start_group() {
 }
 
 asio::awaitable<void> Supervisor::validate(RunValidation order) {
+  to_validate_ = order.checkpoint;
+  if (!fetching_.insert(order.checkpoint).second) co_return;  // the order came again
   auto folder = co_await checkpoints_.fetch(order.dir);
+  fetching_.erase(order.checkpoint);
+  if (to_validate_ != order.checkpoint || finishing_) co_return;  // nobody waits for it any more
   if (folder.has_error()) {
     validations_.failed(order, folder.error());
     co_return;

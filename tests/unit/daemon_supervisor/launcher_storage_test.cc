@@ -216,6 +216,15 @@ class Restoring : public LauncherStorage {
     }
   }
 
+  /// Answer read requests until a message of this kind comes.
+  template <class Message>
+  Message serve_until() {
+    for (;;) {
+      const Frame frame = serve();
+      if (frame.type == Message::kType) return *decode<Message>(frame);
+    }
+  }
+
   std::string from_ = supervisor_.dir() + "/elsewhere";
   std::map<std::string, int> asked_;
 };
@@ -256,6 +265,31 @@ TEST_F(Restoring, AsksTheNextLauncherForWhatTheLastOneDidNotAnswer) {
   const Frame next = serve();
 
   EXPECT_EQ(next.type, MessageType::WorkersStarted);
+}
+
+TEST_F(Restoring, AnOrderToValidateThatComesAgainBringsTheCheckpointHereOnce) {
+  ASSERT_EQ(serve().type, MessageType::WorkersStarted);
+  asked_.clear();
+  const RunValidation order{.checkpoint = 9, .dir = from_, .command = {"/bin/sh", "-c", "exit 3"}};
+
+  supervisor_.send(order);
+  supervisor_.send(order);
+
+  const auto ended = serve_until<ValidationEnded>();
+  EXPECT_EQ(ended.error, "it exited with 3");
+  EXPECT_EQ(asked_[".manifest.json"], 1);
+}
+
+TEST_F(Restoring, WhatCannotBeBroughtHereIsNoLongerSaidOfAnOlderOrder) {
+  ASSERT_EQ(serve().type, MessageType::WorkersStarted);
+
+  supervisor_.send(RunValidation{.checkpoint = 8, .dir = supervisor_.dir() + "/gone"});
+  const auto request = supervisor_.wait_for<ReadFile>();
+  supervisor_.send(
+      RunValidation{.checkpoint = 9, .dir = from_, .command = {"/bin/sh", "-c", "exit 3"}});
+  supervisor_.send(FileBytes{.id = request.id, .error = "it is gone", .error_code = "not_found"});
+
+  EXPECT_EQ(serve_until<ValidationEnded>().checkpoint, 9u);
 }
 
 }  // namespace
