@@ -159,7 +159,7 @@ void NodeAgent::on(const AttemptAsked& event) {
   Resources wanted = claim_of(event.message.per_worker, event.message.local_world_size);
   // Do not count older attempts of the same run: none of their workers is left.
   const std::string lack = lack_of(wanted, free_for(*run_id));
-  std::vector<std::int32_t> gpus = free_gpus(*run_id);
+  std::vector<std::int32_t> gpus = free_gpus(key, standby);
   const auto gpus_wanted = static_cast<std::size_t>(std::ceil(wanted.gpu));
   if (!standby && (!lack.empty() || gpus.size() < gpus_wanted)) {
     actions_.push_back(RefuseAttempt{
@@ -322,15 +322,31 @@ Resources NodeAgent::free_for(const std::string& run_id) const {
   return free;
 }
 
-std::vector<std::int32_t> NodeAgent::free_gpus(const std::string& run_id) const {
+/// Return the GPUs that an attempt gets first, if they are free: those with which its processes
+/// stand by, or for processes that are to stand by, those that their run holds now.
+std::set<std::int32_t> NodeAgent::preferred_gpus(const AttemptKey& key, bool standby) const {
+  std::set<std::int32_t> preferred;
+  for (const auto& [other, supervisor] : supervisors_) {
+    const bool gives = standby ? other.run_id == key.run_id && !supervisor.standby : other == key;
+    if (gives) preferred.insert(supervisor.gpu_ids.begin(), supervisor.gpu_ids.end());
+  }
+  return preferred;
+}
+
+/// Return the GPUs that no attempt of another run holds, the preferred ones first.
+std::vector<std::int32_t> NodeAgent::free_gpus(const AttemptKey& key, bool standby) const {
   std::set<std::int32_t> taken;
-  for (const auto& [key, supervisor] : supervisors_) {
-    if (key.run_id != run_id) taken.insert(supervisor.gpu_ids.begin(), supervisor.gpu_ids.end());
+  for (const auto& [other, supervisor] : supervisors_) {
+    if (other.run_id != key.run_id && !supervisor.standby)
+      taken.insert(supervisor.gpu_ids.begin(), supervisor.gpu_ids.end());
   }
   std::vector<std::int32_t> free;
   for (std::int32_t id = 0; id < static_cast<std::int32_t>(total_.gpu); ++id) {
     if (taken.count(id) == 0) free.push_back(id);
   }
+  const std::set<std::int32_t> preferred = preferred_gpus(key, standby);
+  std::stable_partition(free.begin(), free.end(),
+                        [&](std::int32_t id) { return preferred.contains(id); });
   return free;
 }
 

@@ -188,7 +188,8 @@ class NodeAgent {
   void send_offer(const std::string& run_id);
   void send_offers();
   Resources free_for(const std::string& run_id) const;
-  std::vector<std::int32_t> free_gpus(const std::string& run_id) const;
+  std::set<std::int32_t> preferred_gpus(const AttemptKey& key, bool standby) const;
+  std::vector<std::int32_t> free_gpus(const AttemptKey& key, bool standby) const;
   void tell_supervisors(const std::string& run_id, bool present);
 
   std::string node_name_, host_;

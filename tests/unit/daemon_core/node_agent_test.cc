@@ -348,6 +348,55 @@ TEST(NodeAgent, TheirAttemptIsGrantedWhatItClaimsOnceItBegins) {
   EXPECT_EQ(node.one<SendOffer>(attach(kOther, 1, "r2")).offer.free, cpus(2, 0));
 }
 
+struct FourGpus : Node {
+  FourGpus() {
+    agent = NodeAgent("node-a", "host-a", {}, cpus(8, 4));
+    handle(attach(kOther, 1, "r2"));
+    handle(attach(kLink, 1, "r1"));
+    handle(attach(kThird, 1, "r3"));
+    handle(ask(kOther, kFirst, 2, 1));
+    handle(ask(kLink, kFirst, 2, 1));
+    handle(down({"r2", kFirst}));
+  }
+  static constexpr LinkId kThird = 3;
+};
+const std::vector<std::int32_t> kLower{0, 1}, kUpper{2, 3};
+
+TEST(NodeAgent, ThoseThatStandByHaveTheGpusOfTheirRunEvenIfOthersAreFree) {
+  FourGpus node;
+
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask_standby(kSecond)).message.gpu_ids, kUpper);
+}
+
+TEST(NodeAgent, ThoseThatStandByKeepNoGpusFromOtherRuns) {
+  FourGpus node;
+  AttemptAsked all = ask_standby(kSecond);
+  all.message.local_world_size = 4;
+  node.handle(all);
+
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(FourGpus::kThird, kFirst, 2, 1)).message.gpu_ids, kLower);
+}
+
+TEST(NodeAgent, AnAttemptBeginsOnTheGpusWithWhichItStoodBy) {
+  FourGpus node;
+  node.handle(ask_standby(kSecond));
+  node.handle(node.down({"r1", kFirst}));
+
+  EXPECT_EQ(node.one<SendPrepare>(ask(kLink, kSecond, 2, 1)).message.gpu_ids, kUpper);
+}
+
+TEST(NodeAgent, AnAttemptBeginsOnOtherGpusIfThoseWithWhichItStoodByAreTaken) {
+  FourGpus node;
+  node.handle(ask_standby(kSecond));
+  node.handle(node.down({"r1", kFirst}));
+  node.handle(ask(kOther, kSecond, 1, 1));
+  node.handle(ask(FourGpus::kThird, kFirst, 2, 1));
+
+  const auto begins = node.one<SendPrepare>(ask(kLink, kSecond, 1, 1));
+
+  EXPECT_EQ(begins.message.gpu_ids, std::vector<std::int32_t>{3});
+}
+
 TEST(NodeAgent, AnAttemptBeginsAlsoWhereThoseThatStoodByHaveDied) {
   Node node;
   node.handle(attach(kLink, 1));
