@@ -1,9 +1,8 @@
 // Commits checkpoints on a disk thread, and gives one up when it is too late.
 #include "launcher/cluster/checkpoints/checkpoint_committer.h"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <future>
 #include <optional>
 
@@ -41,11 +40,10 @@ class CheckpointCommitterTest : public testing::Test {
     StagedShard shard;
     shard.dir = "data-1-0.1/rank-0000";
     shard.nodes = {"n0", "n1"};
-    asio::co_spawn(
-        io_,
+    scope_.spawn(
+        "commit",
         committer_->commit(
-            {.attempt = Attempt{0}, .checkpoint_seq = 1, .number = 1, .shards = {shard}}, {}),
-        asio::detached);
+            {.attempt = Attempt{0}, .checkpoint_seq = 1, .number = 1, .shards = {shard}}, {}));
     io_.poll();
   }
   /// Wait until the disk thread has done what it was asked for.
