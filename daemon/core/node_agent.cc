@@ -152,6 +152,11 @@ void NodeAgent::on(const AttemptAsked& event) {
   // Standby processes share the resources of the attempt before theirs: they wait for nothing, and
   // claim nothing.
   const bool standby = event.message.standby;
+  if (standby && others_stand_by(key)) {
+    std::optional<AttemptAsked>& waiting = runs_[*run_id].waiting;
+    if (!waiting || waiting->message.standby) waiting = event;  // an attempt comes first
+    return;
+  }
   if (!standby && stop_older_attempts(key)) {
     runs_[*run_id].waiting = event;
     return;
@@ -187,6 +192,14 @@ PrepareAttempt NodeAgent::granted(PrepareAttempt message, const Supervisor& supe
   message.claimed = supervisor.claimed;
   message.gpu_ids = supervisor.gpu_ids;
   return message;
+}
+
+/// Return whether processes for another attempt of the run stand by. The run waits for their end:
+/// as they claim nothing, it could have any number of them.
+bool NodeAgent::others_stand_by(const AttemptKey& than) const {
+  return std::any_of(supervisors_.begin(), supervisors_.end(), [&](const auto& other) {
+    return other.first.run_id == than.run_id && other.second.standby;
+  });
 }
 
 // Stop older attempts. A launcher that had given this node up begins a new attempt when the node is

@@ -160,7 +160,8 @@ class NodeAgent {
     AttachRun lease;
     /// The newest attempt whose supervisor has ended. It is never spawned a second time.
     std::optional<Attempt> ended = {};
-    /// Waits for an older attempt's supervisor to end, or for supervisors that may still be found.
+    /// Waits for an older attempt's supervisor to end, for others that stand by to end, or for
+    /// supervisors that may still be found.
     std::optional<AttemptAsked> waiting = {};
   };
   struct Supervisor {
@@ -183,6 +184,7 @@ class NodeAgent {
   void on(const AttemptLeftoversReaped&);
   void on(const DrainAsked&);
   void on(const DrainExpired&);
+  bool others_stand_by(const AttemptKey& than) const;
   bool stop_older_attempts(const AttemptKey& than);
   static PrepareAttempt granted(PrepareAttempt message, const Supervisor& supervisor);
   void send_offer(const std::string& run_id);

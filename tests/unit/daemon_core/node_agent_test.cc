@@ -348,6 +348,32 @@ TEST(NodeAgent, TheirAttemptIsGrantedWhatItClaimsOnceItBegins) {
   EXPECT_EQ(node.one<SendOffer>(attach(kOther, 1, "r2")).offer.free, cpus(2, 0));
 }
 
+// Each is a supervisor with its processes, which claim nothing.
+TEST(NodeAgent, OthersOfTheRunStandByWhenThoseThatDoHaveEnded) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kFirst, 2));
+  node.handle(ask_standby(kSecond));
+  constexpr Attempt kThird{2}, kFourth{3};
+
+  EXPECT_TRUE(node.handle(ask_standby(kThird)).empty());
+  EXPECT_TRUE(node.handle(ask_standby(kFourth)).empty());
+
+  EXPECT_EQ(node.one<SpawnSupervisor>(node.down({"r1", kSecond})).key, (AttemptKey{"r1", kFourth}));
+}
+
+TEST(NodeAgent, AnAttemptThatWaitsIsNotForgottenForOneThatIsToStandBy) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kFirst, 2));
+  node.handle(up(kFirst));
+  node.handle(ask(kLink, kSecond, 2));  // waits for the first to end
+  node.handle(ask_standby(Attempt{2}));
+  node.handle(ask_standby(Attempt{3}));
+
+  EXPECT_EQ(node.one<SpawnSupervisor>(node.down({"r1", kFirst})).key, (AttemptKey{"r1", kSecond}));
+}
+
 struct FourGpus : Node {
   FourGpus() {
     agent = NodeAgent("node-a", "host-a", {}, cpus(8, 4));
