@@ -15,6 +15,7 @@
 
 #include "daemon/core/launcher_orders.h"
 #include "daemon/core/node_agent.h"
+#include "daemon/core/private_traind.h"
 #include "daemon/devices/node_inventory.h"
 #include "daemon/server/control_port.h"
 #include "daemon/server/controller_watch.h"
@@ -52,8 +53,6 @@ namespace {
 constexpr Duration kDrainStopGrace = seconds(10);    // between TERM and KILL once the grace is over
 constexpr Duration kDrainReleaseLimit = seconds(5);  // for launchers to take what workers left
 constexpr Duration kSecondTermAfter = seconds(1);
-// After this, a private traind without a launcher exits.
-constexpr Duration kFirstLauncherLimit = seconds(30);
 
 Refused refusal_of(const Error& error) {
   return {std::string(to_string(error.code)), error.message, error.hint};
@@ -534,12 +533,10 @@ asio::awaitable<void> Daemon::drain() {
 asio::awaitable<void> Daemon::leave_when_idle() {
   const TimePoint started = clock_.now();
   for (;;) {
-    const bool over = had_launcher_
-                          ? launchers_.empty()
-                          : launchers_.empty() && clock_.now() >= started + kFirstLauncherLimit;
-    if (over && agent_.idle() && controllers_.empty()) break;
-    auto woken = co_await changed_.wait_until(had_launcher_ ? TimePoint::max()
-                                                            : started + kFirstLauncherLimit);
+    const TimePoint now = clock_.now();
+    const bool waited = waited_for_launchers(started, had_launcher_, now);
+    if (waited && launchers_.empty() && agent_.idle() && controllers_.empty()) break;
+    auto woken = co_await changed_.wait_until(look_again_at(started, had_launcher_, now));
     if (!woken) co_return;
   }
   launcher_port_->close();
