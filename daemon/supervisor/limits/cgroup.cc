@@ -64,6 +64,15 @@ void kill_listed(const std::string& path) {
   }
 }
 
+// v1: cgroup.procs does not list the processes of the groups below.
+bool lists_any(const std::string& path) {
+  std::ifstream procs(path + "/cgroup.procs");
+  pid_t pid = 0;
+  bool any = static_cast<bool>(procs >> pid);
+  for_each_folder(path, [&](const std::string& below) { any = any || lists_any(below); });
+  return any;
+}
+
 bool is_group(const std::string& path) {
   return ::access((path + "/cgroup.procs").c_str(), F_OK) == 0;
 }
@@ -213,8 +222,7 @@ bool Cgroup::populated() const {
   while (events >> key >> value) {
     if (key == "populated") return value != 0;
   }
-  std::ifstream procs(path_ + "/cgroup.procs");
-  return static_cast<bool>(procs >> value);
+  return lists_any(path_);
 }
 
 std::uint64_t Cgroup::refused_processes() const {

@@ -54,6 +54,7 @@ TEST_P(CgroupTest, KillsTheWholeFamilyHoweverItHides) {
   int pipe_fd = -1;
   const pid_t child = start_family(*rank, &pipe_fd);
   EXPECT_TRUE(rank->populated());
+  EXPECT_TRUE(group->populated());
 
   group->kill();
 
