@@ -288,6 +288,10 @@ asio::awaitable<void> Daemon::serve_launcher(Link link) {
       break;
     }
     if (!from_launcher(id, link, *frame, &silence_max)) break;
+    if (const auto run = agent_.run_of(id); run && !supervisors_.keep_up(*run)) {
+      why = "its supervisor does not read what it sends";
+      break;
+    }
   }
   feed(LauncherLinkClosed{id});
   launchers_.erase(id);
@@ -337,7 +341,7 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
     const Link supervisor = supervisors_.link({*run, frame.attempt});
     if (!supervisor) return true;
     supervisor->send(frame);
-    return supervisor->queued_bytes() <= kUnreadBytesMax;
+    return true;
   }
   switch (frame.type) {
     case MessageType::Heartbeat:

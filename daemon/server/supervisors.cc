@@ -124,6 +124,12 @@ void Supervisors::prepare(const AttemptKey& key, const PrepareAttempt& message) 
   to->send(encode(message, key.attempt));
 }
 
+bool Supervisors::keep_up(const std::string& run_id) const {
+  return std::none_of(links_.begin(), links_.end(), [&](const auto& entry) {
+    return entry.first.run_id == run_id && entry.second->queued_bytes() > kUnreadBytesMax;
+  });
+}
+
 std::set<std::string> Supervisors::living_runs() const {
   std::set<std::string> runs;
   for (const auto& [key, link] : links_) runs.insert(key.run_id);

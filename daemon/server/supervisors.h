@@ -60,6 +60,9 @@ class Supervisors {
   /// Kill what is left of the attempt, then feed AttemptLeftoversReaped.
   void reap_leftovers(const AttemptKey& key);
 
+  /// Return whether the run's supervisors read what they are sent: none has left more than
+  /// kUnreadBytesMax unread.
+  bool keep_up(const std::string& run_id) const;
   /// Return the runs whose supervisors live.
   std::set<std::string> living_runs() const;
   /// Return an attempt of the run that runs here as a user other than `uid`, and that user.

@@ -15,7 +15,14 @@
 #include <filesystem>
 
 #include "daemon/server/control_port.h"
+#include "daemon/server/supervisor_files.h"
+#include "lib/base/file_descriptor.h"
+#include "lib/net/run_owner.h"
 #include "lib/net/token.h"
+#include "lib/wire/codec.h"
+#include "lib/wire/daemon_messages.h"
+#include "lib/wire/frame.h"
+#include "lib/wire/link_messages.h"
 #include "tests/fakes/eventually.h"
 
 namespace train {
@@ -23,16 +30,36 @@ namespace {
 
 constexpr auto kWaitTimeout = seconds(60);  // far more than any step takes
 
-/// Return whether somebody answers: a socket's file exists a moment before anybody listens.
-bool answers(const std::string& path) {
-  const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+sockaddr_un address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-  const bool connected =
-      ::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-  ::close(socket);
-  return connected;
+  return address;
+}
+
+FileDescriptor new_socket() {
+  return FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+}
+
+bool connects(const FileDescriptor& socket, const std::string& path) {
+  const sockaddr_un address = address_of(path);
+  return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+}
+
+/// Return whether somebody answers: a socket's file exists a moment before anybody listens.
+bool answers(const std::string& path) { return connects(new_socket(), path); }
+
+/// Send a message. Return false once the other end has closed the connection.
+template <class Message>
+bool say(const FileDescriptor& socket, const Message& message, Attempt attempt = kNoAttempt) {
+  std::string bytes;
+  append_frame(encode(message, attempt), bytes);
+  for (std::string_view rest = bytes; !rest.empty();) {
+    const auto sent = ::send(socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
+    if (sent <= 0) return false;
+    rest.remove_prefix(static_cast<std::size_t>(sent));
+  }
+  return true;
 }
 
 class TraindProcess {
@@ -50,11 +77,12 @@ class TraindProcess {
     std::filesystem::remove_all(dir_, ignored);
   }
   std::string runtime_dir() const { return dir_ + "/rt"; }
+  std::string spool_dir() const { return dir_ + "/spool"; }
   void start(const std::string& listen) {
     DaemonOptions options;
     options.listen = {listen};
     options.runtime_dir = runtime_dir();
-    options.spool_dir = dir_ + "/spool";
+    options.spool_dir = spool_dir();
     options.drain_grace = kWaitTimeout;
     options.build = "test";
     options.allow_root = true;
@@ -130,6 +158,59 @@ TEST(Daemon, DrainReturnsWhenItHasLeft) {
 
   EXPECT_EQ(traind.wait(), 0);
   EXPECT_EQ(run_drain(request(traind.runtime_dir())), 69);  // the socket's file still exists
+}
+
+/// A supervisor of an earlier traind, which says hello and then reads nothing.
+class StoppedSupervisor {
+ public:
+  StoppedSupervisor(const TraindProcess& traind, const AttemptKey& key) : key_(key) {
+    std::filesystem::create_directory(traind.runtime_dir());
+    std::filesystem::permissions(traind.runtime_dir(), std::filesystem::perms::owner_all);
+    const sockaddr_un address = address_of(
+        supervisor_files(traind.runtime_dir(), traind.spool_dir(), key, ::geteuid()).socket);
+    EXPECT_EQ(::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+              0);
+    EXPECT_EQ(::listen(listener_.get(), 8), 0);
+  }
+  void say_hello() {
+    link_ = FileDescriptor(::accept(listener_.get(), nullptr, nullptr));
+    SupervisorHello hello;
+    hello.run_id = key_.run_id;
+    hello.attempt = key_.attempt.value;
+    ASSERT_TRUE(say(link_, hello));
+  }
+
+ private:
+  AttemptKey key_;
+  FileDescriptor listener_ = new_socket(), link_;
+};
+
+TEST(Daemon, ALauncherWhoseSupervisorReadsNoneOfItsOrdersIsDropped) {
+  const std::string key = make_owner_key(), run = "r-" + owner_digest(key);
+  const Attempt attempt{0};
+  TraindProcess traind;
+  StoppedSupervisor supervisor(traind, {run, attempt});
+  traind.start("unix:" + traind.runtime_dir() + "/launchers.sock");
+  supervisor.say_hello();
+  traind.wait_for_socket("launchers.sock");
+  const FileDescriptor launcher = new_socket();
+  ASSERT_TRUE(connects(launcher, traind.runtime_dir() + "/launchers.sock"));
+  Hello hello;
+  hello.role = "launcher";
+  hello.instance = std::string(16, 'i');
+  const OwnerProof proof = prove_owner(key, run, 1, "");
+  AttachRun attach{.run_id = run, .run_name = "r", .generation = 1};
+  attach.owner_public_key = proof.public_key;
+  attach.owner_signature = proof.signature;
+  ASSERT_TRUE(say(launcher, hello) && say(launcher, attach));
+  PrepareAttempt order;
+  order.storage_marker = std::string(4'000'000, 'x');
+
+  int orders = 0;
+  while (orders < 150 && say(launcher, order, attempt)) ++orders;
+
+  EXPECT_GT(orders, 50);
+  EXPECT_LT(orders, 150);
 }
 
 TEST(Daemon, DrainOfNobodyIs69) { EXPECT_EQ(run_drain(request("/nonexistent")), 69); }
