@@ -38,7 +38,10 @@ endif()
 find_program(TRAIN_CCACHE ccache)
 if(TRAIN_CCACHE)
   # With precompiled headers, ccache needs two promises: no __DATE__ or __TIME__, and no different macros for the same header.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${TRAIN_CCACHE})
+  # It must also compare comments: g++ includes a header again whose text differs from the precompiled one. The namespace
+  # leaves out what was cached before it did.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_COMMENTS=1
+      CCACHE_NAMESPACE=trainrun-comments ${TRAIN_CCACHE})
   add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 endif()
 add_link_options(-Wl,--as-needed)
