@@ -20,6 +20,7 @@
 #include "daemon/server/control_port.h"
 #include "daemon/server/controller_watch.h"
 #include "daemon/server/daemon_folders.h"
+#include "daemon/server/launcher_admission.h"
 #include "daemon/server/launcher_port.h"
 #include "daemon/server/stdin_leash.h"
 #include "daemon/server/supervisor_files.h"
@@ -36,7 +37,6 @@
 #include "lib/net/handshake.h"
 #include "lib/net/listener.h"
 #include "lib/net/notifier.h"
-#include "lib/net/run_owner.h"
 #include "lib/net/scope.h"
 #include "lib/net/tls_files.h"
 #include "lib/net/within.h"
@@ -79,6 +79,7 @@ class Daemon {
             executor_, scope_, {options.runtime_dir, options.spool_dir}, spaces_, log_,
             [this](const AttemptKey& key, MessageType type) { return route_up(key, type); },
             [this](const NodeEvent& event) { feed(event); }),
+        admission_(options_.allowed_launchers, spaces_, supervisors_),
         controllers_(executor_, scope_, clock_, options.runtime_dir, log_,
                      [this] { changed_.notify(); }) {}
 
@@ -97,8 +98,6 @@ class Daemon {
   void read_tls_again();
   const std::optional<TlsContext>& current_tls();
   WorkerSpace& space_of_run(const std::string& run_id);
-  std::optional<std::string> worker_user_for(const Link& link, const AttachRun& message,
-                                             const std::optional<CertificateName>& launcher);
   std::vector<std::string> addresses() const;
   Resources resources() const;
   Identity identity() const { return {options_.build, "traind", host_, ::getpid(), node_name_}; }
@@ -106,7 +105,6 @@ class Daemon {
   template <class Message>
   std::optional<Message> decode_order(const Link& link, const Frame& frame);
   bool from_launcher(LinkId id, const Link& link, const Frame& frame, Duration* silence_max);
-  bool may_use_node(const Link& link, const std::optional<CertificateName>& user);
   void feed(const NodeEvent& event);
   void perform(const NodeAction& action);
   Link route_up(const AttemptKey& key, MessageType type);
@@ -137,6 +135,7 @@ class Daemon {
   bool had_launcher_ = false;
   Scope scope_;
   Supervisors supervisors_;
+  LauncherAdmission admission_;
   ControllerWatch controllers_;
 };
 
@@ -174,26 +173,6 @@ Result<Unit> Daemon::open() {
 
 WorkerSpace& Daemon::space_of_run(const std::string& run_id) {
   return spaces_.of_user(agent_.user_of(run_id));
-}
-
-/// Return the user that the run's workers run as. None if traind does not allow it; the launcher is
-/// then told why.
-std::optional<std::string> Daemon::worker_user_for(const Link& link, const AttachRun& message,
-                                                   const std::optional<CertificateName>& launcher) {
-  const bool named = launcher && !link->is_unix();
-  auto user = worker_user(spaces_.users(), message.user,
-                          named ? std::optional(launcher->name) : std::optional<std::string>());
-  const auto other =
-      user ? supervisors_.as_another_user(message.run_id, spaces_.uid_of(*user)) : std::nullopt;
-  if (other)
-    user = Error{Errc::Permission,
-                 fmt::format("attempt {} of this run still runs as uid {} here, not as {}",
-                             other->first.value, other->second, *user),
-                 "wait until that attempt has ended, or set run_config.user back to its user"};
-  if (user) return *user;
-  log_.warn("refused a launcher", {{"peer", link->peer()}, {"why", user.error().message}});
-  link->send(encode(refusal_of(user.error())));
-  return std::nullopt;
 }
 
 // Probing makes some cgroups, so a private traind leaves it to its run, which reports what is
@@ -312,19 +291,6 @@ std::optional<Message> Daemon::decode_order(const Link& link, const Frame& frame
   return std::nullopt;
 }
 
-/// Return whether a launcher may use this node. If --allow-launcher does not name it, tell it so.
-bool Daemon::may_use_node(const Link& link, const std::optional<CertificateName>& user) {
-  const auto& allowed = options_.allowed_launchers;
-  if (allowed.empty() || link->is_unix()) return true;
-  if (user && std::find(allowed.begin(), allowed.end(), user->name) != allowed.end()) return true;
-  log_.warn("refused a launcher", {{"peer", link->peer()}, {"user", user ? user->name : ""}});
-  link->send(
-      encode(Refused{std::string(to_string(Errc::Permission)),
-                     fmt::format("{} may not use this node", user ? user->name : "this user"),
-                     "its traind admits only the users given with --allow-launcher"}));
-  return false;
-}
-
 bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Duration* silence_max) {
   if (frame.type == MessageType::ReadFile && frame.attempt == kNoAttempt) {
     const auto request = decode<ReadFile>(frame);
@@ -351,20 +317,16 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
       auto message = decode_order<AttachRun>(link, frame);
       if (!message) return false;
       if (const auto run = agent_.run_of(id); run && *run != message->run_id) return false;
-      if (!owns_run(message->run_id, message->generation, link->binding(),
-                    {message->owner_public_key, message->owner_signature})) {
-        log_.warn("refused another's run", {{"peer", link->peer()}, {"run", message->run_name}});
-        link->send(
-            encode(Refused{std::string(to_string(Errc::Permission)),
-                           fmt::format("the run {} belongs to another user", message->run_name),
-                           "only the owner of the run's folder can take it over"}));
+      const auto worker = admission_.admit(*link, *message);
+      if (!worker) {
+        log_.warn(
+            "refused a launcher",
+            {{"peer", link->peer()}, {"run", message->run_name}, {"why", worker.error().message}});
+        link->send(encode(refusal_of(worker.error())));
         return false;
       }
-      const auto user = link->certificate_name();
-      if (!may_use_node(link, user)) return false;
-      const auto worker = worker_user_for(link, *message, user);
-      if (!worker) return false;
       message->user = *worker;
+      const auto user = link->certificate_name();
       *silence_max = milliseconds(message->dead_after_ms);
       had_launcher_ = true;
       log_.info("launcher attached",
