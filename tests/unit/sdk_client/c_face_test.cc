@@ -73,11 +73,18 @@ checkpoints/checkpoint_000003
   EXPECT_EQ(metadata(3), boost::json::object{});
 }
 
-TEST(CFace, WorksFromPython) {
+/// The functions, called from Python.
+class CFaceFromPython : public ::testing::Test {
+ protected:
+  void SetUp() override {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "the system's python3 cannot load a library that needs a sanitizer's runtime";
+    GTEST_SKIP() << "the system's python3 cannot load a library that needs a sanitizer's runtime";
 #endif
+  }
   Folder folder;
+};
+
+TEST_F(CFaceFromPython, Works) {
   std::ofstream(folder.path / "worker.py") << R"(
 import ctypes, json, os, sys
 lib = ctypes.CDLL(sys.argv[1])
@@ -122,11 +129,7 @@ assert lib.trainrun_finish(None) == 0
       "checkpoint of report 4: checkpoints/checkpoint_000003\n{\"n\":3}\nresult: {\"ok\":true}\n");
 }
 
-TEST(CFace, ValidatesFromPython) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "the system's python3 cannot load a library that needs a sanitizer's runtime";
-#endif
-  Folder folder;
+TEST_F(CFaceFromPython, Validates) {
   std::ofstream(folder.path / "worker.py") << R"(
 import ctypes, json, sys
 lib = ctypes.CDLL(sys.argv[1])
@@ -153,10 +156,7 @@ else:
   EXPECT_EQ(trained.out, "[(1, 'committed')]\n");
 }
 
-TEST(CFace, TakesFunctionsFromPython) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "the system's python3 cannot load a library that needs a sanitizer's runtime";
-#endif
+TEST_F(CFaceFromPython, TakesFunctions) {
   FakeSupervisor supervisor(alone());
   std::ofstream(fs::path(supervisor.folder()) / "worker.py") << R"(
 import ctypes, sys
