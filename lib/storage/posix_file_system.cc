@@ -268,26 +268,37 @@ Result<bool> PosixFileSystem::same_file_system(const std::string& a, const std::
   return first.st_dev == second.st_dev;
 }
 
-Result<Unit> replace_private_file(const std::string& path, std::string_view text) {
+Result<PrivateReplacement> PrivateReplacement::begin(std::string path) {
   const std::string temporary = path + ".tmp";
   // A crash may have left this file. In a shared folder, another user may have made it; we do not
   // write into it.
   ::unlink(temporary.c_str());
-  const int fd =
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (fd < 0) return system_error(errno, "creating " + temporary);
-  int failed = 0;
-  while (!text.empty() && failed == 0) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
+  FileDescriptor file(
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (file.get() < 0) return system_error(errno, "creating " + temporary);
+  return PrivateReplacement(std::move(file), std::move(path));
+}
+
+Result<Unit> PrivateReplacement::append(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
     if (written > 0)
-      text.remove_prefix(static_cast<std::size_t>(written));
+      bytes.remove_prefix(static_cast<std::size_t>(written));
     else if (errno != EINTR)
-      failed = errno;
+      return system_error(errno, "writing " + path_);
   }
-  ::close(fd);
-  if (failed == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) failed = errno;
-  if (failed != 0) return system_error(failed, "writing " + path);
   return Unit{};
+}
+
+Result<Unit> PrivateReplacement::finish() {
+  if (::rename((path_ + ".tmp").c_str(), path_.c_str()) == 0) return Unit{};
+  return system_error(errno, "writing " + path_);
+}
+
+Result<Unit> replace_private_file(const std::string& path, std::string_view text) {
+  TRY(PrivateReplacement file, PrivateReplacement::begin(path));
+  TRY_VOID(file.append(text));
+  return file.finish();
 }
 
 }  // namespace train

@@ -1,6 +1,11 @@
 // The machine's own FileSystem, by system calls. It is stateless; any thread may use it.
 #pragma once
 
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "lib/base/file_descriptor.h"
 #include "lib/storage/file_system.h"
 
 namespace train {
@@ -24,9 +29,23 @@ class PosixFileSystem final : public FileSystem {
   Result<bool> same_file_system(const std::string& a, const std::string& b) override;
 };
 
-/// Replace a file as a whole, readable by its owner only, for content that may include secrets.
-/// Syncs nothing; use write_small_file() for content that must survive a power cut. One writer per
-/// path at a time.
+/// Replaces a file as a whole, readable by its owner only, for content that may include secrets.
+/// The file stays as it was until finish(), and if that is never called. Syncs nothing; use
+/// write_small_file() for content that must survive a power cut. One writer per path at a time.
+class PrivateReplacement {
+ public:
+  static Result<PrivateReplacement> begin(std::string path);
+  Result<Unit> append(std::string_view bytes);
+  Result<Unit> finish();
+
+ private:
+  PrivateReplacement(FileDescriptor file, std::string path)
+      : file_(std::move(file)), path_(std::move(path)) {}
+  FileDescriptor file_;
+  std::string path_;
+};
+
+/// Replace a file as PrivateReplacement does.
 Result<Unit> replace_private_file(const std::string& path, std::string_view text);
 
 }  // namespace train

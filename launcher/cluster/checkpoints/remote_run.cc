@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <limits>
 #include <set>
 
 #include "launcher/cluster/checkpoints/store_trouble.h"
@@ -86,20 +85,35 @@ std::string metrics_key(Generation generation, std::uint64_t number) {
   return fmt::format("metrics/{:06}-{:06}.jsonl", generation.value, number);
 }
 
-/// Return the metrics in the newest launcher's segments: its first segment contains everything
-/// before it, so no size is too large.
-Result<std::string> read_metrics(ObjectStore& store) {
-  TRY(const auto objects, store.list("metrics"));
-  std::string text;
-  if (objects.empty()) return text;
-  const std::string newest = objects.back().key.substr(0, objects.back().key.rfind('-'));
-  for (const StoredObject& object : objects) {
-    if (!object.key.starts_with(newest)) continue;
-    constexpr auto kAnySize = std::numeric_limits<std::uint64_t>::max();
-    TRY(const std::string segment, store.get(object.key, kAnySize));
-    text += segment;
+/// Fetch objects, one after the other, into one file that only we can read. They may be larger than
+/// our memory.
+Result<Unit> fetch_into(ObjectStore& store, const std::vector<std::string>& keys,
+                        const std::string& path) {
+  make_private_folders(fs::path(path).parent_path());
+  TRY(PrivateReplacement file, PrivateReplacement::begin(path));
+  std::string buffer(1 << 20, '\0');
+  for (const std::string& key : keys) {
+    TRY(auto object, store.open_to_read(key));
+    for (;;) {
+      TRY(const std::size_t got, object->read(buffer.data(), buffer.size()));
+      if (got == 0) break;
+      TRY_VOID(file.append(std::string_view(buffer.data(), got)));
+    }
   }
-  return text;
+  return file.finish();
+}
+
+/// Fetch the metrics in the newest launcher's segments: its first segment contains everything
+/// before it.
+Result<Unit> fetch_metrics(ObjectStore& store, const std::string& path) {
+  TRY(const auto objects, store.list("metrics"));
+  if (objects.empty()) return Unit{};
+  const std::string newest = objects.back().key.substr(0, objects.back().key.rfind('-'));
+  std::vector<std::string> keys;
+  for (const StoredObject& object : objects) {
+    if (object.key.starts_with(newest)) keys.push_back(object.key);
+  }
+  return fetch_into(store, keys, path);
 }
 
 /// Read a note in a folder that may belong to somebody else. Return "" if there is none.
@@ -191,8 +205,7 @@ Result<Unit> RemoteRun::fetch(const RunFolder& folder) {
   TRY_VOID(write_text(folder.journal(), journal));
   const std::string newest = std::to_string(replay_journal(journal).generation().value);
   if (read_note(folder, kOwnedNote) == newest) return Unit{};
-  TRY(const std::string metrics, read_metrics(*store_));
-  if (!metrics.empty()) TRY_VOID(write_text(folder.metrics(), metrics));
+  TRY_VOID(fetch_metrics(*store_, folder.metrics()));
   std::vector<std::string> keys{"spec.yaml", "spec.resolved.yaml", "run.json",
                                 "exit.json", "progress.csv",       "launcher.log"};
   for (const char* below : {"attempts", "tb"}) {
@@ -201,18 +214,18 @@ Result<Unit> RemoteRun::fetch(const RunFolder& folder) {
   }
   for (const std::string& key : keys) {
     if (check_file_path(key).has_error()) continue;
-    const auto text = store_->get(key, kSmallBytesMax);
-    if (text.has_error() && text.error().code != Errc::NotFound &&
-        text.error().code != Errc::ResourceExhausted)
-      return text.error();
     const std::string path = join_path(folder.path(), key);
-    std::error_code ec;
-    if (text.has_error())
-      fs::remove(path, ec);  // such as an exit.json from before the run was resumed
-    else if (key.starts_with("spec."))
-      TRY_VOID(replace_private_file(path, *text));  // it may hold secrets
-    else
+    const auto text = store_->get(key, kLargeBytes);
+    if (!text.has_error()) {
       TRY_VOID(write_text(path, *text));
+    } else if (text.error().code == Errc::ResourceExhausted) {
+      TRY_VOID(fetch_into(*store_, {key}, path));
+    } else if (text.error().code == Errc::NotFound) {
+      std::error_code ec;
+      fs::remove(path, ec);  // such as an exit.json from before the run was resumed
+    } else {
+      return text.error();
+    }
   }
   return Unit{};
 }

@@ -306,12 +306,14 @@ TEST_F(RemoteRunTest, AnotherMachineFindsMetricsOfAnySize) {
   ASSERT_TRUE(open());
   const std::string metrics = std::string(65 << 20, 'm') + "\n";
   objects_->put("metrics/000001-000001.jsonl", metrics);
+  objects_->put("progress.csv", metrics);
   machine("b");
 
   const auto found = find_run(url_, "");
 
   ASSERT_TRUE(found) << found.error().describe();
   EXPECT_TRUE(text_of(RunFolder(*found).metrics()) == metrics);
+  EXPECT_TRUE(text_of(*found + "/progress.csv") == metrics);
 }
 
 /// Tests the messages and the result when a launcher takes over a run of another machine.
