@@ -317,22 +317,24 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
       auto message = decode_order<AttachRun>(link, frame);
       if (!message) return false;
       if (const auto run = agent_.run_of(id); run && *run != message->run_id) return false;
+      const auto certificate = link->certificate_name();
+      const std::string user = certificate ? certificate->name : "";
       const auto worker = admission_.admit(*link, *message);
       if (!worker) {
-        log_.warn(
-            "refused a launcher",
-            {{"peer", link->peer()}, {"run", message->run_name}, {"why", worker.error().message}});
+        log_.warn("refused a launcher", {{"peer", link->peer()},
+                                         {"user", user},
+                                         {"run", message->run_name},
+                                         {"why", worker.error().message}});
         link->send(encode(refusal_of(worker.error())));
         return false;
       }
       message->user = *worker;
-      const auto user = link->certificate_name();
       *silence_max = milliseconds(message->dead_after_ms);
       had_launcher_ = true;
       log_.info("launcher attached",
                 {{"run", message->run_name},
                  {"generation", static_cast<std::int64_t>(message->generation)},
-                 {"user", user ? user->name : ""},
+                 {"user", user},
                  {"workers_as", message->user}});
       if (const std::string soon = tls_.soon_over(std::time(nullptr)); !soon.empty())
         log_.warn(soon);
