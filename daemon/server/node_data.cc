@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::time_t kKeptSeconds = std::time_t{7} * 24 * 3600;
 constexpr std::string_view kTrash = ".trash-";
+constexpr std::string_view kRemoving = ".removing";  // at the end of a folder's name
 
 }  // namespace
 
@@ -65,15 +66,27 @@ void NodeData::remove(const std::string& folder, const std::string& why) {
   });
 }
 
+// Rename the folder at once: the attempt's next supervisor may make it again. If a traind before us
+// died while it removed the folder, only the renamed one is left.
 void NodeData::remove_later(const std::string& folder, std::function<void()> then) {
-  boost::asio::post(pool_, [say = say_, account = account_, folder, then = std::move(then)] {
-    {
-      const ActAs owner(account);
-      if (const auto removed = remove_own_folder(folder); !removed)
-        say("not removed: " + removed.error().describe(), folder);
-    }
-    then();
-  });
+  const std::string removing = folder + std::string(kRemoving);
+  {
+    const ActAs owner(account_);
+    PosixFileSystem files;
+    auto renamed = check_own_folder(folder);
+    if (renamed) renamed = files.rename_new(folder, removing);
+    if (!renamed && renamed.error().code != Errc::NotFound)
+      say_("not removed: " + renamed.error().describe(), folder);
+  }
+  boost::asio::post(pool_,
+                    [say = say_, account = account_, folder, removing, then = std::move(then)] {
+                      {
+                        const ActAs owner(account);
+                        if (const auto removed = remove_own_folder(removing); !removed)
+                          say("not removed: " + removed.error().describe(), folder);
+                      }
+                      then();
+                    });
 }
 
 // A folder's age counts from the last time that something was made or removed among its

@@ -41,7 +41,9 @@ class NodeData {
   /// Remove what ended runs have left, except for those in `living`. The removal itself continues
   /// in the background.
   void remove_leftovers(const std::set<std::string>& living);
-  /// Remove another folder of this user, if it carries our mark; then call `then`, from any thread.
+  /// Remove another folder of this user, if it carries our mark. Its name is free when this
+  /// returns; when the folder is gone, `then` is called, from any thread. If that never happens, a
+  /// later traind must call this again.
   void remove_later(const std::string& folder, std::function<void()> then);
   /// Remove what has not been used for a week, and what an earlier traind was removing.
   void remove_old_leftovers();

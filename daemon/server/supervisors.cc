@@ -12,6 +12,7 @@
 #include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include "daemon/core/launcher_orders.h"
@@ -34,7 +35,8 @@ constexpr std::size_t kStderrBytesMax = 64u << 10;  // of one supervisor, in our
 constexpr Duration kHelloExpected = seconds(5);  // for a supervisor's answer, after our own restart
 constexpr Duration kHelloLimit = seconds(25);    // in addition; then we kill it
 constexpr Duration kReachAgainAfter = milliseconds(200);
-constexpr Duration kReapEvery = milliseconds(2), kReapLimit = milliseconds(500);
+constexpr Duration kReapEvery = milliseconds(2), kReapEveryAtLast = milliseconds(100);
+constexpr Duration kReapLimit = seconds(30);  // a driver may need seconds to free a GPU's memory
 
 /// Kill the process that, according to the kernel, opened the supervisor's socket for listening. It
 /// may have ended since, and another process may have its pid, so kill only one that has the
@@ -295,21 +297,36 @@ asio::awaitable<void> Supervisors::reap_leftovers(SupervisorFiles files,
     });
     return cgroup || others ? 0 : kill_adopted_of(files.uid);
   };
-  if (cgroup) cgroup->kill();
+  const auto kill_all = [&] {
+    if (cgroup) cgroup->kill();
+    return kill_orphans() > 0 || (cgroup && cgroup->populated());
+  };
   const TimePoint give_up = clock_.now() + kReapLimit;
-  while (kill_orphans() > 0 || (cgroup && cgroup->populated())) {
-    if (clock_.now() >= give_up) break;
-    const auto paused = co_await pause_for(kReapEvery);  // named, because of a bug of g++ 12
+  for (Duration pause = kReapEvery; kill_all(); pause = std::min(2 * pause, kReapEveryAtLast)) {
+    if (clock_.now() >= give_up) {
+      log_.error("processes of a dead supervisor do not end; the node offers again what they use",
+                 {{"socket", files.socket}});
+      break;
+    }
+    const auto paused = co_await pause_for(pause);  // named, because of a bug of g++ 12
     if (paused.has_error()) break;
   }
   if (cgroup) cgroup->remove();
   if (!ours) {  // not here: the user's files decide how long it takes
-    spaces_.of(files.uid).data.remove_later(files.spool,
-                                            [socket = files.socket] { ::unlink(socket.c_str()); });
+    spaces_.of(files.uid).data.remove_later(
+        files.spool, [this, files] { asio::post(executor_, [this, files] { forget(files); }); });
     co_return;
   }
   if (const auto removed = remove_supervisor_files(files); !removed)
     log_.warn("not removed", {{"folder", files.spool}, {"why", removed.error().describe()}});
+}
+
+/// Remove the socket, which leads a later traind to the other files, unless the attempt has a new
+/// supervisor, which listens there.
+void Supervisors::forget(const SupervisorFiles& files) {
+  const bool used = std::any_of(files_.begin(), files_.end(),
+                                [&](const auto& attempt) { return attempt.second == files; });
+  if (!used) ::unlink(files.socket.c_str());
 }
 
 }  // namespace train

@@ -81,6 +81,7 @@ class Supervisors {
   asio::awaitable<std::optional<SupervisorHello>> hear(Link link, SupervisorFiles files);
   asio::awaitable<void> reap_attempt_leftovers(AttemptKey key, SupervisorFiles files);
   asio::awaitable<void> reap_leftovers(SupervisorFiles files, std::vector<std::string> marks);
+  void forget(const SupervisorFiles& files);
 
   asio::any_io_executor executor_;
   Scope& scope_;

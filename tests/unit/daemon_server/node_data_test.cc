@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "lib/storage/own_folder.h"
+#include "tests/fakes/eventually.h"
 
 namespace train {
 namespace {
@@ -130,6 +132,28 @@ TEST_F(NodeDataTest, RemovesNothingThatItDidNotMake) {
     EXPECT_TRUE(is_there(name)) << name;
   EXPECT_TRUE(fs::exists(root_ / "thesis/checkpoints/checkpoint_000001/a"));
   EXPECT_EQ(said_.size(), 2u);  // about r1 and the link
+}
+
+TEST_F(NodeDataTest, WhatIsMadeAgainWhileItIsRemovedStays) {
+  make("spool");
+  std::atomic<int> gone = 0;
+  {
+    NodeData data(executor_, root_ / "data", {}, say_);
+    data.remove_later(root_ / "spool", [&] { ++gone; });
+    EXPECT_FALSE(is_there("spool"));
+    make("spool");
+
+    EXPECT_TRUE(fakes::eventually([&] { return gone == 1; }));
+    EXPECT_TRUE(fs::exists(root_ / "spool/checkpoints/checkpoint_000001/a"));
+    EXPECT_EQ(std::distance(fs::directory_iterator(root_), fs::directory_iterator()), 1);
+
+    // an earlier traind died while it removed the folder
+    fs::rename(root_ / "spool", root_ / "spool.removing");
+    data.remove_later(root_ / "spool", [&] { ++gone; });
+    EXPECT_TRUE(fakes::eventually([&] { return gone == 2; }));
+  }
+  EXPECT_TRUE(fs::is_empty(root_));
+  EXPECT_TRUE(said_.empty());
 }
 
 TEST_F(NodeDataTest, HandsOutShardsThatARunKeepsAndNothingElse) {
