@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr auto kBeatEvery = 5s;
+constexpr auto kEvery = 5s;
 constexpr auto kBeatWatch = 15s;
 constexpr auto kBeatLook = 500ms;
 constexpr int kLargeEvery = 12;  // rounds between two copies of a large file
@@ -166,12 +166,8 @@ Result<std::unique_ptr<RemoteRun>> RemoteRun::open(const std::string& url) {
 }
 
 RemoteRun::~RemoteRun() {
-  {
-    const std::lock_guard lock(mutex_);
-    ending_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  end(uploads_, uploads_end_);
+  end(life_, life_ends_);
 }
 
 void RemoteRun::warn(const std::string& text) {
@@ -294,22 +290,58 @@ void RemoteRun::begin(const RunFolder& folder, Generation generation,
     warn_ = std::move(warn);
     fenced_ = std::move(fenced);
   }
-  thread_ = start_thread("trainrun-store", [this] { live(); });
+  life_ = start_thread("trainrun-life", [this] { show_life(); });
+  uploads_ = start_thread("trainrun-upload", [this] { upload(); });
 }
 
-void RemoteRun::live() {
-  std::unique_lock lock(mutex_);
-  while (!ending_) {
-    lock.unlock();
-    if (const auto ours = check_owner(); ours.has_error() && ours.error().code == Errc::Fenced)
+void RemoteRun::show_life() {
+  do {
+    if (const auto ours = check_owner(); ours.has_error() && ours.error().code == Errc::Fenced) {
+      note_owner(Owner::Another);
       return fenced_(ours.error());
-    const auto said = beat();
-    const auto put = put_new_files(false);
-    if (said.has_error()) warn(said.error().describe());
-    if (put.has_error()) warn("could not upload the run's new files: " + put.error().describe());
-    lock.lock();
-    changed_.wait_for(lock, kBeatEvery, [this] { return ending_; });
+    }
+    if (const auto said = beat(); said.has_error()) warn(said.error().describe());
+    note_owner(Owner::We);
+  } while (pause(life_ends_));
+}
+
+void RemoteRun::upload() {
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return owner_ != Owner::Unknown || uploads_end_; });
   }
+  do {
+    if (const auto put = put_new_files(false); put.has_error())
+      warn("could not upload the run's new files: " + put.error().describe());
+  } while (pause(uploads_end_));
+}
+
+void RemoteRun::note_owner(Owner owner) {
+  const std::lock_guard lock(mutex_);
+  owner_ = owner;
+  changed_.notify_all();
+}
+
+/// Wait for a thread's next round. Return false if there is none.
+bool RemoteRun::pause(const bool& ends) {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, kEvery, [&] { return ends; });
+}
+
+void RemoteRun::end(std::thread& thread, bool& ends) {
+  {
+    const std::lock_guard lock(mutex_);
+    ends = true;
+    changed_.notify_all();
+  }
+  if (thread.joinable()) thread.join();
+}
+
+/// Return whether the next file may be uploaded. Another launcher's files are not replaced; unless
+/// `all` have to be uploaded, those that are left when the run ends can wait.
+bool RemoteRun::may_upload(bool all) {
+  const std::lock_guard lock(mutex_);
+  return owner_ != Owner::Another && (all || !uploads_end_);
 }
 
 Result<Unit> RemoteRun::beat() {
@@ -363,15 +395,17 @@ Result<Unit> RemoteRun::put_metrics() {
 
 Result<Unit> RemoteRun::put_new_files(bool all) {
   const bool large_too = all || rounds_++ % kLargeEvery == 0;
+  if (!may_upload(all)) return Unit{};
   TRY_VOID(put_metrics());
   std::error_code ec;
   std::vector<std::string> keys;
   for (auto it = fs::recursive_directory_iterator(folder_, ec);
        !ec && it != fs::recursive_directory_iterator(); it.increment(ec)) {
     const std::string key = it->path().lexically_relative(folder_).string();
+    std::error_code gone;
     if (stays_here(key)) {
       it.disable_recursion_pending();
-    } else if (it->is_regular_file(ec)) {
+    } else if (it->is_regular_file(gone)) {
       keys.push_back(key);
     }
   }
@@ -379,6 +413,7 @@ Result<Unit> RemoteRun::put_new_files(bool all) {
     return std::pair(a == "exit.json", a) < std::pair(b == "exit.json", b);
   });
   for (const std::string& key : keys) {
+    if (!may_upload(all)) return Unit{};
     const std::string path = join_path(folder_, key);
     const std::uintmax_t bytes = fs::file_size(path, ec);
     if (ec || (bytes > kLargeBytes && !large_too)) continue;
@@ -392,13 +427,11 @@ Result<Unit> RemoteRun::put_new_files(bool all) {
 }
 
 Result<Unit> RemoteRun::finish() {
-  {
-    const std::lock_guard lock(mutex_);
-    ending_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
-  TRY_VOID(put_new_files(true));
+  end(uploads_, uploads_end_);
+  const auto put = put_new_files(true);
+  end(life_, life_ends_);
+  if (owner_ == Owner::Another) return Unit{};
+  TRY_VOID(put);
   (void)store_->remove(fmt::format("probe-{}", generation_.value));
   return store_->remove(kOwner);
 }

@@ -64,7 +64,7 @@ class RemoteRun {
   Result<Unit> leave_marker(Generation generation, const std::string& text);
 
   /// From now on, tell others that we are alive, pass on `train-run stop` from other machines, and
-  /// upload what is new in `folder`. Both callbacks run on a thread of ours; `fenced` is called
+  /// upload what is new in `folder`. Both callbacks run on threads of ours; `fenced` is called
   /// once, when another launcher owns the run.
   void begin(const RunFolder& folder, Generation generation,
              std::function<void(const std::string&)> warn,
@@ -73,10 +73,17 @@ class RemoteRun {
   Result<Unit> finish();
 
  private:
+  enum class Owner { Unknown, We, Another };  // We: our sign of life is in the store
+
   RemoteRun(std::string url) : url_(std::move(url)) {}
   Result<Unit> await_owner(const LockHolder& self, const RunFolder& folder,
                            const std::function<void(const std::string&)>& say);
-  void live();
+  void show_life();
+  void upload();
+  void note_owner(Owner owner);
+  bool pause(const bool& ends);
+  void end(std::thread& thread, bool& ends);
+  bool may_upload(bool all);
   Result<Unit> beat();
   Result<Unit> put_new_files(bool all);
   Result<Unit> put_file(const std::string& path, const std::string& key);
@@ -101,8 +108,10 @@ class RemoteRun {
   std::condition_variable changed_;
   std::function<void(const std::string&)> warn_;
   std::function<void(const Error&)> fenced_;
-  bool ending_ = false;
-  std::thread thread_;
+  Owner owner_ = Owner::Unknown;
+  bool life_ends_ = false, uploads_end_ = false;
+  // Two threads, because an upload may take longer than another launcher watches for signs of life.
+  std::thread life_, uploads_;
 };
 
 }  // namespace train

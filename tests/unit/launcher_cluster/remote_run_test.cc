@@ -1,6 +1,7 @@
 // A run in an object store, seen by launchers on two machines.
 #include "launcher/cluster/checkpoints/remote_run.h"
 
+#include <atomic>
 #include <boost/json.hpp>
 #include <mutex>
 
@@ -186,7 +187,7 @@ TEST_F(RemoteRunTest, MetricsStayWhenTheAnswerThatTheyArrivedIsLost) {
   auto& store = dynamic_cast<fakes::MemoryObjectStore&>((*record)->remote()->store());
   bool lost = false;
   store.before_each([&](const std::string& operation) {
-    if (!lost && operation.starts_with("put metrics/"))
+    if (operation.starts_with("put metrics/") && !lost)
       lost = true, store.at(1, fakes::Fault::AnswerIsLost);
   });
   begin(**record);
@@ -215,6 +216,62 @@ TEST_F(RemoteRunTest, TheOneWhoRunsItSaysThatItLives) {
             std::chrono::minutes(5));
   ASSERT_TRUE((*record)->remote()->finish());
   EXPECT_EQ(warnings_, std::vector<std::string>{});  // such as that nobody has asked it to stop
+}
+
+TEST_F(RemoteRunTest, ItSaysThatItLivesHoweverLongAnUploadTakes) {
+  auto record = open();
+  ASSERT_TRUE(record);
+  write(**record, "spec.yaml", "x");
+  write(**record, "exit.json", "{}");
+  const auto beats = [this] {
+    return boost::json::parse(objects_->get("owner.json")).at("beat").to_number<int>();
+  };
+  std::atomic<int> uploads_outlived = 0;
+  auto& store = dynamic_cast<fakes::MemoryObjectStore&>((*record)->remote()->store());
+  store.before_each([&](const std::string& operation) {
+    const bool first = operation == "create spec.yaml", last = operation == "create exit.json";
+    if (!first && !last) return;
+    const int before = beats();
+    if (fakes::eventually([&] { return beats() > before; })) ++uploads_outlived;
+  });
+
+  begin(**record);
+  ASSERT_TRUE(fakes::eventually([&] { return uploads_outlived == 1; }));
+  ASSERT_TRUE((*record)->remote()->finish());
+
+  EXPECT_EQ(uploads_outlived, 2);
+  EXPECT_TRUE(objects_->has("spec.yaml"));
+  EXPECT_TRUE(objects_->has("exit.json"));
+  EXPECT_FALSE(objects_->has("owner.json"));
+}
+
+TEST_F(RemoteRunTest, OneThatIsReplacedDuringItsLastUploadsLeavesTheRestToTheOther) {
+  auto record = open();
+  ASSERT_TRUE(record);
+  auto& store = dynamic_cast<fakes::MemoryObjectStore&>((*record)->remote()->store());
+  std::atomic<bool> ends = false, replaced = false;
+  store.before_each([&](const std::string& operation) {
+    if (!ends || operation != "create run.json" || replaced.exchange(true)) return;
+    machine("b");
+    const auto second = open(/*force=*/true);
+    ASSERT_TRUE(second) << second.error().describe();
+    objects_->put("owner.json", "{}");
+    EXPECT_TRUE(fakes::eventually([&] {
+      const std::lock_guard lock(mutex_);
+      return fenced_ == Errc::Fenced;
+    }));
+  });
+  begin(**record);
+  ASSERT_TRUE(comes("owner.json"));
+  write(**record, "run.json", "{}");
+  write(**record, "exit.json", "{}");
+  ends = true;
+
+  EXPECT_TRUE((*record)->remote()->finish());
+
+  EXPECT_TRUE(replaced);
+  EXPECT_FALSE(objects_->has("exit.json"));
+  EXPECT_TRUE(objects_->has("owner.json"));
 }
 
 TEST_F(RemoteRunTest, ARequestToStopReachesTheWorkingFolder) {
