@@ -96,7 +96,8 @@ Result<CheckpointManager::Outcome> CheckpointManager::commit(const Commit& actio
       {}};
   // If checkpoints are validated, the score may come from the validation.
   if (!score.warning.empty() && validation_.every == 0) outcome.warnings.push_back(score.warning);
-  if (fence == nullptr || !fence->given_up()) remove_by(pinned, outcome.warnings);
+  came_too_late_ = fence != nullptr && fence->given_up();
+  remove_by(pinned, outcome.warnings);
   auto kept = checkpoints_.begin();
   for (const ScoredCheckpoint& one : told_) {
     if (kept != checkpoints_.end() && kept->number == one.number)
@@ -140,6 +141,7 @@ std::optional<std::string> CheckpointManager::data_on_nodes(Attempt attempt,
 }
 
 void CheckpointManager::remove_by(const Pinned& pinned, std::vector<std::string>& warnings) {
+  if (came_too_late_) return;
   RetentionPlan plan = plan_retention(policy_, checkpoints_, pinned);
   if (plan.remove.size() > kRemovalsMax) plan.remove.resize(kRemovalsMax);
   for (CheckpointNumber old : plan.remove) {

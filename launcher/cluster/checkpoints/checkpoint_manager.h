@@ -118,6 +118,9 @@ class CheckpointManager {
   std::vector<ScoredCheckpoint> checkpoints_;
   std::vector<ScoredCheckpoint> told_;                 // those kept after the newest commit
   std::map<CheckpointNumber, KnownCheckpoint> known_;  // about the same ones
+  // The newest commit came although it had been given up: the next attempt may be reading the
+  // checkpoint before it.
+  bool came_too_late_ = false;
   std::vector<std::string> unread_;  // data on nodes that a manifest we cannot read may name
 };
 

@@ -163,6 +163,21 @@ TEST_F(CheckpointManagerTest, WhatIsNotValidatedYetStays) {
   EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{1, 3}));  // the best and the newest
 }
 
+TEST_F(CheckpointManagerTest, AValidationTakesNothingThatTheNextAttemptMayBeReading) {
+  CheckpointManager manager(by_validation(), *record_);
+  commit(manager, 1);
+  CommitFence fence;
+  ASSERT_TRUE(fence.pass());
+  ASSERT_FALSE(fence.close());  // the next attempt reads checkpoint 1 from now on
+  ASSERT_TRUE(try_commit(manager, 2, {}, &fence));
+
+  ASSERT_TRUE(manager.validated(validated(2, 0.9), {}));
+  EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{1, 2}));
+
+  commit(manager, 3);
+  EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{2, 3}));
+}
+
 TEST_F(CheckpointManagerTest, ALaterLauncherKnowsWhatWasValidated) {
   {
     CheckpointManager manager({.num_to_keep = {}, .score_attribute = "val_acc"}, *record_);
