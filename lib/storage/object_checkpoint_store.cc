@@ -279,7 +279,8 @@ Result<bool> ObjectCheckpointStore::is_committed_after_all(const PendingCheckpoi
   if (put.has_error()) {
     TRY(const std::string text, store_.get(manifest_key(number), kManifestBytesMax));
     const auto manifest = parse_manifest(text);
-    committed = !manifest.has_error() && pending_of(*manifest) == pending;
+    committed = manifest.has_error() ? !is_closed_text(text)  // damaged: it may name this data
+                                     : pending_of(*manifest) == pending;
   }
   if (committed) committed_[pending] = number;
   in_doubt_.erase(doubt);

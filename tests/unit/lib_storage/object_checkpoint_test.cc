@@ -145,7 +145,8 @@ TEST_F(ObjectCheckpoint, OfARunWhoseNextNumberCannotBeClosedIsNotTakenOver) {
   EXPECT_TRUE(run.store.commit(request_of(kOne, 1, shards), kYes));  // it is still the owner
 }
 
-TEST_F(ObjectCheckpoint, WhoseAnswerWasLostIsFoundCommittedAfterAll) {
+/// Commit, so that the manifest of checkpoint 1 arrives but the launcher does not learn of it.
+void commit_in_doubt(Launcher& run) {
   const auto shards = *run.upload(kOne);
   const std::string key = manifest_key(CheckpointNumber{1});
   bool first = true;
@@ -156,10 +157,25 @@ TEST_F(ObjectCheckpoint, WhoseAnswerWasLostIsFoundCommittedAfterAll) {
   });
   (void)run.store.commit(request_of(kOne, 1, shards), kYes);
   run.handle->before_each(nullptr);
+}
+
+TEST_F(ObjectCheckpoint, WhoseAnswerWasLostIsFoundCommittedAfterAll) {
+  commit_in_doubt(run);
 
   EXPECT_TRUE(run.store.discard_before(Attempt{9}));
 
   EXPECT_EQ(broken(objects, {1}), "");
+}
+
+TEST_F(ObjectCheckpoint, WhoseAnswerWasLostKeepsItsDataIfItsManifestIsDamaged) {
+  commit_in_doubt(run);
+  const auto before = objects->keys("checkpoints/" + data_name(kOne));
+  objects->flip_bit(manifest_key(CheckpointNumber{1}), 8 * 40);
+
+  EXPECT_TRUE(run.store.discard_before(Attempt{9}));
+
+  EXPECT_FALSE(before.empty());
+  EXPECT_EQ(objects->keys("checkpoints/" + data_name(kOne)), before);
 }
 
 TEST_F(ObjectCheckpoint, ThatIsDamagedIsSkippedForTheOneBefore) {
