@@ -6,17 +6,24 @@
 
 namespace train {
 
-Result<std::uint32_t> SequenceTracker::accept(Rank rank, std::uint64_t first, std::uint32_t count) {
+Result<SequenceTracker::Accepted> SequenceTracker::accept(Rank rank, std::uint64_t first,
+                                                          std::uint32_t count) {
   Known& known = ranks_[rank];
+  Accepted accepted;
   if (first > known.accepted + 1) {
-    return Error{Errc::Protocol, fmt::format("reports {} to {} of rank {} are missing",
-                                             known.accepted + 1, first - 1, rank.value)};
+    if (!adopted_ || known.heard) {
+      return Error{Errc::Protocol, fmt::format("reports {} to {} of rank {} are missing",
+                                               known.accepted + 1, first - 1, rank.value)};
+    }
+    accepted.lost = first - 1 - known.accepted;
+    known.accepted = first - 1;
   }
-  const auto again =
+  known.heard = true;
+  accepted.known =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(known.accepted + 1 - first, count));
   known.accepted = std::max(known.accepted, first + count - 1);
-  if (again > 0 && known.written > 0) to_acknowledge_.insert(rank);
-  return again;
+  if (accepted.known > 0 && known.written > 0) to_acknowledge_.insert(rank);
+  return accepted;
 }
 
 void SequenceTracker::written(Rank rank, std::uint64_t last) {

@@ -400,16 +400,16 @@ void SimLauncher::write() {
 
 void SimLauncher::take(const Item& item) {
   const ReportBatch& batch = item.batch;
-  auto known =
+  const auto accepted =
       trackers_[item.attempt].accept(Rank{batch.rank}, batch.first_report_seq, batch.count);
-  if (!known) return sim_.check.fail("S8", known.error().message);
-  if (sim_.mutant == Mutant::ReportsTakenTwice) *known = 0;
+  if (!accepted) return sim_.check.fail("S8", accepted.error().message);
+  const std::uint32_t known = sim_.mutant == Mutant::ReportsTakenTwice ? 0 : accepted->known;
   const std::uint64_t last = batch.first_report_seq + batch.count - 1;
   trackers_[item.attempt].written(Rank{batch.rank}, last);
-  if (*known < batch.count) folder_.reports[item.attempt][Rank{batch.rank}] = last;
-  for (std::uint32_t i = *known; i < batch.count; ++i)
+  if (known < batch.count) folder_.reports[item.attempt][Rank{batch.rank}] = last;
+  for (std::uint32_t i = known; i < batch.count; ++i)
     sim_.check.logged(item.attempt, Rank{batch.rank}, batch.first_report_seq + i);
-  if (*known == batch.count || batch.rank != 0 || condition_met_) return;
+  if (known == batch.count || batch.rank != 0 || condition_met_) return;
   ReportRecord newest;
   newest.metrics = {{"epoch", std::stod(batch.data)}};
   const auto met = stop_rules_.on_report(newest);

@@ -31,7 +31,8 @@ Result<EarlierReports> earlier_reports(const std::string& metrics_log,
 }
 
 ReportPipeline::ReportPipeline(MetricsLog log, std::vector<std::unique_ptr<ReportSink>> sinks,
-                               StopRules stop, std::function<void(News)> post, Metrics last_metrics)
+                               StopRules stop, std::function<void(News)> post, Metrics last_metrics,
+                               std::optional<Attempt> adopted)
     : log_(std::move(log)),
       sinks_(std::move(sinks)),
       stop_(std::move(stop)),
@@ -39,6 +40,7 @@ ReportPipeline::ReportPipeline(MetricsLog log, std::vector<std::unique_ptr<Repor
       last_metrics_(std::move(last_metrics)) {
   for (const HeldReports& held : log_.held())
     sequences_[Attempt{held.attempt}].restore(Rank{held.rank}, held.last_report_seq);
+  if (adopted) sequences_[*adopted].adopt();
   thread_ = start_thread("trainrun-report", [this] { run(); });
 }
 
@@ -46,14 +48,20 @@ ReportPipeline::~ReportPipeline() { finish(); }
 
 void ReportPipeline::add(Attempt attempt, ReportBatch batch) {
   const std::lock_guard lock(mutex_);
-  const auto known =
+  const auto accepted =
       sequences_[attempt].accept(Rank{batch.rank}, batch.first_report_seq, batch.count);
-  if (!known)
-    work_.gaps.insert(known.error().message);
-  else if (*known == batch.count)
+  if (accepted && accepted->lost > 0)
+    work_.warnings.insert(
+        fmt::format("{} of rank {} {} lost with the machine of an earlier launcher",
+                    accepted->lost == 1 ? "a report" : fmt::format("{} reports", accepted->lost),
+                    batch.rank, accepted->lost == 1 ? "is" : "are"));
+  if (!accepted)
+    work_.warnings.insert(accepted.error().message);
+  else if (accepted->known == batch.count)
     work_.acknowledge = true;
   else
-    work_.items.push_back({.attempt = attempt, .batch = std::move(batch), .known = *known});
+    work_.items.push_back(
+        {.attempt = attempt, .batch = std::move(batch), .known = accepted->known});
   wake_.notify_one();
 }
 
@@ -107,7 +115,7 @@ void ReportPipeline::run() {
       else
         take(item, news);
     }
-    news.warnings.insert(news.warnings.end(), work.gaps.begin(), work.gaps.end());
+    news.warnings.insert(news.warnings.end(), work.warnings.begin(), work.warnings.end());
     sync(news);
     const bool waited_for = news.flushed != 0;
     post_(std::move(news));

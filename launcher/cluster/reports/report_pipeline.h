@@ -44,9 +44,11 @@ class ReportPipeline {
     std::uint64_t flushed = 0;                        // the n-th call of flush() is done
   };
 
-  /// `last_metrics`: rank 0's newest metrics under earlier launchers.
+  /// `last_metrics`: rank 0's newest metrics under earlier launchers. `adopted`: an earlier
+  /// launcher's attempt that may live.
   ReportPipeline(MetricsLog log, std::vector<std::unique_ptr<ReportSink>> sinks, StopRules stop,
-                 std::function<void(News)> post, Metrics last_metrics = {});
+                 std::function<void(News)> post, Metrics last_metrics = {},
+                 std::optional<Attempt> adopted = {});
   ~ReportPipeline();  // writes and syncs what is left
 
   /// Take in a batch. Repeated reports are dropped here and acknowledged again. So, however often a
@@ -71,9 +73,9 @@ class ReportPipeline {
   /// The work that is taken under one lock of the mutex.
   struct Work {
     std::deque<Item> items;
-    std::set<std::string> gaps;
+    std::set<std::string> warnings;
     bool acknowledge = false;  // for reports that arrived again
-    bool empty() const { return items.empty() && gaps.empty() && !acknowledge; }
+    bool empty() const { return items.empty() && warnings.empty() && !acknowledge; }
   };
   void run();
   void take(Item& item, News& news);

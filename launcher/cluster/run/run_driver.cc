@@ -98,7 +98,8 @@ Result<Unit> RunDriver::open_sinks() {
         asio::post(context_,
                    [this, news = std::move(news)]() mutable { on_report_news(std::move(news)); });
       },
-      std::move(earlier.newest));
+      std::move(earlier.newest),
+      record_->start().living ? std::optional(record_->start().living->id) : std::nullopt);
   return Unit{};
 }
 

@@ -158,6 +158,24 @@ TEST(ReportPipeline, NamesAGapAndAcknowledgesNothingBeyondIt) {
   EXPECT_TRUE(written(temp.path()).empty());
 }
 
+TEST(ReportPipeline, TellsWhatIsLostWithTheMachineOfAnEarlierLauncher) {
+  TempFolder temp;
+  NewsBox before, box;
+  make_pipeline(temp.path(), before)->add(kAttempt, batch(0, 1, {0.5, 0.4}));
+  ReportPipeline pipeline(*MetricsLog::open(temp.path() + "/metrics.jsonl"), {}, StopRules({}),
+                          box.poster(), {}, kAttempt);
+
+  pipeline.add(kAttempt, batch(0, 5, {0.3}));  // 3 and 4 were acknowledged elsewhere
+  ASSERT_TRUE(box.wait_flushed(pipeline.flush()));
+
+  EXPECT_EQ(box.warnings,
+            std::vector<std::string>{"2 reports of rank 0 are lost with the machine of an earlier "
+                                     "launcher"});
+  EXPECT_EQ(box.acks.back().second.report_seq, 5u);
+  EXPECT_EQ(written(temp.path()),
+            (std::vector<std::pair<std::int32_t, std::uint64_t>>{{0, 1}, {0, 2}, {0, 5}}));
+}
+
 // While the disk is slow, links may break any number of times.
 TEST(ReportPipeline, KeepsOnceWhatComesAgainWhileItWaits) {
   TempFolder temp;

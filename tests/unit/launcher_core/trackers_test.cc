@@ -113,9 +113,9 @@ TEST(CheckpointTracker, NamesTheMissingRanksOnceAfterAMinute) {
 TEST(SequenceTracker, CountsWhatItKnowsAlready) {
   SequenceTracker tracker;
 
-  EXPECT_EQ(tracker.accept(Rank{0}, 1, 3).value(), 0u);
-  EXPECT_EQ(tracker.accept(Rank{0}, 1, 3).value(), 3u);
-  EXPECT_EQ(tracker.accept(Rank{0}, 3, 4).value(), 1u);
+  EXPECT_EQ(tracker.accept(Rank{0}, 1, 3)->known, 0u);
+  EXPECT_EQ(tracker.accept(Rank{0}, 1, 3)->known, 3u);
+  EXPECT_EQ(tracker.accept(Rank{0}, 3, 4)->known, 1u);
   EXPECT_EQ(tracker.last(Rank{0}), 6u);
   EXPECT_EQ(tracker.last(Rank{1}), 0u);
 }
@@ -127,6 +127,20 @@ TEST(SequenceTracker, NamesAGap) {
   EXPECT_EQ(tracker.accept(Rank{2}, 5, 1).error(),
             (Error{Errc::Protocol, "reports 3 to 4 of rank 2 are missing"}));
   EXPECT_EQ(tracker.last(Rank{2}), 2u);
+}
+
+TEST(SequenceTracker, WhatIsMissingBeforeTheFirstBatchOfAnAdoptedAttemptIsLost) {
+  SequenceTracker tracker;
+  tracker.restore(Rank{0}, 2);
+  tracker.adopt();
+
+  const auto first = tracker.accept(Rank{0}, 5, 2);
+  EXPECT_EQ(first->lost, 2u);
+  EXPECT_EQ(first->known, 0u);
+  EXPECT_EQ(tracker.accept(Rank{1}, 4, 1)->lost, 3u);
+  tracker.written(Rank{0}, 6);
+  EXPECT_EQ(tracker.synced(), (Acks{{Rank{0}, 6}}));
+  EXPECT_FALSE(tracker.accept(Rank{0}, 8, 1));  // that cannot be the earlier launcher's doing
 }
 
 TEST(SequenceTracker, AcknowledgesOnceWhatIsOnDisk) {
@@ -145,7 +159,7 @@ TEST(SequenceTracker, AcknowledgesOnceWhatIsOnDisk) {
 TEST(SequenceTracker, AcknowledgesAgainWhatIsSentAgainAndIsWritten) {
   SequenceTracker tracker;
   ASSERT_TRUE(tracker.accept(Rank{0}, 1, 3));
-  ASSERT_EQ(tracker.accept(Rank{0}, 1, 3).value(), 3u);
+  ASSERT_EQ(tracker.accept(Rank{0}, 1, 3)->known, 3u);
   EXPECT_EQ(tracker.synced(), Acks{});  // it still waits for the writer
   tracker.written(Rank{0}, 3);
   tracker.synced();
@@ -159,7 +173,7 @@ TEST(SequenceTracker, GoesOnFromWhatTheLogHolds) {
   tracker.restore(Rank{0}, 10);
 
   EXPECT_EQ(tracker.synced(), Acks{});
-  EXPECT_EQ(tracker.accept(Rank{0}, 9, 4).value(), 2u);
+  EXPECT_EQ(tracker.accept(Rank{0}, 9, 4)->known, 2u);
   tracker.written(Rank{0}, 12);
   EXPECT_EQ(tracker.synced(), (Acks{{Rank{0}, 12}}));
 }
