@@ -69,6 +69,16 @@ Placement placement_of(const boost::json::object& event, std::vector<std::string
   return placement;
 }
 
+/// Return cluster.nodes, as the record of a launcher's beginning has them.
+std::optional<std::vector<std::string>> cluster_nodes_in(const boost::json::object& event) {
+  const auto* nodes = event.if_contains("nodes");
+  if (nodes == nullptr || !nodes->is_array()) return std::nullopt;
+  std::vector<std::string> all;
+  for (const boost::json::value& node : nodes->as_array())
+    all.emplace_back(node.is_string() ? std::string_view(node.as_string()) : "");
+  return all;
+}
+
 }  // namespace
 
 boost::json::object record_of(const StateChanged& change) {
@@ -132,6 +142,10 @@ void RunHistory::add(Generation generation, const std::string& time,
                      const boost::json::object& event) {
   const std::string what = text_of(event, "event");
   const Attempt attempt{static_cast<std::uint32_t>(number_of(event, "attempt"))};
+  if (what == "generation_taken") {
+    nodes_ = cluster_nodes_in(event);
+    return;
+  }
   if (what == "attempt_started") return attempt_began(generation, time, event);
   if (what == "attempt_ended") return attempt_ended(time, event);
   if (what == "checkpoint_committed") {
@@ -177,6 +191,7 @@ void RunHistory::attempt_began(Generation generation, const std::string& time,
                        .cause = ""});
   living_.reset();
   begun_.reset();
+  begun_on_ = nodes_;
   if (attempt.placement.world_size > 0) begun_ = std::move(attempt);
 }
 

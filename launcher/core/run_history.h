@@ -49,6 +49,9 @@ class RunHistory {
   int restarts() const { return restarts_; }
   /// Return the attempt whose workers were told to start and that has no known end.
   const std::optional<LivingAttempt>& living() const { return living_; }
+  /// Return cluster.nodes of the launcher that began that attempt, which numbers the nodes of its
+  /// placement. None if the journal does not say.
+  const std::optional<std::vector<std::string>>& nodes_of_living() const { return begun_on_; }
   /// Return whether every rank had ended with 0 or a stop condition was met, so that nothing is
   /// left to train.
   bool finished() const { return finished_; }
@@ -72,6 +75,8 @@ class RunHistory {
   bool finished_ = false;
   std::optional<LivingAttempt> begun_;  // perhaps without workers yet
   std::optional<LivingAttempt> living_;
+  std::optional<std::vector<std::string>> nodes_;     // cluster.nodes of the newest launcher so far
+  std::optional<std::vector<std::string>> begun_on_;  // of the one that began the newest attempt
 };
 
 }  // namespace train

@@ -263,6 +263,10 @@ Result<Unit> RemoteRun::await_owner(const LockHolder& self, const RunFolder& fol
   return Unit{};
 }
 
+Result<Unit> RemoteRun::note_generation(const RunFolder& folder, Generation generation) {
+  return write_text(join_path(folder.path(), kOwnedNote), std::to_string(generation.value));
+}
+
 JournalCopy RemoteRun::journal_copy() {
   return [this](std::string_view lines, const std::function<Result<std::string>()>& whole) {
     const std::lock_guard lock(journal_mutex_);
@@ -284,7 +288,6 @@ void RemoteRun::begin(const RunFolder& folder, Generation generation,
                       std::function<void(const Error&)> fenced) {
   folder_ = folder.path();
   generation_ = generation;
-  (void)write_text(join_path(folder_, kOwnedNote), std::to_string(generation.value));
   {
     const std::lock_guard lock(mutex_);
     warn_ = std::move(warn);

@@ -57,6 +57,9 @@ class RemoteRun {
   /// working folder here.
   Result<Unit> claim(const LockHolder& self, const RunFolder& folder, bool force,
                      const std::function<void(const std::string&)>& say);
+  /// Record that `folder` has been up to date since our generation began, so that nothing in it is
+  /// replaced by what is in the store unless another machine has had the run since.
+  static Result<Unit> note_generation(const RunFolder& folder, Generation generation);
   JournalCopy journal_copy();
   /// Check that the run is still ours. Fenced if another launcher owns it.
   Result<Unit> check_owner();

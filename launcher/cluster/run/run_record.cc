@@ -118,7 +118,7 @@ Result<std::unique_ptr<RunRecord>> RunRecord::open(const JobSpec& spec,
                  fmt::format("the run {} has finished: {}", record->name_, record->location()),
                  "give run_config.name another value, or remove that folder"};
   }
-  TRY_VOID(record->take_ownership(options));
+  TRY_VOID(record->take_ownership(spec, options));
   TRY_VOID(record->read_start(spec, options.changed));
   // The run continues, so an earlier launcher's account of its end no longer holds.
   if (const auto removed = record->files_.remove_file(record->folder_.exit_json());
@@ -242,7 +242,7 @@ Result<Unit> RunRecord::take_owner_key() {
   return sync_file(folder_.owner_key());
 }
 
-Result<Unit> RunRecord::take_ownership(const RunRecordOptions& options) {
+Result<Unit> RunRecord::take_ownership(const JobSpec& spec, const RunRecordOptions& options) {
   const LockHolder self{host_name(), ::getpid(), now_text()};
   if (resumed_ && !remote_) TRY_VOID(check_folder_owner());
   if (options.force) {
@@ -279,10 +279,13 @@ Result<Unit> RunRecord::take_ownership(const RunRecordOptions& options) {
                              name_),
                  remote_ ? "" : "bring back " + folder_.owner_key()};
   }
-  TRY(generation_,
-      journal_->take_generation(
-          now_text(),
-          {{"run_id", run_id_}, {"host", self.host}, {"pid", self.pid}, {"build", options.build}}));
+  TRY(generation_, journal_->take_generation(
+                       now_text(), {{"run_id", run_id_},
+                                    {"host", self.host},
+                                    {"pid", self.pid},
+                                    {"build", options.build},
+                                    {"nodes", boost::json::value_from(spec.cluster.nodes)}}));
+  if (remote_) TRY_VOID(RemoteRun::note_generation(folder_, generation_));
   storage_marker_ = fmt::format("{} {}", run_id_, random_hex());
   return remote_ ? remote_->leave_marker(generation_, storage_marker_)
                  : leave_storage_marker(files_, folder_.path(), generation_, storage_marker_);
@@ -323,7 +326,7 @@ std::map<CheckpointNumber, PendingCheckpoint> RunRecord::committed_before() cons
   return committed;
 }
 
-void RunRecord::read_history(const JobSpec& spec) {
+Result<Unit> RunRecord::read_history(const JobSpec& spec) {
   RunHistory history(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic());
   for (const JournalRecord& record : journal_->replayed().records)
     history.add(record.generation, record.time, record.event);
@@ -334,6 +337,16 @@ void RunRecord::read_history(const JobSpec& spec) {
   start_.finished = history.finished();
   if (!history.attempts().empty()) start_.restarts = history.restarts() + (start_.living ? 0 : 1);
   past_ = history.attempts();
+  // The journal numbers nodes by their place in cluster.nodes.
+  const auto& nodes = history.nodes_of_living();
+  if (!start_.living || !nodes || *nodes == spec.cluster.nodes) return Unit{};
+  return Error{Errc::AlreadyExists,
+               fmt::format("attempt {} of {} has not ended, and cluster.nodes has changed since it "
+                           "began: its workers may still be running",
+                           start_.living->id.value, name_),
+               fmt::format("resume it with the same cluster.nodes in the same order ({}); a node "
+                           "that is gone is given up after cluster.node_dead_after",
+                           nodes->empty() ? "none" : fmt::format("{}", fmt::join(*nodes, ", ")))};
 }
 
 /// Return the checkpoints that the living attempt's workers have handed over, but that no launcher
@@ -390,7 +403,7 @@ Result<Unit> check_reachable(const JobSpec& spec, const Restorable& checkpoint) 
 }  // namespace
 
 Result<Unit> RunRecord::read_start(const JobSpec& spec, bool changed) {
-  read_history(spec);
+  TRY_VOID(read_history(spec));
   if (changed && start_.living) {
     return Error{Errc::AlreadyExists,
                  fmt::format("attempt {} of {} has not ended: its workers may still be running "

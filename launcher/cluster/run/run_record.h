@@ -88,9 +88,9 @@ class RunRecord {
   Result<Unit> take_remote(const RunRecordOptions& options);
   Result<Unit> check_folder_owner() const;
   Result<Unit> take_owner_key();
-  Result<Unit> take_ownership(const RunRecordOptions& options);
+  Result<Unit> take_ownership(const JobSpec& spec, const RunRecordOptions& options);
   Result<Unit> read_start(const JobSpec& spec, bool changed);
-  void read_history(const JobSpec& spec);
+  Result<Unit> read_history(const JobSpec& spec);
   Result<std::vector<PendingCheckpoint>> pending_of_living();
   Result<Unit> read_given_checkpoint(const std::string& location);
   void find_resolved();

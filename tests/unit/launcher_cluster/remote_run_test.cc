@@ -180,6 +180,25 @@ TEST_F(RemoteRunTest, MetricsAreAddedInSegmentsAndTheNextLauncherBeginsAnew) {
   EXPECT_EQ(objects_->get("metrics/000002-000001.jsonl"), "a\nb\n");
 }
 
+TEST_F(RemoteRunTest, OneThatIsRefusedDoesNotCostTheNextWhatIsOnlyHere) {
+  auto record = open();
+  ASSERT_TRUE(record);
+  write(**record, "metrics.jsonl", "a\n");
+  begin(**record);
+  ASSERT_TRUE(comes("metrics/000001-000001.jsonl"));
+  record->reset();
+  const std::string metrics = run_path(storage_, "vit") + "/metrics.jsonl";
+  std::ofstream(metrics, std::ios::app) << "b\n";  // the launcher died before it was uploaded
+
+  record = open();  // refused before it began, such as because of its spec
+  ASSERT_TRUE(record);
+  record->reset();
+  record = open();
+  ASSERT_TRUE(record);
+
+  EXPECT_EQ(text_of(metrics), "a\nb\n");
+}
+
 TEST_F(RemoteRunTest, MetricsStayWhenTheAnswerThatTheyArrivedIsLost) {
   auto record = open();
   ASSERT_TRUE(record);

@@ -74,6 +74,40 @@ TEST_F(RunRecordTest, GoesOnAfterTheLastAttemptUnderAHigherEpochAndTheSameRunId)
   EXPECT_EQ((*second)->start().first_attempt, Attempt{5});
 }
 
+TEST_F(RunRecordTest, WhoseWorkersMayLiveIsRefusedOnOtherNodes) {
+  JobSpec spec = job_in(temp_.path());
+  spec.cluster.nodes = {"a:7070", "b:7070"};
+  auto first = RunRecord::open(spec, kOptions);
+  ASSERT_TRUE(first) << first.error().describe();
+  const auto begun =
+      record_of(AttemptBegun{.attempt = Attempt{0},
+                             .placement = {.world_size = 1,
+                                           .nodes = {{NodeId{1}, NodeRank{0}, Rank{0}, 1}},
+                                           .reason = "",
+                                           .never = false},
+                             .node_names = {"b"}});
+  const auto starting = record_of(
+      StateChanged{.from = RunState::Preparing, .to = RunState::Starting, .attempt = Attempt{0}});
+  ASSERT_TRUE((*first)->journal().append({begun, starting}, "2026-11-21T09:38:00.123456Z"));
+  first->reset();
+
+  for (const std::vector<std::string>& other :
+       {std::vector<std::string>{"a:7070"}, {"b:7070", "a:7070"}, {}}) {
+    spec.cluster.nodes = other;
+    const auto refused = RunRecord::open(spec, kOptions);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().message,
+              "attempt 0 of vit has not ended, and cluster.nodes has changed since it began: its "
+              "workers may still be running");
+    EXPECT_EQ(refused.error().hint,
+              "resume it with the same cluster.nodes in the same order (a:7070, b:7070); a node "
+              "that is gone is given up after cluster.node_dead_after");
+  }
+  spec.cluster.nodes = {"a:7070", "b:7070"};
+  const auto resumed = RunRecord::open(spec, kOptions);
+  EXPECT_TRUE(resumed) << resumed.error().describe();
+}
+
 // The launcher died between the commit's rename and its journal record.
 TEST_F(RunRecordTest, KnowsTheNewestCheckpointOfALivingAttemptWithoutTheJournal) {
   auto first = RunRecord::open(job_in(temp_.path()), kOptions);
