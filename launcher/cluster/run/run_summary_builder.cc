@@ -134,8 +134,9 @@ void RunSummaryBuilder::attempt_ended(const AttemptEnded& ended) {
   began_attempt_ = true;  // perhaps under an earlier launcher
   last_cause_ = ended.cause;
   last_failed_ = ended.failed;
+  root_.reset();  // an earlier attempt's failure did not end the run
+  if (ended.failed || ended.failure) root_ = root_cause(ended);
   if (ended.failed) {
-    root_ = root_cause(ended);
     last_cause_ = root_->text.cause;
     write(record_.folder().attempt(ended.attempt), record_.folder().cause_json(ended.attempt),
           cause_json(*root_, ended.attempt.value));

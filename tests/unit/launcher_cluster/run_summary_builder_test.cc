@@ -185,6 +185,24 @@ TEST_F(RunSummaryBuilderTest, TheRootCauseIsTheEndOfTheRankThatFailedFirst) {
             std::string::npos);
 }
 
+TEST_F(RunSummaryBuilderTest, AnEarlierFailureIsNotTheCauseOfALaterEnd) {
+  begin(0, seconds(0));
+  builder_->rank_exited("n0", killed(1, 11));
+  builder_->attempt_ended(failed(0, 1));
+  begin(1, seconds(3));
+  AttemptEnded drained = ended_well(1);
+  drained.cause = "node n0 is being drained: its traind was told to leave";
+  drained.failure = FailureKind::Preempted;
+  builder_->attempt_ended(drained);
+
+  const RunSummary told = summary(RunState::Errored);
+
+  ASSERT_TRUE(told.root);
+  EXPECT_FALSE(told.root->worker);
+  EXPECT_EQ(told.root->text.cause, drained.cause);
+  EXPECT_EQ(exit_code_of(told), 1);
+}
+
 TEST_F(RunSummaryBuilderTest, ARankThatEndedWellLeavesNoErrorFile) {
   begin(0, seconds(0));
   builder_->rank_exited("n0", RankExited{Attempt{0}, Rank{0}, {}});
