@@ -82,6 +82,11 @@ void read_cluster_variable(Reading& reading, JobSpec& spec) {
                                 fmt::format("the variable {} names the node {}, which {}",
                                             kVariable, yaml::in_quotes(node), mistake),
                                 "write host:port, comma-separated");
+    } else if (std::find(spec.cluster.nodes.begin(), spec.cluster.nodes.end(), node) !=
+               spec.cluster.nodes.end()) {
+      reading.diagnostics.error(
+          {}, fmt::format("the variable {} names {} again", kVariable, yaml::in_quotes(node)),
+          "remove it");
     } else {
       spec.cluster.nodes.emplace_back(node);
     }
@@ -135,9 +140,9 @@ std::variant<ParsedSpec, std::string> parse_job_spec_text(const std::string& tex
 
   ParsedSpec parsed;
   spec::read_spec(reading, *root, parsed.spec);
+  read_cluster_variable(reading, parsed.spec);
   spec::check_spec(reading, *root, parsed.spec);
   fill_in_defaults(reading, parsed.spec);
-  read_cluster_variable(reading, parsed.spec);
   if (diagnostics.has_errors()) return diagnostics.error_text();
 
   join_name_origins(reading);

@@ -168,6 +168,22 @@ TEST(JobSpecParser, TakesNodesOfTheVariableOnlyWhereTheSpecGivesNone) {
             std::vector<std::string>{});
 }
 
+TEST(JobSpecParser, ChecksWhatNeedsNodesWithThoseOfTheVariable) {
+  SpecSource source = ada();
+  const std::string text =
+      "command: [x]\nrun_config: {checkpoint_config: {replicas: 2}}\n"
+      "scaling_config: {num_workers: 2}\n";
+  source.environment["TRAINRUN_CLUSTER"] = "a:1,b:2";
+  EXPECT_EQ(parsed(text, source).spec.cluster.nodes, (std::vector<std::string>{"a:1", "b:2"}));
+
+  source.environment["TRAINRUN_CLUSTER"] = "a:1,a:1";
+  const auto twice = parse_job_spec_text("command: [x]\n", source);
+  ASSERT_TRUE(std::holds_alternative<std::string>(twice));
+  EXPECT_NE(std::get<std::string>(twice).find("the variable TRAINRUN_CLUSTER names \"a:1\" again"),
+            std::string::npos)
+      << std::get<std::string>(twice);
+}
+
 TEST(JobSpecParser, NamesAFileThatIsNotThere) {
   SpecSource source = ada();
   source.current_dir = "/no/such/folder";
