@@ -124,10 +124,14 @@ bool CheckpointCoordinator::take_committed(const CheckpointInfo& checkpoint,
   if (newest_ && newest_->number >= checkpoint.number) return false;
   if (newest_ && newest_->number > 0) older_.push_back(*newest_);
   newest_ = checkpoint;
+  forget(removed);
+  return true;
+}
+
+void CheckpointCoordinator::forget(const std::vector<std::uint64_t>& removed) {
   std::erase_if(older_, [&](const CheckpointInfo& old) {
     return std::count(removed.begin(), removed.end(), old.number) != 0;
   });
-  return true;
 }
 
 std::optional<CheckpointCoordinator::Effects> CheckpointCoordinator::give_up_restored(

@@ -91,6 +91,8 @@ class CheckpointCoordinator {
   /// Record a committed checkpoint, even one that was given up but was committed after all. Return
   /// false if it was already known.
   bool take_committed(const CheckpointInfo& checkpoint, const std::vector<std::uint64_t>& removed);
+  /// Forget older checkpoints that have been removed.
+  void forget(const std::vector<std::uint64_t>& removed);
   /// Go back to the previous checkpoint if the one that the attempt was to begin from cannot be
   /// read. Return none if there is no reason to go back: its content was not at fault, or the user
   /// had named that checkpoint.

@@ -19,9 +19,10 @@ RunController::RunController(const JobSpec& spec, RunStart start, TimePoint now)
       next_attempt_(start.first_attempt),
       checkpoints_(spec.run_config, std::move(start.checkpoint), std::move(start.older),
                    start.last_checkpoint_number),
-      validations_(spec.run_config.checkpoint_config.validation.every, start.unvalidated) {
+      validations_(spec.run_config.checkpoint_config.validation.every) {
   nodes_.placed(std::move(start.placed));
   policy_.recall(std::move(start.failures), now);
+  for (const CheckpointInfo& checkpoint : start.unvalidated) add_validation(checkpoint);
   if (start.living) adopt(*start.living);
 }
 

@@ -7,7 +7,10 @@
 
 namespace train {
 
-void RunController::on(const ValidationFinished& event) { validations_.finished(event.number); }
+void RunController::on(const ValidationFinished& event) {
+  validations_.finished(event.number);
+  checkpoints_.forget(event.removed);
+}
 
 void RunController::add_validation(const CheckpointInfo& checkpoint) {
   const auto given_up = validations_.add(checkpoint);

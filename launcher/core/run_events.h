@@ -144,7 +144,8 @@ struct CommitFinished {
 };
 /// A validation's result is on disk.
 struct ValidationFinished {
-  std::uint64_t number = 0;  // of the checkpoint
+  std::uint64_t number = 0;                 // of the checkpoint
+  std::vector<std::uint64_t> removed = {};  // numbers of those that need not be kept any more
 };
 struct CollectiveJoined {
   Attempt attempt;

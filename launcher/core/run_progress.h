@@ -21,11 +21,9 @@ class RunProgress {
  public:
   RunProgress(TimePoint now, RunState state) : now_(now), state_(state) {}
 
-  void begin_event(TimePoint now) {
-    now_ = now;
-    actions_.clear();
-  }
-  std::vector<RunAction> take_actions() { return std::move(actions_); }
+  void begin_event(TimePoint now) { now_ = now; }
+  /// Return what the event, and before the first one the run's beginning, has led to.
+  std::vector<RunAction> take_actions() { return std::exchange(actions_, {}); }
 
   TimePoint now() const { return now_; }
   RunState state() const { return state_; }

@@ -4,11 +4,6 @@
 
 namespace train {
 
-ValidationQueue::ValidationQueue(int every, const std::vector<CheckpointInfo>& unvalidated)
-    : every_(static_cast<std::uint64_t>(every)) {
-  for (const CheckpointInfo& checkpoint : unvalidated) (void)add(checkpoint);
-}
-
 std::optional<CheckpointInfo> ValidationQueue::add(const CheckpointInfo& checkpoint) {
   if (every_ == 0 || checkpoint.number % every_ != 0) return std::nullopt;
   waiting_.push_back(checkpoint);

@@ -19,9 +19,8 @@ inline constexpr std::size_t kValidationsWaitingMax = 8;
 
 class ValidationQueue {
  public:
-  /// `every`: from checkpoint_config.validation. `unvalidated`: those that earlier launchers left,
-  /// oldest first.
-  explicit ValidationQueue(int every = 0, const std::vector<CheckpointInfo>& unvalidated = {});
+  /// `every`: from checkpoint_config.validation.
+  explicit ValidationQueue(int every = 0) : every_(static_cast<std::uint64_t>(every)) {}
 
   /// Add a committed checkpoint, unless it need not be validated. Return the checkpoint that was
   /// given up for it.

@@ -97,7 +97,7 @@ Result<CheckpointManager::Outcome> CheckpointManager::commit(const Commit& actio
   // If checkpoints are validated, the score may come from the validation.
   if (!score.warning.empty() && validation_.every == 0) outcome.warnings.push_back(score.warning);
   came_too_late_ = fence != nullptr && fence->given_up();
-  remove_by(pinned, outcome.warnings);
+  (void)remove_by(pinned, outcome.warnings);
   auto kept = checkpoints_.begin();
   for (const ScoredCheckpoint& one : told_) {
     if (kept != checkpoints_.end() && kept->number == one.number)
@@ -140,8 +140,11 @@ std::optional<std::string> CheckpointManager::data_on_nodes(Attempt attempt,
   return data_name({record_.attempt_generation(attempt), attempt, CheckpointSeq{checkpoint_seq}});
 }
 
-void CheckpointManager::remove_by(const Pinned& pinned, std::vector<std::string>& warnings) {
-  if (came_too_late_) return;
+/// Remove what the retention policy does not keep. Return the numbers.
+std::vector<std::uint64_t> CheckpointManager::remove_by(const Pinned& pinned,
+                                                        std::vector<std::string>& warnings) {
+  if (came_too_late_) return {};
+  std::vector<std::uint64_t> removed_numbers;
   RetentionPlan plan = plan_retention(policy_, checkpoints_, pinned);
   if (plan.remove.size() > kRemovalsMax) plan.remove.resize(kRemovalsMax);
   for (CheckpointNumber old : plan.remove) {
@@ -149,7 +152,9 @@ void CheckpointManager::remove_by(const Pinned& pinned, std::vector<std::string>
       warnings.push_back(removed.error().describe());
     std::erase_if(checkpoints_, [&](const ScoredCheckpoint& c) { return c.number == old; });
     known_.erase(old);
+    removed_numbers.push_back(old.value);
   }
+  return removed_numbers;
 }
 
 Result<CheckpointManager::Validated> CheckpointManager::validated(const ValidationRecord& record,
@@ -163,12 +168,12 @@ Result<CheckpointManager::Validated> CheckpointManager::validated(const Validati
   known.metrics = merge_metrics(known.metrics, record);
   known.validation = record.status;
   known.error = record.error;
-  Validated outcome{known, {}, {}};
+  Validated outcome{known, {}, {}, {}};
   Score score = score_of(policy_, record.checkpoint, known.metrics);
   if (!score.warning.empty()) outcome.warnings.push_back(std::move(score.warning));
   for (ScoredCheckpoint& one : checkpoints_)
     if (one.number == record.checkpoint) one.score = score.value;
-  remove_by(pinned, outcome.warnings);
+  outcome.removed = remove_by(pinned, outcome.warnings);
   outcome.best = best();
   return outcome;
 }

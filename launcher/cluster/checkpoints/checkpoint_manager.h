@@ -92,6 +92,7 @@ class CheckpointManager {
     KnownCheckpoint checkpoint;
     std::optional<KeptCheckpoint> best;  // the best one now
     std::vector<std::string> warnings;
+    std::vector<std::uint64_t> removed;  // numbers of those removed
   };
   /// Record the result of a checkpoint's validation, and remove what the retention policy no longer
   /// keeps. NotFound if the checkpoint no longer exists.
@@ -108,7 +109,7 @@ class CheckpointManager {
   void remember(const ListedCheckpoint& listed);
   void remember_unread(const Result<std::vector<ListedCheckpoint>>& listed);
   Error drop(const PendingCheckpoint& pending, Error error);
-  void remove_by(const Pinned& pinned, std::vector<std::string>& warnings);
+  std::vector<std::uint64_t> remove_by(const Pinned& pinned, std::vector<std::string>& warnings);
   std::optional<std::uint64_t> free_bytes() const;
   KeptCheckpoint kept(const ScoredCheckpoint& checkpoint) const;
   RetentionPolicy policy_;

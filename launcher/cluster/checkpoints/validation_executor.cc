@@ -109,7 +109,9 @@ asio::awaitable<void> ValidationExecutor::write_down(Attempt attempt, Validation
                                checkpoint_name(record.checkpoint),
                                written->outcome.error().describe()));
   writing_.erase(message.checkpoint);
-  context_.events.feed(ValidationFinished{message.checkpoint});
+  context_.events.feed(ValidationFinished{message.checkpoint, written->outcome
+                                                                  ? written->outcome->removed
+                                                                  : std::vector<std::uint64_t>{}});
   look_again();
 }
 

@@ -181,6 +181,16 @@ TEST(RunControllerCheckpoints, TheOneThatTheUserNamedIsNotReplaced) {
   EXPECT_EQ(d.run.state(), RunState::Errored);
 }
 
+/// Let a rank fail, and the next attempt find that its checkpoint is not intact.
+void find_the_newest_not_intact(Driven& d) {
+  d.handle(RankExited{kFirst, Rank{0}, exited(1)});
+  d.handle(NodeGroupGone{kFirst, kNodeA});
+  d.handle(NodeGroupGone{kFirst, kNodeB});
+  d.handle(AttemptPrepared{kSecond, kNodeA, 41000});
+  d.handle(AttemptPrepared{kSecond, kNodeB, 0});
+  d.handle(StartRefused{kSecond, kNodeA, Rank{0}, kOtherBytes});
+}
+
 TEST(RunControllerCheckpoints, OneThatRetentionRemovedIsNotGoneBackTo) {
   Driven d(two_workers(/*max_failures=*/1));
   d.running();
@@ -191,13 +201,19 @@ TEST(RunControllerCheckpoints, OneThatRetentionRemovedIsNotGoneBackTo) {
   CommitFinished third = committed(3);
   third.removed = {2};
   d.handle(third);
-  d.handle(RankExited{kFirst, Rank{0}, exited(1)});
-  d.handle(NodeGroupGone{kFirst, kNodeA});
-  d.handle(NodeGroupGone{kFirst, kNodeB});
-  d.handle(AttemptPrepared{kSecond, kNodeA, 41000});
-  d.handle(AttemptPrepared{kSecond, kNodeB, 0});
 
-  d.handle(StartRefused{kSecond, kNodeA, Rank{0}, kOtherBytes});
+  find_the_newest_not_intact(d);
+
+  EXPECT_EQ(d.run.newest_checkpoint(), checkpoint(1));
+}
+
+TEST(RunControllerCheckpoints, OneThatWasRemovedAfterAValidationIsNotGoneBackTo) {
+  Driven d(two_workers(/*max_failures=*/1));
+  d.running();
+  for (std::uint64_t index : {1, 2, 3}) commit_one(d, index);
+  d.handle(ValidationFinished{3, {2}});
+
+  find_the_newest_not_intact(d);
 
   EXPECT_EQ(d.run.newest_checkpoint(), checkpoint(1));
 }

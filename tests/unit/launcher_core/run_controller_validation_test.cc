@@ -161,5 +161,20 @@ TEST(RunControllerValidation, SaysWhichOneIsGivenUpWhenTooManyWait) {
                   "checkpoint_config.validation.every)"});
 }
 
+TEST(RunControllerValidation, SaysWhichAreGivenUpWhenALauncherBeginsWithTooMany) {
+  RunStart start{.expected_nodes = 2};
+  for (std::uint64_t number = 1; number <= kValidationsWaitingMax + 2; ++number)
+    start.unvalidated.push_back(checkpoint(number));
+  Driven d(validating(), start);
+
+  EXPECT_EQ(notes(d.handle(node_up(kNodeA))),
+            (Texts{"checkpoint_000001 is not validated: 8 newer ones are already waiting (raise "
+                   "checkpoint_config.validation.every)",
+                   "checkpoint_000002 is not validated: 8 newer ones are already waiting (raise "
+                   "checkpoint_config.validation.every)"}));
+  EXPECT_EQ(d.run.unvalidated().size(), kValidationsWaitingMax);
+  EXPECT_EQ(d.run.unvalidated().back(), kValidationsWaitingMax + 2);
+}
+
 }  // namespace
 }  // namespace train
