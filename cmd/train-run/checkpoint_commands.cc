@@ -140,6 +140,14 @@ Result<ListedCheckpoint> pick(const Location& location, const RunReference& refe
   const std::string hint =
       fmt::format("train-run checkpoint list {} shows those that are there", reference.run);
   if (const auto number = number_of(which)) {
+    if (!location.single.empty()) {
+      TRY(auto listed, list_of(location));
+      if (listed.front().manifest.has_error() || listed.front().number == *number)
+        return std::move(listed.front());
+      return Error{Errc::NotFound,
+                   fmt::format("{} is {}", location.single, checkpoint_name(listed.front().number)),
+                   hint};
+    }
     auto found = location.checkpoints.store->find(*number);
     if (!found && found.error().code == Errc::NotFound)
       return Error{Errc::NotFound, found.error().message, hint};

@@ -23,9 +23,10 @@ std::vector<NodeCapacity> nodes_of(const JobSpec& spec) {
     return nodes;
   }
   // Only the nodes know what they have: assume that each has room for its even share.
-  const int share =
-      (spec.scaling_config.num_workers.max + static_cast<int>(spec.cluster.nodes.size()) - 1) /
-      static_cast<int>(spec.cluster.nodes.size());
+  const int workers = spec.scaling_config.num_workers.max;
+  const int count = static_cast<int>(spec.cluster.nodes.size());
+  const bool on_one = spec.scaling_config.placement_strategy == PlacementStrategy::StrictPack;
+  const int share = on_one ? workers : (workers + count - 1) / count;
   Resources capacity = spec.scaling_config.resources_per_worker;
   capacity.cpu *= share;
   capacity.gpu *= share;

@@ -54,9 +54,16 @@ std::string as_list(const std::string& hosts) {
   return list + "]";
 }
 
-// Return the override of cluster.nodes that --hosts and --hosts-file stand for.
+// Return the override of cluster.nodes that --hosts and --hosts-file stand for. An override without
+// a node would run the job on this machine.
 std::optional<std::string> hosts_of(const JobOptions& job, std::string* error) {
-  if (!job.hosts.empty()) return as_list(job.hosts);
+  const auto list_of = [&](const std::string& hosts, const std::string& from) {
+    const std::string list = as_list(hosts);
+    if (list == "[]")
+      *error = fmt::format("train-run: error: {} names no daemon: write HOST:PORT\n", from);
+    return list;
+  };
+  if (!job.hosts.empty()) return list_of(job.hosts, "--hosts");
   if (job.hosts_file.empty()) return std::nullopt;
   std::ifstream file(job.hosts_file);
   if (!file) {
@@ -69,7 +76,7 @@ std::optional<std::string> hosts_of(const JobOptions& job, std::string* error) {
     const auto begin = line.find_first_not_of(" \t\r"), end = line.find_last_not_of(" \t\r");
     if (begin != std::string::npos) hosts += line.substr(begin, end - begin + 1) + ",";
   }
-  return as_list(hosts);
+  return list_of(hosts, "the hosts file " + job.hosts_file);
 }
 
 SpecSource source_of(const JobOptions& job, std::string* error) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
@@ -53,6 +54,12 @@ std::vector<std::string> with_command(const CLI::App& app, int argc, char** argv
     break;
   }
   return words;
+}
+
+bool has_option(const std::vector<std::string>& words, const std::string& name) {
+  return std::any_of(words.begin(), words.end(), [&](const std::string& word) {
+    return word == name || word.starts_with(name + "=");
+  });
 }
 
 void add_job_options(CLI::App* command, train::JobOptions& job) {
@@ -141,8 +148,10 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(exit_codes_text());
 
-  train::JobOptions job;
-  train::RunCommand run;
+  // Commands share no variable of an option that the environment may set: CLI11 reads the
+  // environment for the options of all commands, after it has read the words.
+  train::JobOptions job, checked;
+  train::RunCommand run, resumed;
   Commands commands;
   CLI::App* run_command = commands.add(app, "run", "Run a job (also: train-run job.yaml)",
                                        [&] { return train::run_command(job, run); });
@@ -158,14 +167,14 @@ int main(int argc, char** argv) {
 
   add_job_options(
       commands.add(app, "validate", "Check a job's YAML, and report every mistake in it",
-                   [&] { return train::validate_command(job); }),
-      job);
+                   [&] { return train::validate_command(checked); }),
+      checked);
   commands.add(app, "schema", "Print the JSON Schema of the job's YAML, for editors",
                [] { return train::schema_command(); });
 
   train::RunReference reference;
   train::LogsCommand logs;
-  std::string output = "text";
+  std::string output = "text", list_output = "text";
   const auto add_reference = [&](CLI::App* command) {
     command->add_option("run", reference.run, "A run: its folder, or its name")->required();
     command->add_option("--storage-path", reference.storage_path,
@@ -190,17 +199,17 @@ int main(int argc, char** argv) {
   CLI::App* resume = commands.add(
       app, "resume",
       "Resume a run whose train-run has died: with its workers, or from its newest checkpoint",
-      [&] { return train::resume_command(reference, job.overrides, run); });
+      [&] { return train::resume_command(reference, job.overrides, resumed); });
   add_reference(resume);
-  add_output_option(resume, run.output);
+  add_output_option(resume, resumed.output);
   resume
       ->add_option("--set", job.overrides,
                    "KEY.PATH=VALUE: change a value of the spec, once the run's workers have ended; "
                    "may be repeated")
       ->allow_extra_args(false);
-  add_log_option(resume, run.log_format);
-  resume->add_flag("--force", run.force, "Take the run over from another train-run");
-  add_detach_options(resume, run);
+  add_log_option(resume, resumed.log_format);
+  resume->add_flag("--force", resumed.force, "Take the run over from another train-run");
+  add_detach_options(resume, resumed);
   add_reference(
       commands.add(app, "can-restore",
                    "Print what resume would continue from; if it cannot, say why and exit with 1",
@@ -216,9 +225,9 @@ int main(int argc, char** argv) {
   CLI::App* list = commands.add(
       *checkpoint, "list",
       "List the checkpoints of a run, oldest first, with the reason if one is unusable",
-      [&] { return train::checkpoint_list_command(reference, output == "json"); });
+      [&] { return train::checkpoint_list_command(reference, list_output == "json"); });
   add_reference(list);
-  add_output_option(list, output);
+  add_output_option(list, list_output);
   CLI::App* verify = commands.add(
       *checkpoint, "verify",
       "Read every byte and report which checkpoints are intact; exit with 1 if any is not",
@@ -251,6 +260,8 @@ int main(int argc, char** argv) {
 
   try {
     std::vector<std::string> words = with_command(app, argc, argv);
+    const bool file_is_given = has_option(words, "--hosts-file");
+    if (file_is_given && !has_option(words, "--hosts")) ::unsetenv("TRAINRUN_HOSTS");
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
     app.parse(words);
   } catch (const CLI::ParseError& error) {

@@ -189,6 +189,22 @@ void find_streams(const RunFolder& folder, int attempt, const LogsCommand& optio
   }
 }
 
+/// Finds the streams of a run's newest attempts, each time it is asked. A stream may appear at the
+/// end of its attempt, and the next attempt may begin before it is looked for.
+class NewestStreams {
+ public:
+  void find(const RunFolder& folder, const LogsCommand& options, std::vector<Followed>& streams) {
+    const int newest = newest_attempt(folder);
+    if (newest < 0) return;
+    for (int attempt = from_ < 0 ? newest : from_; attempt <= newest; ++attempt)
+      find_streams(folder, attempt, options, streams);
+    from_ = newest;
+  }
+
+ private:
+  int from_ = -1;
+};
+
 Result<Unit> ask_elsewhere(const RunFolder& folder) {
   TRY(const auto remote, RemoteRun::open(location_of_run(folder)));
   return remote->ask_to_stop();
@@ -268,11 +284,14 @@ int logs_command(const RunReference& reference, const LogsCommand& options) {
   const auto folder = folder_of(reference);
   if (!folder) return exit_code::kNotFound;
   std::vector<Followed> streams;
+  NewestStreams newest;
   Life life;
   for (;;) {
     const bool going_on = options.follow && life.goes_on(*folder);
-    const int attempt = options.attempt >= 0 ? options.attempt : newest_attempt(*folder);
-    if (attempt >= 0) find_streams(*folder, attempt, options, streams);
+    if (options.attempt >= 0)
+      find_streams(*folder, options.attempt, options, streams);
+    else
+      newest.find(*folder, options, streams);
     bool any = false;
     for (Followed& stream : streams) any |= print_new(stream, !going_on);
     if (!going_on || output_has_failed()) break;
@@ -294,13 +313,12 @@ int attach_command(const RunReference& reference) {
   std::vector<Followed> streams;
   Life life;
   // `train-run logs` shows what was printed before.
-  if (const int attempt = newest_attempt(*folder); attempt >= 0)
-    find_streams(*folder, attempt, {}, streams);
+  NewestStreams newest;
+  newest.find(*folder, {}, streams);
   for (Followed& stream : streams) stream.log.skip_to_end();
   for (;;) {
     const bool going_on = life.goes_on(*folder);
-    if (const int attempt = newest_attempt(*folder); attempt >= 0)
-      find_streams(*folder, attempt, {}, streams);
+    newest.find(*folder, {}, streams);
     bool any = false;
     for (Followed& stream : streams) any |= print_new(stream, !going_on);
     if (!going_on || output_has_failed()) break;

@@ -114,6 +114,10 @@ TEST(Checkpoints, OfARunThatGoesOn) {
             "checkpoint_000003: ok (1 file, 11 B)\n");
   checkpoint(cluster, {"export", cluster.run_dir("job"), "2", cluster.path("second")}, 0);
   checkpoint(cluster, {"export", cluster.run_dir("job"), "1", cluster.path("first")}, 66);
+  for (const char* which : {"2", "checkpoint_000002", "latest"})
+    EXPECT_EQ(checkpoint(cluster, {"verify", cluster.path("second"), which}, 0),
+              "second: ok (1 file, 11 B)\n");
+  checkpoint(cluster, {"verify", cluster.path("second"), "1"}, 66);
 
   cluster.write("go-0-3", "");
   EXPECT_EQ(run.wait(), 0);

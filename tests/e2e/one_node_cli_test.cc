@@ -138,6 +138,64 @@ TEST(Cli, DryRunStartsNothing) {
   EXPECT_FALSE(exists(cluster.run_dir("demo")));
 }
 
+TEST(Cli, DryRunPutsAllWorkersOfAStrictPackOnOneNode) {
+  Cluster cluster;
+  const std::string job =
+      cluster.job("job",
+                  "command: [x]\ncluster: {nodes: ['a:1', 'b:1']}\n"
+                  "scaling_config: {num_workers: 4, placement_strategy: STRICT_PACK}\n");
+  Process& dry = cluster.train_run({"run", "--dry-run", job});
+  EXPECT_EQ(dry.wait(), 0) << dry.out() << dry.err();
+  EXPECT_FALSE(contains(dry.out(), "b:1")) << dry.out();
+}
+
+TEST(Cli, HostsThatNameNoDaemonAreRefused) {
+  Cluster cluster;
+  const std::string job = two_worker_job(cluster);
+  cluster.write("none", "# none yet\n\n");
+  cluster.write("one", "a:1\n");
+  const StartOptions variable{
+      .env = {{"TRAINRUN_HOSTS", "b:1"}}, .prefix = {}, .cwd = cluster.dir()};
+  const auto print = [&](const std::vector<std::string>& words) -> Process& {
+    std::vector<std::string> all{"run", job, "--print-config"};
+    all.insert(all.end(), words.begin(), words.end());
+    Process& process = cluster.train_run(all, variable);
+    process.wait();
+    return process;
+  };
+
+  EXPECT_EQ(print({"--hosts-file", "none"}).err(),
+            "train-run: error: the hosts file none names no daemon: write HOST:PORT\n");
+  EXPECT_EQ(print({"--hosts", ","}).err(),
+            "train-run: error: --hosts names no daemon: write HOST:PORT\n");
+  EXPECT_EQ(print({"--hosts", ","}).wait(), 78);
+  EXPECT_TRUE(contains(print({}).out(), "b:1"));
+  EXPECT_TRUE(contains(print({"--hosts", "c:1"}).out(), "nodes: [\"c:1\"]"));
+  Process& file = print({"--hosts-file", "one"});
+  EXPECT_TRUE(contains(file.out(), "a:1")) << file.out() << file.err();
+  EXPECT_FALSE(contains(file.out(), "b:1")) << file.out();
+}
+
+TEST(Cli, AnOptionBeatsItsVariable) {
+  Cluster cluster;
+  ASSERT_EQ(cluster.run({cluster.job("job",
+                                     "command: [\"true\"]\n"
+                                     "scaling_config: {num_workers: 1}\n")}),
+            0);
+  const StartOptions json{.env = {{"TRAINRUN_OUTPUT", "json"}}, .prefix = {}, .cwd = ""};
+  for (const std::string command : {"status", "list"}) {
+    std::vector<std::string> words{command, cluster.run_dir("job")};
+    if (command == "list") words.insert(words.begin(), "checkpoint");
+    Process& by_variable = cluster.train_run(words, json);
+    EXPECT_EQ(by_variable.wait(), 0);
+    EXPECT_EQ(by_variable.out().substr(0, 1), command == "list" ? "[" : "{");
+    words.insert(words.end(), {"--output", "text"});
+    Process& by_option = cluster.train_run(words, json);
+    EXPECT_EQ(by_option.wait(), 0);
+    EXPECT_NE(by_option.out().substr(0, 1), command == "list" ? "[" : "{");
+  }
+}
+
 TEST(Cli, PrintConfigNamesTheOriginOfEachValue) {
   Cluster cluster;
   expect_golden(

@@ -253,6 +253,30 @@ TEST(Logs, OfAllRanksOfOneAndAsTheyGrow) {
   EXPECT_EQ(all.out(), "[0] hello from 0\n[0] bye from 0\n[1] hello from 1\n[1] bye from 1\n");
 }
 
+// What a worker prints last is all that explains its death, and the next attempt begins soon.
+TEST(Logs, ShowWhatAnAttemptPrintedJustBeforeTheNextBegan) {
+  Cluster cluster;
+  const std::string go = cluster.path("go");
+  Process& run = cluster.train_run(
+      {cluster.job("job",
+                   "command: \"echo hello; " + program("plain_worker") + " wait-for " + go +
+                       "; [ $TRAINRUN_ATTEMPT != 0 ] || { echo dying >&2; exit 3; }\"\n"
+                       "scaling_config: {num_workers: 1, resources_per_worker: {CPU: 0}}",
+                   "  failure_config: {max_failures: 1}\n")});
+  ASSERT_TRUE(wait_until([&] { return contains(run.out(), "hello"); })) << run.err();
+  Process& followed = cluster.train_run({"logs", cluster.run_dir("job"), "-f"});
+  Process& attached = cluster.train_run({"attach", cluster.run_dir("job")});
+  ASSERT_TRUE(wait_until([&] { return contains(followed.out(), "hello"); }));
+  ASSERT_TRUE(wait_until([&] { return contains(attached.out(), "running"); })) << attached.out();
+  cluster.write("go", "");
+  ASSERT_EQ(run.wait(), 0) << run.out() << run.err();
+
+  EXPECT_EQ(followed.wait(), 0);
+  EXPECT_EQ(followed.out(), "[0] hello\n[0] dying\n[0] hello\n");
+  EXPECT_EQ(attached.wait(), 0);
+  EXPECT_TRUE(contains(attached.out(), "[0] dying\n")) << attached.out();
+}
+
 TEST(Status, IsNotHeldUpByAPipeInTheRunsFolder) {
   Cluster cluster;
   ASSERT_EQ(
