@@ -11,6 +11,7 @@
 #include <mutex>
 #include <sstream>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <unordered_set>
 
 #include "sdk/torch/failure.h"
 
@@ -29,10 +30,14 @@ struct Named {
   std::vector<at::Tensor> tensors;
 };
 
+/// Return each trained parameter once, under its first name. LibTorch lists a tied parameter once
+/// for each of its names, and the reducer does not work with such a list.
 Named trained_parameters(torch::nn::Module& module) {
   Named found;
+  std::unordered_set<const at::TensorImpl*> seen;
   for (const auto& item : module.named_parameters()) {
     if (!item.value().requires_grad()) continue;
+    if (!seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
     found.names.push_back(item.key());
     found.tensors.push_back(item.value());
   }

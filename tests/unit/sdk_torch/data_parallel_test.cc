@@ -40,6 +40,18 @@ struct ForkedImpl : torch::nn::Module {
 };
 TORCH_MODULE(Forked);
 
+// A module that registers one layer under two names, so that LibTorch lists its parameters twice.
+struct TiedImpl : torch::nn::Module {
+  TiedImpl() {
+    inner = register_module("inner", torch::nn::Linear(6, 6));
+    register_module("tied", inner);
+    last = register_module("last", torch::nn::Linear(6, 3));
+  }
+  torch::Tensor forward(torch::Tensor x) { return last(inner(torch::relu(inner(x)))); }
+  torch::nn::Linear inner{nullptr}, last{nullptr};
+};
+TORCH_MODULE(Tied);
+
 void seed(int value) {
   at::set_num_threads(1);
   torch::manual_seed(static_cast<std::uint64_t>(value));
@@ -91,10 +103,11 @@ std::string digest(torch::nn::Module& module) {
 
 /// Compute, by hand, the mean over ranks of the gradients that a bare model with the same weights
 /// has for each rank's input.
-std::vector<torch::Tensor> mean_gradients(const Net& like, int world_size, int step) {
+template <class Model>
+std::vector<torch::Tensor> mean_gradients(const Model& like, int world_size, int step) {
   std::vector<torch::Tensor> sum;
   for (int rank = 0; rank < world_size; ++rank) {
-    Net bare;
+    Model bare;
     const torch::NoGradGuard no_grad;
     for (std::size_t i = 0; i < bare->parameters().size(); ++i)
       bare->parameters()[i].copy_(like->parameters()[i]);
@@ -113,13 +126,14 @@ std::vector<torch::Tensor> mean_gradients(const Net& like, int world_size, int s
   return sum;
 }
 
+template <class Model = Net>
 std::string compare_with_mean(int rank, int world_size, const DataParallelOptions& options) {
   seed(rank);
-  auto model = prepare_model(Net(), options);
+  auto model = prepare_model(Model(), options);
   std::string found;
   for (int step = 0; step < 3; ++step) {
     model->zero_grad();
-    const auto expected = mean_gradients(Net(model.module()), world_size, step);
+    const auto expected = mean_gradients(Model(model.module()), world_size, step);
     loss_of(model->forward(input_of(rank, step))).backward();
     found += verdict(gradients(*model), expected) + " ";
   }
@@ -240,6 +254,23 @@ TEST(DataParallel, RanksMayUseDifferentParametersWhereAskedTo) {
     }
     return found;
   });
+
+  EXPECT_THAT(results(ends), ElementsAre("equal equal equal ", "equal equal equal "));
+}
+
+TEST(DataParallel, TiedParametersAreReducedOnce) {
+  const DataParallelOptions small{.first_bucket_bytes = 64, .bucket_bytes_max = 128};
+
+  const auto ends = run_ranks(2, [&](int rank) { return compare_with_mean<Tied>(rank, 2, small); });
+
+  EXPECT_THAT(results(ends), ElementsAre("equal equal equal ", "equal equal equal "));
+}
+
+TEST(DataParallel, TiedParametersAreReducedOnceWhereSomeMayBeUnused) {
+  const DataParallelOptions small{
+      .first_bucket_bytes = 64, .bucket_bytes_max = 128, .find_unused_parameters = true};
+
+  const auto ends = run_ranks(2, [&](int rank) { return compare_with_mean<Tied>(rank, 2, small); });
 
   EXPECT_THAT(results(ends), ElementsAre("equal equal equal ", "equal equal equal "));
 }

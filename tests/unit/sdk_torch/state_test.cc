@@ -103,6 +103,24 @@ TEST_F(State, TrainingGoesOnAsIfItHadNeverStopped) {
                                    "rank-0000/rng.safetensors", "torch_state.json"));
 }
 
+TEST_F(State, ALayerUnderTwoNamesIsLoadedBack) {
+  torch::nn::Linear layer(3, 3);
+  torch::nn::Sequential tied(layer, layer);
+  torch::optim::AdamW optimizer(layer->parameters());
+  tied->forward(torch::randn({8, 3})).square().mean().backward();
+  optimizer.step();
+  const auto before = layer->weight.detach().clone();
+  save_state(folder(), {.modules = {tied.ptr().get()}, .optimizers = {&optimizer}});
+  {
+    const torch::NoGradGuard no_grad;
+    layer->weight.zero_();
+  }
+
+  load_state(folder(), {.modules = {tied.ptr().get()}, .optimizers = {&optimizer}});
+
+  EXPECT_TRUE(torch::equal(layer->weight, before));
+}
+
 TEST_F(State, StagingTakesItsCopyAtOnce) {
   Net net;
   const auto before = net->linear->weight.detach().clone();
