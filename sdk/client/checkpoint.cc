@@ -9,7 +9,7 @@
 #include "sdk/client/checkpoint_impl.h"
 #include "sdk/client/failure.h"
 #include "sdk/client/metrics_dict.h"
-#include "sdk/client/session.h"
+#include "sdk/client/worker_session.h"
 
 namespace train {
 namespace {
@@ -108,7 +108,10 @@ std::optional<Checkpoint> get_checkpoint() {
   static std::mutex mutex;
   static std::optional<Checkpoint> verified;
   const std::lock_guard lock(mutex);
-  if (!verified) verified = open_committed(folder);
+  if (!verified) {
+    verified = open_committed(folder);
+    sdk::current_session().restore_data_positions(verified->metadata());
+  }
   // Return a copy for the caller: set_metadata must not change those of others.
   return make(Checkpoint::Impl(*verified->impl()));
 }

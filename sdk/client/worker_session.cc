@@ -22,6 +22,14 @@ void WorkerSession::set_data_position(const std::string& dataset, std::uint64_t 
   data_positions_.insert_or_assign(dataset, Dict{{"epoch", epoch}, {"rows", rows_consumed}});
 }
 
+void WorkerSession::restore_data_positions(const Dict& metadata) {
+  const auto restored = metadata.find("data");
+  if (restored == metadata.end() || !restored->second.is_dict()) return;
+  const std::lock_guard lock(base_mutex_);
+  for (const auto& [dataset, position] : restored->second.as<Dict>())
+    data_positions_.try_emplace(dataset, position);
+}
+
 Dict WorkerSession::checkpoint_metadata(const Checkpoint::Impl& checkpoint) const {
   Dict metadata = info_.metadata;
   for (const auto& [key, value] : checkpoint.metadata) metadata.insert_or_assign(key, value);

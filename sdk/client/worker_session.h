@@ -45,6 +45,9 @@ class WorkerSession {
   void on_stop(std::function<Checkpoint()> make);
   void set_data_position(const std::string& dataset, std::uint64_t epoch,
                          std::int64_t rows_consumed);
+  /// Keep the positions in the metadata of the checkpoint that this attempt starts from, for the
+  /// datasets that it has not read yet.
+  void restore_data_positions(const Dict& metadata);
 
  protected:
   std::function<Checkpoint()> stop_function() const;
@@ -55,7 +58,7 @@ class WorkerSession {
   const WorkerInfo info_;
   mutable std::mutex base_mutex_;
   std::function<Checkpoint()> on_stop_;
-  Dict data_positions_;
+  Dict data_positions_;  // by dataset, also of those that this attempt has not read yet
 };
 
 /// Return this process's session, which the first call makes. Throws Failure when the supervisor

@@ -154,6 +154,24 @@ TEST(WorkerProgram, IsAWorldOfOneByHandAndResumesFromItsOwnCheckpoints) {
   EXPECT_TRUE(fs::exists(folder.path / "checkpoints/checkpoint_000002/.manifest.json"));
 }
 
+TEST(WorkerProgram, KeepsTheDataPositionsOfTheCheckpointThatItResumesFrom) {
+  Folder folder;
+  {
+    sdk::SoloSession before({}, (folder.path / "checkpoints").string());
+    before.set_data_position("train", 3, 640);
+    const Checkpoint checkpoint = Checkpoint::from_json(Dict{{"epoch", 3}});
+    before.report({{"epoch", 3}}, &checkpoint);
+    before.finish();
+  }
+
+  EXPECT_EQ(run(folder.path, {WORKER, "trains"}).code, 0);
+
+  PosixFileSystem files;
+  const CheckpointStore store(files, (folder.path / "checkpoints").string());
+  EXPECT_EQ(store.find(CheckpointNumber{2})->manifest->metadata,
+            (boost::json::object{{"data", {{"train", {{"epoch", 3}, {"rows", 640}}}}}}));
+}
+
 // torchrun starts it like this: ranks without a supervisor.
 TEST(WorkerProgram, WithoutTrainRunEachRankReportsAndRankZerosCheckpointsAreKept) {
   Folder folder;

@@ -67,6 +67,24 @@ TEST_F(Solo, KeepsACheckpointWithAllThatBelongsToIt) {
   EXPECT_EQ(failure_of([&] { solo.report({}, nullptr); }), "unavailable: report: the loop is over");
 }
 
+TEST_F(Solo, KeepsTheRestoredPositionsOfDatasetsThatItHasNotReadYet) {
+  SoloSession solo = session();
+  solo.set_data_position("both", 4, 8);
+  solo.restore_data_positions({{"data", Dict{{"both", Dict{{"epoch", 3}, {"rows", 640}}},
+                                             {"later", Dict{{"epoch", 1}, {"rows", 64}}}}}});
+  solo.set_data_position("new", 0, 16);
+  const Checkpoint checkpoint = writing("weights");
+
+  solo.report({}, &checkpoint);
+
+  (void)solo.wait_for_checkpoint();
+  EXPECT_EQ(find(1)->manifest->metadata,
+            (boost::json::object{{"data",
+                                  {{"both", {{"epoch", 4}, {"rows", 8}}},
+                                   {"later", {{"epoch", 1}, {"rows", 64}}},
+                                   {"new", {{"epoch", 0}, {"rows", 16}}}}}}));
+}
+
 TEST_F(Solo, NumbersItsCheckpointsAndSaysWhichIsTheNewest) {
   SoloSession solo = session();
   for (int epoch = 0; epoch < 5; ++epoch) {  // more than may be unresolved
