@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <optional>
 
 #include "lib/base/quota.h"
@@ -198,8 +199,13 @@ Result<Unit> move_tree(const fs::path& from, const fs::path& to) {
   TRY_VOID(copy_tree(from, to));
   std::error_code error;
   fs::remove_all(from, error);
-  if (error)
-    return system_error(error.value(), fmt::format("removing {} after it was copied", shown(from)));
+  // Keep the copy: some of its files exist nowhere else by now.
+  if (error) {
+    std::fprintf(stderr,
+                 "trainrun: the checkpoint's folder %s was copied, but cannot be removed: %s "
+                 "(remove what is left of it)\n",
+                 shown(from).c_str(), error.message().c_str());
+  }
   return Unit{};
 }
 

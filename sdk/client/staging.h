@@ -13,7 +13,8 @@ namespace train::sdk {
 /// Copy the files under `from` into the new folder `to`. On failure, remove `to` again.
 Result<Unit> copy_tree(const std::filesystem::path& from, const std::filesystem::path& to);
 /// Rename the folder `from` to `to`. Where a rename cannot work (on another file system), copy the
-/// folder and remove it. Refuses a committed checkpoint, as rename_tree does.
+/// folder and remove it; if the removal fails, only warn on stderr. Refuses a committed checkpoint,
+/// as rename_tree does.
 Result<Unit> move_tree(const std::filesystem::path& from, const std::filesystem::path& to);
 /// Rename the folder `from` to `to`, without ever copying. On failure, leave it as it was.
 Result<Unit> rename_tree(const std::filesystem::path& from, const std::filesystem::path& to);

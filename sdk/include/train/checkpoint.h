@@ -25,8 +25,9 @@ class Checkpoint {
   /// whose names begin with '.' are left out. Throws Failure when `directory` is not a directory.
   static Checkpoint from_directory(const std::filesystem::path& directory);
   /// Make a checkpoint as from_directory does, but let report() move the folder instead of copying
-  /// it (across file systems it copies the files, and then removes the folder). Afterwards the
-  /// folder is gone. report() refuses to move a committed checkpoint.
+  /// it (across file systems it copies the files, and then removes the folder; if it cannot remove
+  /// the folder, it only warns on stderr). Afterwards the folder is gone. report() refuses to move
+  /// a committed checkpoint.
   static Checkpoint take_directory(const std::filesystem::path& directory);
   /// Make a checkpoint of one small value, in a file "state.json". Read it back with to_value().
   static Checkpoint from_json(const Value& value);

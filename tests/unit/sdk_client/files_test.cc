@@ -241,6 +241,22 @@ TEST_F(OnTwoFileSystems, WhatCannotBeMovedIsCopiedAndRemoved) {
   EXPECT_FALSE(fs::exists(other / "mine"));
 }
 
+TEST_F(OnTwoFileSystems, AFolderThatCannotBeRemovedIsCopiedAllTheSame) {
+  if (!different) GTEST_SKIP() << "/tmp and /dev/shm are one file system";
+  write_checkpoint(other / "mine");
+  const fs::path from = other / "mine" / ".";  // rmdir refuses such a name
+  testing::internal::CaptureStderr();
+
+  const auto moved = move_tree(from, root / "staged");
+
+  const std::string warning = testing::internal::GetCapturedStderr();
+  ASSERT_FALSE(moved.has_error()) << moved.error().describe();
+  expect_staged(root / "staged");
+  EXPECT_EQ(warning, "trainrun: the checkpoint's folder '" + from.string() +
+                         "' was copied, but cannot be removed: Invalid argument (remove what is "
+                         "left of it)\n");
+}
+
 TEST_F(Files, AreRefusedBeforeAnythingIsMovedOrCopied) {
   put(root / "mine/a", "A");
   fs::create_symlink("a", root / "mine/link");
