@@ -27,6 +27,19 @@ inline std::optional<double> number_of(const Metrics& metrics, std::string_view 
   return std::nullopt;
 }
 
+/// Return the metric `epoch`, cut to a whole number; −1 if it is missing, not finite or negative.
+inline std::int64_t epoch_of(const Metrics& metrics) {
+  constexpr double kEnd = 0x1p63;  // the first number that no int64 holds
+  for (const auto& [name, value] : metrics) {
+    if (name != "epoch") continue;
+    const auto* whole = std::get_if<std::int64_t>(&value);
+    if (whole != nullptr && *whole >= 0) return *whole;
+    const auto* real = std::get_if<double>(&value);
+    if (real != nullptr && *real >= 0 && *real < kEnd) return static_cast<std::int64_t>(*real);
+  }
+  return -1;
+}
+
 struct ReportRecord {
   std::int32_t rank = 0;
   std::uint32_t attempt = 0;

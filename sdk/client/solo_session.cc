@@ -33,10 +33,8 @@ void find_restorable(const std::string& checkpoints, WorkerInfo& info) {
     std::fprintf(stderr, "trainrun: %s\n", warning.c_str());
   if (!choice.checkpoint) return;
   info.restore_dir = choice.checkpoint->path;
-  const Dict metrics = to_dict(choice.checkpoint->manifest.metrics);
-  const auto epoch = metrics.find("epoch");
-  if (epoch != metrics.end() && epoch->second.is_number())
-    info.restored_epoch = epoch->second.as<std::int64_t>();
+  if (const std::int64_t epoch = epoch_of(choice.checkpoint->manifest.metrics); epoch >= 0)
+    info.restored_epoch = epoch;
 }
 
 SoloSession::SoloSession(WorkerInfo info, std::string checkpoints)

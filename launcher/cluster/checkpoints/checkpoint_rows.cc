@@ -1,6 +1,6 @@
 #include "launcher/cluster/checkpoints/checkpoint_rows.h"
 
-#include "launcher/cluster/checkpoints/commit_request.h"
+#include "lib/base/metrics.h"
 
 namespace train {
 

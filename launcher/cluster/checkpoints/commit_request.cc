@@ -25,13 +25,4 @@ CommitRequest commit_request(const Commit& action, Generation generation,
   return request;
 }
 
-std::int64_t epoch_of(const Metrics& metrics) {
-  for (const auto& [name, value] : metrics) {
-    if (name != "epoch") continue;
-    if (const auto* whole = std::get_if<std::int64_t>(&value)) return *whole;
-    if (const auto* real = std::get_if<double>(&value)) return static_cast<std::int64_t>(*real);
-  }
-  return -1;
-}
-
 }  // namespace train

@@ -11,10 +11,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "launcher/cluster/checkpoints/commit_request.h"
 #include "launcher/cluster/checkpoints/run_checkpoints.h"
 #include "lib/base/file_descriptor.h"
 #include "lib/base/host.h"
+#include "lib/base/metrics.h"
 #include "lib/base/time.h"
 #include "lib/net/run_owner.h"
 #include "lib/storage/object_checkpoint.h"

@@ -2,13 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 namespace train {
 namespace {
 
 TEST(CommitRequestOf, ReadsTheEpochMetricWhateverItsType) {
   EXPECT_EQ(epoch_of({{"loss", 0.5}, {"epoch", std::int64_t{7}}}), 7);
   EXPECT_EQ(epoch_of({{"epoch", 3.0}}), 3);
+  EXPECT_EQ(epoch_of({{"epoch", 3.9}}), 3);
   EXPECT_EQ(epoch_of({{"loss", 0.5}}), -1);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const double none : {std::nan(""), kInfinity, -kInfinity, -1.5, 0x1p63})
+    EXPECT_EQ(epoch_of({{"epoch", none}}), -1) << none;
 }
 
 TEST(CommitRequestOf, ACommitHasTheShardsAndTheMetadataOfRankZero) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <boost/json.hpp>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -119,8 +120,8 @@ TEST_F(Solo, ResumesFromTheNewestWholeCheckpoint) {
   EXPECT_EQ(info.restore_dir, "");
   {
     SoloSession solo = session();
-    for (const Dict& metrics :
-         {Dict{{"epoch", 4}}, Dict{{"epoch", 5}}, Dict{{"epoch", "last"}}, Dict{{"loss", 1.0}}}) {
+    for (const Dict& metrics : {Dict{{"epoch", 6.5}}, Dict{{"epoch", std::nan("")}},
+                                Dict{{"epoch", "last"}}, Dict{{"loss", 1.0}}}) {
       const Checkpoint checkpoint = writing("weights");
       solo.report(metrics, &checkpoint);
     }
@@ -133,11 +134,12 @@ TEST_F(Solo, ResumesFromTheNewestWholeCheckpoint) {
   };
   const auto folder = [&](const char* name) { return (checkpoints / name).string(); };
 
-  EXPECT_EQ(restored(), std::pair(folder("checkpoint_000004"), std::optional<std::int64_t>()));
-  fs::remove(checkpoints / "checkpoint_000004/state");
-  EXPECT_EQ(restored(), std::pair(folder("checkpoint_000003"), std::optional<std::int64_t>()));
-  fs::remove(checkpoints / "checkpoint_000003/state");
-  EXPECT_EQ(restored(), std::pair(folder("checkpoint_000002"), std::optional<std::int64_t>(5)));
+  for (const char* without_epoch :
+       {"checkpoint_000004", "checkpoint_000003", "checkpoint_000002"}) {
+    EXPECT_EQ(restored(), std::pair(folder(without_epoch), std::optional<std::int64_t>()));
+    fs::remove(checkpoints / without_epoch / "state");
+  }
+  EXPECT_EQ(restored(), std::pair(folder("checkpoint_000001"), std::optional<std::int64_t>(6)));
 }
 
 TEST_F(Solo, OneProgramAtATimeWritesCheckpoints) {
