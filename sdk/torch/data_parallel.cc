@@ -11,6 +11,7 @@
 #include <mutex>
 #include <sstream>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "sdk/torch/failure.h"
@@ -79,6 +80,26 @@ std::unique_ptr<c10d::Reducer> make_reducer(const Named& parameters,
       std::vector<std::int64_t>{});
 }
 
+class ReducerSync;
+
+/// The hooks that this process has put on parameters, at most one on each. A module that is
+/// prepared again loses its previous ones here. Never destroyed, because user threads may still
+/// train when main returns.
+struct PlacedHooks {
+  using Parameter = c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>;
+  struct Hook {
+    Parameter parameter;  // while it exists, no other tensor gets the same address
+    unsigned id = 0;
+    std::weak_ptr<ReducerSync> owner;
+  };
+  std::mutex mutex;
+  std::unordered_map<const at::TensorImpl*, Hook> by_parameter;
+};
+PlacedHooks& placed_hooks() {
+  static PlacedHooks& hooks = *new PlacedHooks;
+  return hooks;
+}
+
 class ReducerSync final : public GradientSync, public std::enable_shared_from_this<ReducerSync> {
  public:
   ReducerSync(torch::nn::Module& module, Named parameters,
@@ -90,14 +111,26 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
 
   ~ReducerSync() override = default;
 
-  /// Hook into the gradients. This is not done in the constructor, because the hooks hold a weak
-  /// pointer to this object.
+  /// Hook into the gradients, in place of the object that did so before. This is not done in the
+  /// constructor, because the hooks hold a weak pointer to this object.
   void hang_on() {
+    PlacedHooks& placed = placed_hooks();
+    const std::lock_guard lock(placed.mutex);
+    std::erase_if(placed.by_parameter,
+                  [](const auto& entry) { return entry.second.parameter.expired(); });
     for (std::size_t i = 0; i < parameters_.tensors.size(); ++i) {
-      accumulators_.push_back(torch::autograd::impl::grad_accumulator(parameters_.tensors[i]));
-      parameters_.tensors[i].register_hook([weak = weak_from_this(), i](const at::TensorBase&) {
+      const at::Tensor& parameter = parameters_.tensors[i];
+      accumulators_.push_back(torch::autograd::impl::grad_accumulator(parameter));
+      const auto before = placed.by_parameter.find(parameter.unsafeGetTensorImpl());
+      if (before != placed.by_parameter.end()) {
+        parameter.remove_hook(before->second.id);
+        if (const auto owner = before->second.owner.lock()) owner->replaced_ = true;
+        placed.by_parameter.erase(before);
+      }
+      const unsigned id = parameter.register_hook([weak = weak_from_this(),
+                                                   i](const at::TensorBase&) {
         const auto self = weak.lock();
-        if (self == nullptr) {
+        if (self == nullptr || self->replaced_) {
           sdk::raise(Error{Errc::InvalidArgument,
                            "a backward pass of a module whose train::DataParallel was destroyed: "
                            "the ranks would diverge",
@@ -105,6 +138,10 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
         }
         self->on_gradient(i);
       });
+      placed.by_parameter.emplace(
+          parameter.unsafeGetTensorImpl(),
+          PlacedHooks::Hook{PlacedHooks::Parameter(parameter.getIntrusivePtr()), id,
+                            weak_from_this()});
     }
   }
 
@@ -223,6 +260,7 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
   std::unique_ptr<c10d::Reducer> reducer_;
   std::vector<at::Tensor> aliases_;  // of the gradients in the buckets, by parameter
   std::atomic<bool> enabled_{true};
+  std::atomic<bool> replaced_{false};  // another object has taken over some of the parameters
   std::atomic<int> armed_pass_{-1};
   std::mutex mutex_;  // guards arming
   std::atomic<std::size_t> seen_{0};

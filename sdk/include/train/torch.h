@@ -142,9 +142,10 @@ class DataParallel {
 /// Make `model` (a TORCH_MODULE holder, or a std::shared_ptr to a module) ready for this rank: move
 /// it to device(), set its parameters and buffers to rank 0's, and from then on average its
 /// gradients over the ranks, overlapping with the backward pass. Call it before you make the
-/// optimizer. In a world of one it only moves the module. Collective. Throws
-/// Failure("invalid_argument") when ranks disagree about the parameters, or when no parameter needs
-/// a gradient.
+/// optimizer. In a world of one it only moves the module. To train more or fewer of a module's
+/// parameters, change their requires_grad and prepare it again: that replaces what was prepared
+/// before. Collective. Throws Failure("invalid_argument") when ranks disagree about the parameters,
+/// or when no parameter needs a gradient.
 template <class M>
 auto prepare_model(const M& model, const DataParallelOptions& options = {}) {
   using Module = detail::ModuleOf<M>;

@@ -393,6 +393,70 @@ TEST(DataParallel, ThrowsWhenItsHolderIsGone) {
   }
 }
 
+void train_first_layer(const Net& net, bool train) {
+  for (auto& parameter : net->first->parameters()) parameter.requires_grad_(train);
+}
+
+/// Do three passes, and compare the gradients of each with the mean of both ranks.
+std::string compare_passes(const DataParallel<NetImpl>& model, int rank) {
+  std::string found;
+  for (int step = 0; step < 3; ++step) {
+    model->zero_grad();
+    const auto expected = mean_gradients(Net(model.module()), 2, step);
+    loss_of(model(input_of(rank, step))).backward();
+    found += verdict(gradients(*model), expected) + " ";
+  }
+  return found;
+}
+
+TEST(DataParallel, AModuleMayBePreparedAgainWithMoreToTrain) {
+  const auto ends = run_ranks(2, [](int rank) {
+    seed(rank);
+    Net net;
+    train_first_layer(net, false);
+    {
+      auto model = prepare_model(net);
+      loss_of(model(input_of(rank, 0))).backward();
+    }
+    train_first_layer(net, true);
+    const auto again = prepare_model(net);
+    return compare_passes(again, rank);
+  });
+
+  EXPECT_THAT(results(ends), ElementsAre("equal equal equal ", "equal equal equal "));
+}
+
+TEST(DataParallel, TheOneThatIsPreparedLastReplacesTheOthers) {
+  const auto ends = run_ranks(2, [](int rank) {
+    seed(rank);
+    Net net;
+    train_first_layer(net, false);
+    const auto first = prepare_model(net);
+    loss_of(first(input_of(rank, 0))).backward();
+    train_first_layer(net, true);
+    const auto last = prepare_model(net);
+    return compare_passes(last, rank);
+  });
+
+  EXPECT_THAT(results(ends), ElementsAre("equal equal equal ", "equal equal equal "));
+}
+
+TEST(DataParallel, ThrowsForAParameterThatOnlyAReplacedOneTrained) {
+  const auto ends = run_ranks(2, [](int rank) {
+    seed(1);
+    Net net;
+    const auto first = prepare_model(net);
+    train_first_layer(net, false);
+    const auto last = prepare_model(net);
+    train_first_layer(net, true);
+    loss_of(last(input_of(rank, 0))).backward();
+    return std::string("no error");
+  });
+
+  for (const auto& end : ends)
+    EXPECT_THAT(end.result, HasSubstr("whose train::DataParallel was destroyed"));
+}
+
 TEST(DataParallel, AKilledPeerFailsTheOthersAtOnce) {
   const auto ends = run_ranks(3, [](int rank) {
     seed(1);
