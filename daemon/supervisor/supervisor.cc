@@ -210,6 +210,7 @@ void Supervisor::received(const Frame& frame) {
                  [&](const AckReports& m) { on_ack_reports(m); },
                  [&](const AckOutput& m) {
                    if (WorkerSlot* slot = slot_of(m.rank)) OutputPump::acknowledge(*slot, m);
+                   uplink_.output_moved();
                    changed_.notify();
                  },
                  [&](const CheckpointOutcome& m) {

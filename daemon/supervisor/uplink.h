@@ -41,7 +41,7 @@ class Uplink {
   /// Send as say() does, but to each launcher only after all output: the frame implies that none of
   /// the output is missing.
   void say_last(Frame frame);
-  /// Note that a part of some slot's output was sent.
+  /// Note that a part of some slot's output was sent, or that the launcher has it already.
   void output_moved();
   /// Send a launcher everything that it may have missed. It may be a new one, a new incarnation, or
   /// the old one over a new link; receivers know what they already have. `answered`: what only this

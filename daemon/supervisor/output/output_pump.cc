@@ -37,7 +37,9 @@ void OutputPump::start(WorkerSlot& slot, int stdout_fd, int stderr_fd) {
 
 void OutputPump::acknowledge(WorkerSlot& slot, const AckOutput& message) {
   for (OutputStream& stream : slot.streams) {
-    if (stream.number == message.stream) stream.acked = std::max(stream.acked, message.offset);
+    if (stream.number != message.stream) continue;
+    stream.acked = std::min(std::max(stream.acked, message.offset), stream.spool.total());
+    stream.sent = std::max(stream.sent, stream.acked);
   }
 }
 

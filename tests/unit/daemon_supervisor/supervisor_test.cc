@@ -1,6 +1,7 @@
 #include "daemon/supervisor/supervisor.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -136,6 +137,35 @@ TEST(Supervisor, SaysThatTheGroupIsGoneBehindAllOutput) {
   EXPECT_EQ(supervisor.wait_for_end(), 0);
 }
 
+/// Return the first output of a supervisor's rank 0.
+std::string first_output(SupervisorProcess& supervisor) {
+  for (;;) {
+    const auto chunk = supervisor.wait_for<OutputChunk>();
+    if (chunk.rank == 0 && !chunk.data.empty()) return chunk.data;
+  }
+}
+
+TEST(Supervisor, SendsTheRestToALauncherThatHasMoreThanItWasSentAgain) {
+  constexpr std::uint64_t kBytes = 262'244;  // more than it sends unacknowledged
+  SupervisorProcess supervisor;
+  supervisor.attach(1);
+  supervisor.start({fmt::format("head -c {} /dev/zero", kBytes)});
+  supervisor.wait_for<WorkerExited>();
+
+  supervisor.attach(2);
+  supervisor.wait_for<AttemptSnapshot>();
+  (void)first_output(supervisor);
+  supervisor.send(AckOutput{.rank = 0, .stream = 1, .offset = kBytes});
+
+  std::vector<std::uint64_t> ends;
+  for (const Frame& frame : supervisor.until(MessageType::GroupGone)) {
+    if (frame.type != MessageType::OutputChunk) continue;
+    const auto chunk = *decode<OutputChunk>(frame);
+    if (chunk.stream == 1 && chunk.end) ends.push_back(chunk.offset);
+  }
+  EXPECT_EQ(ends, std::vector<std::uint64_t>{kBytes});
+}
+
 constexpr int kTimeoutMs = 60000;
 
 bool readable(int fd) {
@@ -163,14 +193,6 @@ class PidPipe {
  private:
   int fd_ = -1;
 };
-
-/// Return the first output of a supervisor's rank 0.
-std::string first_output(SupervisorProcess& supervisor) {
-  for (;;) {
-    const auto chunk = supervisor.wait_for<OutputChunk>();
-    if (chunk.rank == 0 && !chunk.data.empty()) return chunk.data;
-  }
-}
 
 TEST(Supervisor, AProcessThatStandsByGoesOnAsARank) {
   SupervisorProcess supervisor;
