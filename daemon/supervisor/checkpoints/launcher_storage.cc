@@ -128,11 +128,12 @@ asio::awaitable<ShardWritten> LauncherStorage::store(Rank rank, CheckpointStaged
   const PendingCheckpoint pending{Generation{prepare_.generation}, attempt_,
                                   CheckpointSeq{message.checkpoint_seq}};
   auto writing = run_on<CheckpointShard>(pool_, [this, pending, rank, from = message.dir] {
-    return write_shard(files_, checkpoints_, pending, rank, from);
+    auto stored = write_shard(files_, checkpoints_, pending, rank, from);
+    (void)remove_tree(files_, from);
+    return stored;
   });
   const auto written = co_await std::move(writing);
   set_outcome(shard, written);
-  if (written) (void)remove_tree(files_, message.dir);
   co_return shard;
 }
 

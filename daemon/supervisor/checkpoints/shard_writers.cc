@@ -5,8 +5,10 @@
 #include <atomic>
 #include <boost/asio/post.hpp>
 #include <cerrno>
+#include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "lib/base/thread.h"
 
@@ -20,6 +22,23 @@ struct ShardWriters::Job {
   std::optional<Result<CheckpointShard>> result = std::nullopt;
 };
 
+/// Removes what was staged for shards that no thread was started for. The storage may hang, so this
+/// runs on a thread, and on one at most.
+struct ShardWriters::UnwrittenShards {
+  std::mutex mutex;
+  std::vector<std::string> staged;
+  bool removing = false;
+
+  std::optional<std::string> next() {
+    const std::lock_guard lock(mutex);
+    removing = !staged.empty();
+    if (!removing) return std::nullopt;
+    std::string folder = std::move(staged.back());
+    staged.pop_back();
+    return folder;
+  }
+};
+
 namespace {
 
 void remove_late(FileSystem& files, const ShardOrder& order,
@@ -27,7 +46,6 @@ void remove_late(FileSystem& files, const ShardOrder& order,
   const std::string pending = join_path(order.checkpoints, pending_name(order.pending));
   if (written) (void)remove_tree(files, join_path(pending, written->dir));
   (void)files.remove_folder(pending);  // fails if other ranks have shards there
-  (void)remove_tree(files, order.staged);
 }
 
 }  // namespace
@@ -38,19 +56,26 @@ ShardWriters::ShardWriters(asio::any_io_executor executor, const Clock& clock,
       clock_(clock),
       files_(std::move(files)),
       limit_(limit),
+      unwritten_(std::make_shared<UnwrittenShards>()),
       changed_(executor) {}
 
 Task<CheckpointShard> ShardWriters::write(ShardOrder order) {
   const TimePoint deadline = clock_.now() + limit_;
   // Threads that are writing now may hang later, too.
   while (given_up_ || writing_ == kShardWritersMax || writing_ + hanging_ >= kHangingWritersMax) {
-    if (given_up_ || clock_.now() >= deadline) co_return given_up(order);
+    if (given_up_ || clock_.now() >= deadline) {
+      remove_staged(order);
+      co_return given_up(order);
+    }
     const auto woken = co_await changed_.wait_until(deadline);
     if (woken.has_error()) co_return woken.error();
   }
   const auto job = std::make_shared<Job>(std::move(order));
   const auto started = start(job);
-  if (started.has_error()) co_return started.error();
+  if (started.has_error()) {
+    remove_staged(job->order);
+    co_return started.error();
+  }
   ++writing_;
   TimePoint wake = deadline;
   bool late = false;
@@ -74,7 +99,7 @@ Result<Unit> ShardWriters::start(const std::shared_ptr<Job>& job) {
   return start_unjoined_thread("trainrun-shard", [this, job, files = files_] {
     auto written = write_shard(*files, job->order.checkpoints, job->order.pending, job->order.rank,
                                job->order.staged, {}, job->stop.get_token());
-    if (written) (void)remove_tree(*files, job->order.staged);
+    (void)remove_tree(*files, job->order.staged);
     const bool in_time = !job->resolved.test_and_set();
     if (!in_time) remove_late(*files, job->order, written);
     asio::post(executor_, [this, job, in_time, written = std::move(written)]() mutable {
@@ -85,6 +110,17 @@ Result<Unit> ShardWriters::start(const std::shared_ptr<Job>& job) {
       changed_.notify();
     });
   });
+}
+
+void ShardWriters::remove_staged(const ShardOrder& order) {
+  const std::lock_guard lock(unwritten_->mutex);
+  unwritten_->staged.push_back(order.staged);
+  if (unwritten_->removing) return;
+  const auto started =
+      start_unjoined_thread("trainrun-shard", [files = files_, unwritten = unwritten_] {
+        while (const auto staged = unwritten->next()) (void)remove_tree(*files, *staged);
+      });
+  unwritten_->removing = started.has_value();  // if not, the next one tries again
 }
 
 void ShardWriters::give_up() {

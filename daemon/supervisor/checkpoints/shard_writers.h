@@ -39,13 +39,16 @@ class ShardWriters {
 
  private:
   struct Job;
+  struct UnwrittenShards;
   Result<Unit> start(const std::shared_ptr<Job>& job);
+  void remove_staged(const ShardOrder& order);
   Error given_up(const ShardOrder& order) const;
 
   asio::any_io_executor executor_;
   const Clock& clock_;
   const std::shared_ptr<FileSystem> files_;  // shared with threads that are left behind
   const Duration limit_;
+  const std::shared_ptr<UnwrittenShards> unwritten_;  // shared with the thread that removes them
   Notifier changed_;
   int writing_ = 0;  // threads whose shards may still be stored in time
   int hanging_ = 0;  // threads whose shards were given up

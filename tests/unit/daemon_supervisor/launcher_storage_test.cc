@@ -6,8 +6,10 @@
 
 #include "lib/storage/checkpoint_store.h"
 #include "lib/storage/posix_file_system.h"
+#include "lib/wire/worker_messages.h"
 #include "tests/fakes/eventually.h"
 #include "tests/unit/daemon_supervisor/supervisor_process.h"
+#include "tests/unit/daemon_supervisor/worker_link.h"
 
 namespace train {
 namespace {
@@ -138,6 +140,30 @@ TEST_F(LauncherStorage, WithItsAttemptEverythingThatIsPendingGoes) {
   EXPECT_FALSE(fs::exists(checkpoints() + "/.staging-3"));
   EXPECT_TRUE(fs::exists(checkpoints() + "/.tmp-5-4.1"));
   EXPECT_TRUE(fs::exists(checkpoints() + "/checkpoint_000001"));
+}
+
+/// A worker whose shards wait on its node for the launcher.
+class RelayedWorker : public WorkerLink {
+ protected:
+  void SetUp() override {
+    supervisor_.order().may_relay = supervisor_.order().no_access = true;
+    supervisor_.order().storage_marker = "mark";
+    WorkerLink::SetUp();
+  }
+};
+
+TEST_F(RelayedWorker, OfAShardThatCannotBeStoredNothingStaysStaged) {
+  const CheckpointStaged message{.checkpoint_seq = 1, .dir = staging_ + "/ckpt-1"};
+  fs::create_directories(message.dir);
+  std::ofstream(message.dir + "/state") << "state";
+  fs::create_symlink("state", message.dir + "/link");
+
+  say(message);
+
+  const auto shard = supervisor_.wait_for<ShardWritten>();
+  EXPECT_TRUE(shard.on_node);
+  EXPECT_NE(shard.error, "");
+  EXPECT_FALSE(fs::exists(message.dir));
 }
 
 /// The folder for the run's data exists before this attempt.

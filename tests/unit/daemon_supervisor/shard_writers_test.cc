@@ -19,6 +19,7 @@
 #include <optional>
 
 #include "lib/storage/posix_file_system.h"
+#include "tests/fakes/eventually.h"
 
 namespace train {
 namespace {
@@ -118,11 +119,15 @@ class ShardWritersTest : public ::testing::Test {
                                  std::make_shared<HangingFiles>(gate_), limit);
   }
   ShardOrder order(std::uint64_t index) {
-    const std::string staged = fmt::format("{}/checkpoints/.staging-0/{}", dir_, index);
-    fs::create_directories(staged);
-    std::ofstream(staged + "/state") << "state";
-    return {
-        dir_ + "/checkpoints", {Generation{1}, Attempt{0}, CheckpointSeq{index}}, Rank{0}, staged};
+    fs::create_directories(staged(index));
+    std::ofstream(staged(index) + "/state") << "state";
+    return {dir_ + "/checkpoints",
+            {Generation{1}, Attempt{0}, CheckpointSeq{index}},
+            Rank{0},
+            staged(index)};
+  }
+  std::string staged(std::uint64_t index) const {
+    return fmt::format("{}/checkpoints/.staging-0/{}", dir_, index);
   }
   std::string pending(std::uint64_t index) const {
     return fmt::format("{}/checkpoints/.tmp-1-0.{}", dir_, index);
@@ -164,7 +169,18 @@ TEST_F(ShardWritersTest, StoreAShardAndTakeWhatWasStaged) {
   ASSERT_TRUE(answers_[1]->has_value()) << answers_[1]->error().describe();
   EXPECT_EQ((*answers_[1])->dir, ".rank-0000");
   EXPECT_TRUE(fs::exists(pending(1) + "/.rank-0000/state"));
-  EXPECT_FALSE(fs::exists(dir_ + "/checkpoints/.staging-0/1"));
+  EXPECT_FALSE(fs::exists(staged(1)));
+}
+
+TEST_F(ShardWritersTest, TakeAlsoWhatWasStagedForAShardThatCannotBeStored) {
+  fs::create_directories(staged(1));
+  fs::create_symlink("state", staged(1) + "/link");
+
+  begin(writers(seconds(600)), 1);
+  run_until([&] { return answers_[1].has_value(); });
+
+  EXPECT_TRUE(answers_[1]->has_error());
+  EXPECT_FALSE(fs::exists(staged(1)));
 }
 
 TEST_F(ShardWritersTest, GiveUpWhatHangsAndStillTryTheNextOnes) {
@@ -187,6 +203,8 @@ TEST_F(ShardWritersTest, GiveUpWhatHangsAndStillTryTheNextOnes) {
   run_until([&] { return all.hanging() == 0; });
   EXPECT_FALSE(fs::exists(pending(1)));  // what was stored too late is gone
   EXPECT_FALSE(fs::exists(pending(2)));
+  for (std::uint64_t index = 1; index <= 3; ++index)
+    EXPECT_TRUE(fakes::eventually([&] { return !fs::exists(staged(index)); })) << index;
   begin(writers(seconds(600)), 4);
   run_until([&] { return answers_[4].has_value(); });
   EXPECT_TRUE(answers_[4]->has_value());
@@ -245,6 +263,8 @@ TEST_F(ShardWritersTest, GiveUpEverythingOnceNobodyWaitsForIt) {
     EXPECT_EQ(answers_[index]->error().code, Errc::Cancelled);
   }
   EXPECT_EQ(all.hanging(), 2);
+  for (const std::uint64_t index : {3, 4})  // the two that were never begun
+    EXPECT_TRUE(fakes::eventually([&] { return !fs::exists(staged(index)); })) << index;
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ void SupervisorProcess::prepare(int workers, bool standby, const std::string& st
   message.standby = standby;
   message.local_world_size = workers;
   message.run_dir = dir_ + "/run";
-  message.storage_marker = storage_marker;
+  if (!storage_marker.empty()) message.storage_marker = storage_marker;
   send(message);
 }
 
