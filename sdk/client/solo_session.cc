@@ -86,8 +86,8 @@ CheckpointStager::Job SoloSession::stage(const Metrics& metrics, std::uint64_t r
   staged.report_seq = report_seq;
   staged.dir = fmt::format("{}/ckpt-{}", staging_folder(store_.folder()), staged.checkpoint_seq);
   const Checkpoint::Impl& impl = *checkpoint.impl();
+  staged.metadata_json = metadata_json(impl);
   stage_directory(impl, staged.dir);
-  staged.metadata_json = to_json(checkpoint_metadata(impl));
   checkpoint_seq_ = staged.checkpoint_seq;
   {
     const std::lock_guard lock(mutex_);
@@ -169,7 +169,12 @@ Result<std::string> SoloSession::commit(const CheckpointStaged& staged, Metrics 
   request.shards.push_back(std::move(part));
   request.created = format_utc(std::chrono::system_clock::now());
   request.metrics = std::move(metrics);
-  request.metadata = boost::json::parse(staged.metadata_json).as_object();
+  boost::system::error_code unread;
+  const auto metadata = boost::json::parse(staged.metadata_json, unread);
+  if (unread)
+    return Error{Errc::Internal,
+                 fmt::format("reading the checkpoint's metadata: {}", unread.message())};
+  request.metadata = metadata.as_object();
   const auto manifest = store_.commit(request, [] { return Result<Unit>(Unit{}); });
   if (manifest.has_error()) {
     // The commit's own error says more than one of discard(); the next open() removes what is left.

@@ -132,17 +132,11 @@ std::uint64_t SupervisedSession::queue_report(Lock& lock, std::string_view packe
 
 void SupervisedSession::report_with_checkpoint(const Metrics& metrics, std::string_view packed,
                                                const Checkpoint& checkpoint) {
-  const std::size_t metadata_bytes = to_json(checkpoint_metadata(*checkpoint.impl())).size();
-  if (metadata_bytes > kMetadataBytesMax) {
-    throw Failure("invalid_argument",
-                  fmt::format("report: {} bytes of checkpoint metadata as JSON, at most {} are "
-                              "allowed (put large data into a file of the checkpoint)",
-                              metadata_bytes, kMetadataBytesMax));
-  }
+  CheckpointStaged staged;
+  staged.metadata_json = metadata_json(*checkpoint.impl());
   {
     const std::lock_guard order(checkpoint_order_);
     Lock lock(mutex_);
-    CheckpointStaged staged;
     staged.checkpoint_seq = begin_checkpoint(lock);
     staged.dir = fmt::format("{}/ckpt-{}", info().staging_dir, staged.checkpoint_seq);
     lock.unlock();
@@ -175,7 +169,6 @@ std::uint64_t SupervisedSession::begin_checkpoint(Lock& lock) {
 void SupervisedSession::add_checkpoint_job(const Checkpoint& checkpoint, CheckpointStaged staged,
                                            const Metrics& metrics) {
   const Checkpoint::Impl& impl = *checkpoint.impl();
-  staged.metadata_json = to_json(checkpoint_metadata(impl));
   staged.metrics_json = to_json(to_dict(metrics));
   stager_->add({.staged = std::move(staged),
                 .write = impl.form == Checkpoint::Impl::Form::Write ? impl.write : nullptr});
@@ -228,9 +221,10 @@ void SupervisedSession::make_stop_checkpoint(Lock& lock, const Metrics& metrics)
   } leave{stop_maker_, lock};
   lock.unlock();
   const Checkpoint checkpoint = make();
+  CheckpointStaged staged;
+  staged.metadata_json = metadata_json(*checkpoint.impl());
   const std::lock_guard order(checkpoint_order_);
   lock.lock();
-  CheckpointStaged staged;
   staged.checkpoint_seq = begin_checkpoint(lock);
   staged.report_seq = report_seq;
   staged.dir = fmt::format("{}/ckpt-{}", info().staging_dir, staged.checkpoint_seq);

@@ -2,9 +2,27 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sdk/client/checkpoint_impl.h"
 
 namespace train::sdk {
+namespace {
+
+/// Return how many dicts and lists lie in each other.
+int depth_of(const Value& value) {
+  int inner = 0;
+  if (const auto* dict = std::get_if<Dict>(&value.storage())) {
+    for (const auto& [key, member] : *dict) inner = std::max(inner, depth_of(member));
+  } else if (const auto* list = std::get_if<List>(&value.storage())) {
+    for (const Value& member : *list) inner = std::max(inner, depth_of(member));
+  } else {
+    return 0;
+  }
+  return inner + 1;
+}
+
+}  // namespace
 
 void WorkerSession::on_stop(std::function<Checkpoint()> make) {
   const std::lock_guard lock(base_mutex_);
@@ -30,12 +48,28 @@ void WorkerSession::restore_data_positions(const Dict& metadata) {
     data_positions_.try_emplace(dataset, position);
 }
 
-Dict WorkerSession::checkpoint_metadata(const Checkpoint::Impl& checkpoint) const {
+std::string WorkerSession::metadata_json(const Checkpoint::Impl& checkpoint) const {
   Dict metadata = info_.metadata;
   for (const auto& [key, value] : checkpoint.metadata) metadata.insert_or_assign(key, value);
-  const std::lock_guard lock(base_mutex_);
-  if (!data_positions_.empty()) metadata.insert_or_assign("data", data_positions_);
-  return metadata;
+  {
+    const std::lock_guard lock(base_mutex_);
+    if (!data_positions_.empty()) metadata.insert_or_assign("data", data_positions_);
+  }
+  const Value whole(std::move(metadata));
+  if (const int depth = depth_of(whole); depth > kMetadataDepthMax) {
+    throw Failure("invalid_argument",
+                  fmt::format("report: the checkpoint's metadata is nested {} levels deep, at most "
+                              "{} are allowed (put such data into a file of the checkpoint)",
+                              depth, kMetadataDepthMax));
+  }
+  std::string json = to_json(whole);
+  if (json.size() > kMetadataBytesMax) {
+    throw Failure("invalid_argument",
+                  fmt::format("report: {} bytes of checkpoint metadata as JSON, at most {} are "
+                              "allowed (put large data into a file of the checkpoint)",
+                              json.size(), kMetadataBytesMax));
+  }
+  return json;
 }
 
 void check_collective(const std::string& name, const std::string& mine) {

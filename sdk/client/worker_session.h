@@ -51,8 +51,9 @@ class WorkerSession {
 
  protected:
   std::function<Checkpoint()> stop_function() const;
-  /// Return the spec's metadata, the checkpoint's own, and the datasets' positions as they are now.
-  Dict checkpoint_metadata(const Checkpoint::Impl& checkpoint) const;
+  /// Return the spec's metadata, the checkpoint's own, and the datasets' positions as they are now,
+  /// as JSON. Throws Failure when a manifest cannot hold it.
+  std::string metadata_json(const Checkpoint::Impl& checkpoint) const;
 
  private:
   const WorkerInfo info_;
@@ -71,7 +72,10 @@ inline constexpr std::size_t kCollectiveBytesMax = 64u << 10;  // of one rank's 
 inline constexpr std::size_t kCollectiveNameBytesMax = 4u << 10;
 inline constexpr std::size_t kResultBytesMax = 1u << 20;
 inline constexpr std::size_t kMetadataBytesMax = 1u << 20;  // of a checkpoint, as JSON
-inline constexpr std::size_t kErrorBytesMax = 1u << 20;     // of each text about an exception
+/// Nested dicts and lists of a checkpoint's metadata. Boost.JSON reads 32 levels, of which the
+/// manifest around the metadata needs one.
+inline constexpr int kMetadataDepthMax = 31;
+inline constexpr std::size_t kErrorBytesMax = 1u << 20;  // of each text about an exception
 
 /// Throw Failure when a part of a collective call is too large to send.
 void check_collective(const std::string& name, const std::string& mine);

@@ -209,6 +209,22 @@ TEST(SupervisedSession, RefusesMetadataThatNoManifestTakesByItsSize) {
   EXPECT_EQ(worker.supervisor.reports().size(), 1u);
 }
 
+TEST(SupervisedSession, RefusesMetadataThatNoManifestTakesByItsDepth) {
+  Worker worker;
+  Checkpoint checkpoint = writing("weights");
+  checkpoint.set_metadata({{"notes", nested_lists(40)}});
+
+  EXPECT_EQ(failure_of([&] { worker.session->report({}, &checkpoint); }),
+            "invalid_argument: report: the checkpoint's metadata is nested 41 levels deep, at most "
+            "31 are allowed (put such data into a file of the checkpoint)");
+  checkpoint.set_metadata({{"notes", nested_lists(30)}});
+  worker.session->report({}, &checkpoint);
+
+  EXPECT_EQ(worker.supervisor.wait_for<CheckpointStaged>().metadata_json,
+            R"({"notes":)" + to_json(nested_lists(30)) + R"(,"team":"vision"})");
+  EXPECT_EQ(worker.supervisor.reports().size(), 1u);
+}
+
 TEST(SupervisedSession, TellsWhyAWriterFailedAndGoesOn) {
   Worker worker;
   const Checkpoint broken =

@@ -99,6 +99,27 @@ TEST_F(Solo, NumbersItsCheckpointsAndSaysWhichIsTheNewest) {
               std::to_string(epoch));
 }
 
+TEST_F(Solo, RefusesMetadataThatNoManifestTakes) {
+  SoloSession solo = session();
+  const auto report = [&](Dict metadata) {
+    Checkpoint checkpoint = writing("weights");
+    checkpoint.set_metadata(std::move(metadata));
+    return failure_of([&] { solo.report({}, &checkpoint); });
+  };
+
+  EXPECT_EQ(report({{"notes", nested_lists(31)}}),
+            "invalid_argument: report: the checkpoint's metadata is nested 32 levels deep, at most "
+            "31 are allowed (put such data into a file of the checkpoint)");
+  EXPECT_EQ(report({{"notes", std::string(1 << 20, 'x')}}),
+            "invalid_argument: report: 1048588 bytes of checkpoint metadata as JSON, at most "
+            "1048576 are allowed (put large data into a file of the checkpoint)");
+  EXPECT_EQ(report({{"notes", nested_lists(30)}}), "nothing was thrown");
+
+  EXPECT_EQ(solo.wait_for_checkpoint(), checkpoints / "checkpoint_000001");
+  EXPECT_EQ(boost::json::serialize(find(1)->manifest->metadata),
+            R"({"notes":)" + to_json(nested_lists(30)) + "}");
+}
+
 TEST_F(Solo, GoesOnBehindACheckpointThatCouldNotBeWritten) {
   SoloSession solo = session();
   const Checkpoint broken =

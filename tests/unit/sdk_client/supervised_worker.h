@@ -48,6 +48,12 @@ inline Checkpoint writing(const std::string& text) {
       [text](const std::filesystem::path& folder) { std::ofstream(folder / "state") << text; });
 }
 
+inline Value nested_lists(int levels) {
+  Value value;
+  for (int level = 0; level < levels; ++level) value = List{std::move(value)};
+  return value;
+}
+
 inline std::string text_of(const std::filesystem::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
