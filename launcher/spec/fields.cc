@@ -145,7 +145,7 @@ constexpr std::array kFields{
           "The same as the dataset's own split. If you set both, they must be equal.", {}, 0, 0, "the dataset's own"},
     Field{"dataset_config.*.ingest_workers", Kind::NotYet, nowhere, "remove it; each worker reads with threads of its own"},
     Field{"metadata", Kind::Free, [](const Target& t) -> Ref { return &t.spec->metadata; },
-          "Any values. Each worker's context and every checkpoint hold them.", {}, 0, 0, {}, R"({"team": "vision"})"},
+          "Any values, but not the key data. Each worker's context and every checkpoint hold them.", {}, 0, 0, {}, R"({"team": "vision"})"},
     Field{"resume_from_checkpoint", Kind::Storage, [](const Target& t) -> Ref { return &t.spec->resume_from_checkpoint; },
           "The committed checkpoint to start from: its folder or URL (s3://, gs://, hdfs://).", {}, 0, 0, {}, R"("/nfs/runs/vit/checkpoints/checkpoint_000007")"},
     Field{"cluster", Kind::Section, nowhere, "The nodes. Without any, train-run starts a private traind on this machine."},

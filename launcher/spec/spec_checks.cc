@@ -159,6 +159,13 @@ void check_validation(Reading& reading, JobSpec& spec) {
                     "scaling_config.use_gpu"));
 }
 
+void check_metadata(Reading& reading, const JobSpec& spec, const Origin& top) {
+  if (!spec.metadata.contains("data")) return;
+  reading.diagnostics.error(nearest_origin(reading, "metadata.data", top).at,
+                            "metadata.data is where checkpoints hold the datasets' positions",
+                            "write it under another key");
+}
+
 }  // namespace
 
 void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
@@ -176,6 +183,7 @@ void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
   check_replicas(reading, spec);
   check_cluster(reading);
   check_validation(reading, spec);
+  check_metadata(reading, spec, top);
   for (const auto& [name, dataset] : spec.datasets) check_dataset(reading, name, dataset, top);
 }
 

@@ -98,7 +98,17 @@ Value Checkpoint::to_value() const {
 }
 
 const Dict& Checkpoint::metadata() const { return impl_->metadata; }
-void Checkpoint::set_metadata(Dict metadata) { impl_->metadata = std::move(metadata); }
+
+void Checkpoint::set_metadata(Dict metadata) {
+  if (metadata.count(sdk::kPositionsKey) != 0) {
+    throw Failure("invalid_argument",
+                  "Checkpoint::set_metadata: the key 'data' is where checkpoints hold the "
+                  "datasets' positions (use another key; leave it out of a restored checkpoint's "
+                  "metadata())");
+  }
+  impl_->metadata = std::move(metadata);
+}
+
 const Dict& Checkpoint::metrics() const { return impl_->metrics; }
 
 std::optional<Checkpoint> get_checkpoint() {

@@ -78,6 +78,12 @@ void read_spec(const std::string& path, WorkerInfo& info) {
       info.config = Config(dict_member(path, key, value));
     } else if (key == "metadata") {
       info.metadata = dict_member(path, key, value);
+      if (info.metadata.count(kPositionsKey) != 0) {
+        throw Failure("invalid_argument",
+                      path +
+                          ": 'metadata' has the key 'data', where checkpoints hold the "
+                          "datasets' positions (use another key)");
+      }
     } else if (key == "datasets") {
       info.datasets = dict_member(path, key, value);
     } else {

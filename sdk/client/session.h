@@ -15,6 +15,10 @@
 
 namespace train::sdk {
 
+/// The key of a checkpoint's metadata that holds the datasets' positions. Users' metadata may not
+/// have it.
+inline constexpr const char* kPositionsKey = "data";
+
 /// Everything that the supervisor hands over when the worker connects; the defaults describe a
 /// world of one.
 struct WorkerInfo : WorkerRanks {

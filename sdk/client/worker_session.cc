@@ -41,7 +41,7 @@ void WorkerSession::set_data_position(const std::string& dataset, std::uint64_t 
 }
 
 void WorkerSession::restore_data_positions(const Dict& metadata) {
-  const auto restored = metadata.find("data");
+  const auto restored = metadata.find(kPositionsKey);
   if (restored == metadata.end() || !restored->second.is_dict()) return;
   const std::lock_guard lock(base_mutex_);
   for (const auto& [dataset, position] : restored->second.as<Dict>())
@@ -53,7 +53,7 @@ std::string WorkerSession::metadata_json(const Checkpoint::Impl& checkpoint) con
   for (const auto& [key, value] : checkpoint.metadata) metadata.insert_or_assign(key, value);
   {
     const std::lock_guard lock(base_mutex_);
-    if (!data_positions_.empty()) metadata.insert_or_assign("data", data_positions_);
+    if (!data_positions_.empty()) metadata.insert_or_assign(kPositionsKey, data_positions_);
   }
   const Value whole(std::move(metadata));
   if (const int depth = depth_of(whole); depth > kMetadataDepthMax) {

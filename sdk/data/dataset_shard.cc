@@ -46,25 +46,26 @@ const Dict& spec_entry(const std::string& name) {
 }
 
 /// Let the first pass begin at the restored checkpoint's position in the dataset; without one, at
-/// the epoch after the checkpoint's.
+/// the epoch after the checkpoint's. What has another form than the SDK's positions is none:
+/// earlier versions let users' metadata have the key.
 void restore_position(DatasetShard::Impl& shard) {
   const auto restored_epoch = sdk::worker_info().restored_epoch;
   shard.next_epoch = restored_epoch ? static_cast<std::uint64_t>(*restored_epoch + 1) : 0;
   const auto checkpoint = get_checkpoint();
   if (!checkpoint) return;
-  const auto positions = checkpoint->metadata().find("data");
+  const auto positions = checkpoint->metadata().find(sdk::kPositionsKey);
   if (positions == checkpoint->metadata().end()) return;
+  if (!positions->second.is_dict()) return;
+  const auto all = positions->second.as<Dict>();
+  const auto mine = all.find(shard.name);
+  if (mine == all.end() || !mine->second.is_dict()) return;
+  const Config position(mine->second.as<Dict>());
   try {
-    const auto all = positions->second.as<Dict>();
-    const auto mine = all.find(shard.name);
-    if (mine == all.end()) return;
-    const Config position(mine->second.as<Dict>());
-    shard.next_epoch = position.get<std::uint64_t>("epoch");
+    const auto epoch = position.get<std::uint64_t>("epoch");
     shard.next_rows_consumed = position.get<std::int64_t>("rows");
-  } catch (const Failure& why) {
-    throw Failure("corrupt",
-                  fmt::format("the checkpoint's position in dataset '{}' cannot be read: {}",
-                              shard.name, why.what()));
+    shard.next_epoch = epoch;
+  } catch (const Failure&) {
+    return;
   }
 }
 

@@ -314,6 +314,10 @@ TEST(Environment, ReadsTheSpec) {
   EXPECT_EQ(read(R"({"metadata":null})").second, "none");
   EXPECT_EQ(read(R"({"metadata":[1]})").second,
             "invalid_argument: " + path + ": 'metadata' is not a dict");
+  EXPECT_EQ(read(R"({"metadata":{"data":{}}})").second,
+            "invalid_argument: " + path +
+                ": 'metadata' has the key 'data', where checkpoints hold the datasets' positions "
+                "(use another key)");
   EXPECT_EQ(read("[1]").second, "invalid_argument: " + path + ": 'the file' is not a dict");
   EXPECT_EQ(read(R"({"lr":1})").second,
             "invalid_argument: " + path +

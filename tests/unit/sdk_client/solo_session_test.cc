@@ -99,6 +99,18 @@ TEST_F(Solo, NumbersItsCheckpointsAndSaysWhichIsTheNewest) {
               std::to_string(epoch));
 }
 
+TEST_F(Solo, RefusesMetadataWithTheKeyOfThePositions) {
+  Checkpoint checkpoint = writing("weights");
+
+  EXPECT_EQ(failure_of([&] {
+              checkpoint.set_metadata({{"data", Dict{{"version", 3}}}});
+            }),
+            "invalid_argument: Checkpoint::set_metadata: the key 'data' is where checkpoints hold "
+            "the datasets' positions (use another key; leave it out of a restored checkpoint's "
+            "metadata())");
+  EXPECT_EQ(checkpoint.metadata(), Dict{});
+}
+
 TEST_F(Solo, RefusesMetadataThatNoManifestTakes) {
   SoloSession solo = session();
   const auto report = [&](Dict metadata) {

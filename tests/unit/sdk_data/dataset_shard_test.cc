@@ -237,6 +237,21 @@ TEST_F(DatasetShardTest, BeginsAfterTheRestoredEpoch) {
   EXPECT_EQ(fakes::session().last_position(), (Position{"train", 6, 0}));
 }
 
+TEST_F(DatasetShardTest, TakesWhatIsNoPositionForNone) {
+  add_numbers(10, 10, {});
+  for (const Value& other :
+       {Value(7), Value(Dict{{"train", "v2"}}), Value(Dict{{"train", Dict{{"version", 3}}}}),
+        Value(Dict{{"train", Dict{{"epoch", 9}, {"rows", "many"}}}})}) {
+    become(0, 1);
+    fakes::session().info.restored_epoch = 4;
+    fakes::session().checkpoint_metadata = Dict{{"data", other}};
+
+    EXPECT_EQ(ids_of_pass(get_dataset_shard("train"), {.batch_size = 10}), counted(10));
+
+    EXPECT_EQ(fakes::session().last_position(), (Position{"train", 6, 0})) << to_json(other);
+  }
+}
+
 TEST_F(DatasetShardTest, BeginsTheNextEpochWhereTheCheckpointLeftNothingToDo) {
   add_numbers(10, 10, {});
   fakes::session().checkpoint_metadata =
