@@ -38,6 +38,11 @@ Result<ShardPlan> ShardPlan::make(PlanInput input) {
                    fmt::format("batch_size is {} on rank {}", input.batch_sizes[rank], rank),
                    "give at least 1"};
     }
+    if (input.batch_sizes[rank] > kBatchSizeMax) {
+      return Error{Errc::InvalidArgument,
+                   fmt::format("batch_size is {} on rank {}", input.batch_sizes[rank], rank),
+                   fmt::format("give at most {}", kBatchSizeMax)};
+    }
   }
   ShardPlan plan(std::move(input));
   if (plan.input_.rows_consumed < 0 || plan.input_.rows_consumed > plan.total_rows_) {
@@ -99,7 +104,13 @@ ShardPlan::Slice ShardPlan::slice_of_step(std::int64_t step_rows) const {
   const auto rank = static_cast<std::size_t>(input_.rank);
   if (step_rows == step_rows_)
     return {rows_before_, input_.batch_sizes[rank], input_.batch_sizes[rank]};
-  const auto whole = [&](std::size_t r) { return step_rows * input_.batch_sizes[r] / step_rows_; };
+  // 64 bits do not hold the product of the largest batches.
+  const auto product = [&](std::size_t r) {
+    return static_cast<__int128>(step_rows) * input_.batch_sizes[r];
+  };
+  const auto whole = [&](std::size_t r) {
+    return static_cast<std::int64_t>(product(r) / step_rows_);
+  };
   std::int64_t left_over = step_rows;
   for (std::size_t r = 0; r < input_.batch_sizes.size(); ++r) left_over -= whole(r);
   Slice slice;
@@ -110,7 +121,8 @@ ShardPlan::Slice ShardPlan::slice_of_step(std::int64_t step_rows) const {
     slice.begin += slice.valid;
     slice.valid = whole(r) + one_more;
   }
-  slice.padded = std::max(slice.valid, ceil_div(step_rows * input_.batch_sizes[rank], step_rows_));
+  const std::int64_t rounded_up = whole(rank) + (product(rank) % step_rows_ == 0 ? 0 : 1);
+  slice.padded = std::max(slice.valid, rounded_up);
   return slice;
 }
 

@@ -31,6 +31,9 @@ namespace train::data {
 // The row groups that are mixed, and so held decoded at the same time by one rank.
 inline constexpr std::int64_t kOpenGroups = 8;
 
+// Rows per step of one rank. It keeps the plan's sums over the ranks far from overflow.
+inline constexpr std::int64_t kBatchSizeMax = (std::int64_t{1} << 31) - 1;
+
 struct PlanInput {
   std::vector<std::int64_t> group_rows = {};  // rows of each row group, in the order of the files
   // Rows per step of each rank, by rank; its size is the world size.
@@ -62,8 +65,8 @@ struct PlannedBatch {
 
 class ShardPlan {
  public:
-  /// Make a plan. InvalidArgument for a batch size below 1, or if more rows are consumed than
-  /// exist.
+  /// Make a plan. InvalidArgument for a batch size below 1 or above kBatchSizeMax, or if more rows
+  /// are consumed than exist.
   static Result<ShardPlan> make(PlanInput input);
 
   std::int64_t total_rows() const { return total_rows_; }

@@ -96,6 +96,11 @@ void check_options(const DatasetShard::Impl& shard, const BatchOptions& options)
                   fmt::format("dataset '{}': batch_size is {} (give at least 1)", shard.name,
                               options.batch_size));
   }
+  if (options.batch_size > data::kBatchSizeMax) {
+    throw Failure("invalid_argument",
+                  fmt::format("dataset '{}': batch_size is {} (give at most {})", shard.name,
+                              options.batch_size, data::kBatchSizeMax));
+  }
   if (options.prefetch_batches < 0) {
     throw Failure("invalid_argument",
                   fmt::format("dataset '{}': prefetch_batches is {} (give 0 for none)", shard.name,

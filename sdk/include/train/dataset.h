@@ -18,7 +18,8 @@ class Schema;
 namespace train {
 
 struct BatchOptions {
-  /// Rows per batch on this rank; ranks may differ. per_worker_batch() divides up a global batch.
+  /// Rows per batch on this rank, at most 2147483647; ranks may differ. per_worker_batch() divides
+  /// up a global batch.
   std::int64_t batch_size = 256;
   bool drop_last = false;    // leave out the last step when it is short, on every rank
   int prefetch_batches = 2;  // batches to prepare ahead, on a thread of their own; 0: none

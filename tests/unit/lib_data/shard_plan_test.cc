@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -167,6 +168,34 @@ TEST(ShardPlan, RefusesAnEmptyBatch) {
   EXPECT_EQ(plan.error().describe(), "batch_size is 0 on rank 1 (give at least 1)");
   EXPECT_EQ(ShardPlan::make({.group_rows = {11}, .batch_sizes = {0, -1}}).error().describe(),
             "batch_size is 0 on rank 0 (give at least 1)");
+}
+
+TEST(ShardPlan, RefusesABatchThatIsTooLarge) {
+  constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
+  const auto refusal = [](std::vector<std::int64_t> batch_sizes) {
+    const auto plan = ShardPlan::make({.group_rows = {11}, .batch_sizes = std::move(batch_sizes)});
+    return plan.has_error() ? plan.error().describe() : "none";
+  };
+
+  EXPECT_EQ(refusal({kHuge}),
+            "batch_size is 9223372036854775807 on rank 0 (give at most 2147483647)");
+  EXPECT_EQ(refusal({4, kHuge}),
+            "batch_size is 9223372036854775807 on rank 1 (give at most 2147483647)");
+  EXPECT_EQ(refusal({kBatchSizeMax + 1}),
+            "batch_size is 2147483648 on rank 0 (give at most 2147483647)");
+  EXPECT_EQ(plan_of({.group_rows = {11}, .batch_sizes = {kBatchSizeMax, kBatchSizeMax}}).batches(),
+            1);
+}
+
+TEST(ShardPlan, DividesAShortStepOfManyRowsAmongLargeBatches) {
+  // Four ranks: one row less than a whole step.
+  const std::int64_t rows = 4 * kBatchSizeMax - 1;
+  for (int rank = 0; rank < 4; ++rank) {
+    const ShardPlan plan = plan_of({.group_rows = {rows},
+                                    .batch_sizes = std::vector<std::int64_t>(4, kBatchSizeMax),
+                                    .rank = rank});
+    EXPECT_EQ(plan.batch(0).valid_rows, rank < 3 ? kBatchSizeMax : kBatchSizeMax - 1);
+  }
 }
 
 TEST(ShardPlan, GivesEveryRowOnceInEqualSharesAndEqualSteps) {

@@ -300,6 +300,15 @@ TEST_F(DatasetShardTest, LetsRanksReadBatchesOfDifferentSizes) {
   EXPECT_THAT(ids_of_pass(get_dataset_shard("train"), {.batch_size = 2}), ElementsAre(3, 4, 8, 9));
 }
 
+TEST_F(DatasetShardTest, RefusesABatchThatIsTooLarge) {
+  add_numbers(10, 10, {});
+
+  EXPECT_EQ(failure_of([] {
+              get_dataset_shard("train").iter_batches({.batch_size = std::int64_t{1} << 31});
+            }),
+            "dataset 'train': batch_size is 2147483648 (give at most 2147483647)");
+}
+
 TEST_F(DatasetShardTest, SaysWhichDatasetsThereAre) {
   EXPECT_EQ(failure_of([] { get_dataset_shard("train"); }),
             "the job has no dataset 'train', nor any other (add it under `datasets` in the "
