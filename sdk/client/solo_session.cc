@@ -1,12 +1,15 @@
 #include "sdk/client/solo_session.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/json/parse.hpp>
 #include <cstdio>
 
 #include "lib/base/time.h"
+#include "lib/base/user_account.h"
+#include "lib/storage/own_folder.h"
 #include "lib/wire/reports.h"
 #include "sdk/client/failure.h"
 #include "sdk/client/metrics_dict.h"
@@ -19,8 +22,32 @@ namespace {
 // have the same generation, and are removed when the store opens.
 constexpr Generation kGeneration{1};
 
+constexpr std::string_view kStaging = ".staging-";  // and the process's id
+constexpr std::string_view kStaged = "ckpt-";       // and the checkpoint's number
+
 std::string staging_folder(const std::string& checkpoints) {
-  return fmt::format("{}/.staging-{}", checkpoints, ::getpid());
+  return fmt::format("{}/{}{}", checkpoints, kStaging, ::getpid());
+}
+
+bool is_own_folder(const std::string& path) {
+  struct stat found {};
+  return ::lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) &&
+         found.st_uid == file_user();
+}
+
+/// Remove what programs left in their staging folders when they were killed. The caller holds the
+/// lock of `checkpoints`, so none of them still runs.
+Result<Unit> remove_left_staging(FileSystem& fs, const std::string& checkpoints) {
+  TRY(const auto entries, fs.list(checkpoints));
+  for (const FolderEntry& entry : entries) {
+    const std::string folder = join_path(checkpoints, entry.name);
+    if (!entry.name.starts_with(kStaging) || !is_own_folder(folder)) continue;
+    TRY(const auto staged, fs.list(folder));
+    for (const FolderEntry& one : staged)
+      if (one.name.starts_with(kStaged)) TRY_VOID(remove_folder_tree(join_path(folder, one.name)));
+    (void)::rmdir(folder.c_str());  // fails where it holds what is not ours
+  }
+  return Unit{};
 }
 
 }  // namespace
@@ -84,7 +111,8 @@ CheckpointStager::Job SoloSession::stage(const Metrics& metrics, std::uint64_t r
   CheckpointStaged staged;
   staged.checkpoint_seq = checkpoint_seq_ + 1;
   staged.report_seq = report_seq;
-  staged.dir = fmt::format("{}/ckpt-{}", staging_folder(store_.folder()), staged.checkpoint_seq);
+  staged.dir =
+      fmt::format("{}/{}{}", staging_folder(store_.folder()), kStaged, staged.checkpoint_seq);
   const Checkpoint::Impl& impl = *checkpoint.impl();
   staged.metadata_json = metadata_json(impl);
   stage_directory(impl, staged.dir);
@@ -130,6 +158,10 @@ void SoloSession::open_store() {
                         "run in another working directory, or end that program"});
   }
   value_or_throw(store_.open(kGeneration.next()));
+  if (const auto removed = remove_left_staging(fs_, store_.folder()); removed.has_error()) {
+    std::fprintf(stderr, "trainrun: removing what an earlier program left: %s\n",
+                 removed.error().describe().c_str());
+  }
   folder_lock_ = std::move(*lock);
 }
 

@@ -175,6 +175,23 @@ TEST_F(Solo, ResumesFromTheNewestWholeCheckpoint) {
   EXPECT_EQ(restored(), std::pair(folder("checkpoint_000001"), std::optional<std::int64_t>(6)));
 }
 
+TEST_F(Solo, RemovesWhatAKilledProgramStaged) {
+  fs::create_directories(checkpoints / ".staging-1/ckpt-1/sub");
+  std::ofstream(checkpoints / ".staging-1/ckpt-1/sub/state") << "half";
+  fs::create_directories(checkpoints / ".staging-2/rank-0");  // of a run of train-run
+  fs::create_directories(root / "elsewhere/ckpt-1");
+  fs::create_directory_symlink(root / "elsewhere", checkpoints / ".staging-3");
+  SoloSession solo = session();
+  const Checkpoint checkpoint = writing("weights");
+
+  solo.report({}, &checkpoint);
+
+  EXPECT_EQ(solo.wait_for_checkpoint(), checkpoints / "checkpoint_000001");
+  EXPECT_FALSE(fs::exists(checkpoints / ".staging-1"));
+  EXPECT_TRUE(fs::exists(checkpoints / ".staging-2/rank-0"));
+  EXPECT_TRUE(fs::exists(root / "elsewhere/ckpt-1"));
+}
+
 TEST_F(Solo, OneProgramAtATimeWritesCheckpoints) {
   const Checkpoint checkpoint = writing("weights");
   SoloSession first = session();
