@@ -23,11 +23,19 @@ Result<std::vector<std::string>> files_below(const std::string& folder) {
   fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink,
                                          error);
   for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-    const bool folder_entry = entry->is_directory(error);
-    if (error) break;
     if (is_hidden(entry->path())) {
-      if (folder_entry) entry.disable_recursion_pending();
-    } else if (!folder_entry && entry->path().extension() == ".parquet") {
+      entry.disable_recursion_pending();
+      continue;
+    }
+    const bool is_parquet = entry->path().extension() == ".parquet";
+    const bool is_folder = entry->is_directory(error);
+    if (error == std::errc::no_such_file_or_directory && !is_parquet) {
+      error.clear();  // a link to nothing, as editors make for their locks
+      entry.disable_recursion_pending();
+    } else if (error) {
+      return Error{Errc::Io,
+                   fmt::format("cannot read {}: {}", entry->path().string(), error.message())};
+    } else if (is_parquet && !is_folder) {
       files.push_back(entry->path().string());
     }
   }

@@ -50,6 +50,21 @@ TEST(FindFiles, TakesAFileAFolderOrAGlob) {
               ElementsAre(folder / "a.parquet", folder / "b.parquet"));
 }
 
+TEST(FindFiles, PassesOverLinksToNothingExceptParquetFiles) {
+  TestFolder folder;
+  write_parquet(folder / "a.parquet", numbered_rows(0, 1), 1);
+  for (const char* name : {".#a.parquet", "_latest", "notes"})
+    std::filesystem::create_symlink("nothing", folder / name);
+
+  const auto found = find_files(folder.path());
+  ASSERT_TRUE(found.has_value()) << found.error().describe();
+  EXPECT_THAT(*found, ElementsAre(folder / "a.parquet"));
+
+  std::filesystem::create_symlink("nothing", folder / "b.parquet");
+  EXPECT_EQ(find_files(folder.path()).error().describe(),
+            "cannot read " + (folder / "b.parquet") + ": No such file or directory");
+}
+
 TEST(FindFiles, SaysWhatIsMissing) {
   TestFolder folder;
   std::filesystem::create_directories(folder / "empty");
