@@ -12,6 +12,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <set>
+#include <utility>
 
 #include "daemon/supervisor/checkpoints/node_checkpoints.h"
 #include "daemon/supervisor/group_messages.h"
@@ -118,6 +119,7 @@ class Supervisor {
   std::uint64_t resolved_checkpoint_ = 0;  // the newest that we know to be resolved
   std::uint64_t to_validate_ = 0;          // the checkpoint of the newest order
   std::set<std::uint64_t> fetching_;       // the checkpoints that are brought here to validate
+  bool limits_told_ = false;               // which of them are not enforced
   bool finishing_ = false;
   Scope scope_;
   Uplink uplink_;
@@ -266,6 +268,7 @@ void Supervisor::on_launcher_state(const LauncherState& state) {
     uplink_.say_everything_again(snapshot(), answered_.from_before(state.generation));
     validations_.say_again();
     checkpoints_.tell([](CheckpointTransport& way) { way.launcher_attached(); });
+    say_what_is_not_held();
   }
   changed_.notify();
 }
@@ -297,8 +300,10 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
   scope_.spawn("prepare", say_prepared());
 }
 
+// traind passes on nothing of an attempt before the snapshot, which comes once a launcher is there.
 void Supervisor::say_what_is_not_held() {
   if (confinement_.missing().empty() || options_.attempt.value > 0) return;  // once is enough
+  if (!group_.launcher_present() || std::exchange(limits_told_, true)) return;
   uplink_.send(StorageTrouble{fmt::format(
       "the {} limits of workers are not enforced here: traind cannot write such cgroups",
       fmt::join(confinement_.missing(), ", "))});

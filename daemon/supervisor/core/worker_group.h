@@ -111,6 +111,7 @@ class WorkerGroup {
   /// Return whether the group was told to start its workers. A group that is stopped before that
   /// never has any.
   bool began() const { return !workers_.empty(); }
+  bool launcher_present() const { return !absent_since_; }
   std::map<Rank, std::int64_t> alive() const;
   /// Set both limits. A negative orphan timeout keeps the current one.
   void set_limits(Duration stop_grace, Duration orphan_timeout);

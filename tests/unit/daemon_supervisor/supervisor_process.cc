@@ -26,7 +26,7 @@ constexpr int kTimeoutMs = 60000;  // far more than any step takes
 
 }  // namespace
 
-SupervisorProcess::SupervisorProcess() {
+SupervisorProcess::SupervisorProcess(Attempt attempt) : attempt_(attempt) {
   char name[] = "/tmp/sup-XXXXXX";
   dir_ = ::mkdtemp(name);
   int pair[2] = {-1, -1};
@@ -37,7 +37,7 @@ SupervisorProcess::SupervisorProcess() {
     ::close(pair[0]);
     SupervisorOptions options;
     options.run_id = "r1";
-    options.attempt = kAttempt;
+    options.attempt = attempt_;
     options.link_fd = pair[1];
     boost::asio::io_context unused;
     options.socket_fd = bind_unix_socket(unused.get_executor(), dir_ + "/s.sock").value().release();

@@ -19,7 +19,7 @@ class SupervisorProcess {
  public:
   static constexpr Attempt kAttempt{3};
 
-  SupervisorProcess();
+  explicit SupervisorProcess(Attempt attempt = kAttempt);
   ~SupervisorProcess();
   SupervisorProcess(const SupervisorProcess&) = delete;
   SupervisorProcess& operator=(const SupervisorProcess&) = delete;
@@ -35,7 +35,7 @@ class SupervisorProcess {
 
   template <class Message>
   void send(const Message& message) {
-    send_frame(encode(message, kAttempt));
+    send_frame(encode(message, attempt_));
   }
   /// Tell it that a launcher of this generation is there.
   void attach(std::uint64_t generation);
@@ -64,6 +64,7 @@ class SupervisorProcess {
   void send_frame(const Frame& frame);
   StartWorkers program() const;
 
+  const Attempt attempt_;
   std::string dir_;
   PrepareAttempt order_;
   pid_t pid_ = -1;

@@ -99,6 +99,21 @@ TEST(Supervisor, TellsALauncherWhichCheckpointsAreResolved) {
   EXPECT_EQ(supervisor.wait_for<AttemptSnapshot>().resolved_checkpoint, 2u);
 }
 
+TEST(Supervisor, TellsTheFirstLauncherBehindItsSnapshotWhichLimitsAreNotEnforced) {
+  using Names = std::vector<std::string>;
+  SupervisorProcess supervisor(Attempt{0});  // without a cgroup
+  supervisor.order().limits.pids_max = 100;
+  supervisor.prepare(1);
+  EXPECT_EQ(names(supervisor.until(MessageType::Prepared)), (Names{"SupervisorHello", "Prepared"}));
+
+  for (const std::uint64_t generation : {1, 2, 3}) supervisor.attach(generation);
+
+  const auto told = [&] { return names(supervisor.until(MessageType::AttemptSnapshot)); };
+  EXPECT_EQ(told(), Names{"AttemptSnapshot"});
+  EXPECT_EQ(told(), (Names{"Prepared", "StorageTrouble", "AttemptSnapshot"}));
+  EXPECT_EQ(told(), (Names{"Prepared", "AttemptSnapshot"}));
+}
+
 TEST(Supervisor, TellsARestartedTraindTheHighestGeneration) {
   SupervisorProcess supervisor;
   EXPECT_EQ(supervisor.wait_for<SupervisorHello>().generation, 0u);
