@@ -149,7 +149,8 @@ class NodeAgent {
   /// Return the user that the workers of a run run as (AttachRun.user), or "" for a run without a
   /// lease.
   std::string user_of(const std::string& run_id) const;
-  bool idle() const { return runs_.empty() && supervisors_.empty(); }
+  /// Return whether no run has anything here, nor any supervisor that may still be found.
+  bool idle() const { return runs_.empty() && supervisors_.empty() && adoptions_ == 0; }
   /// Return whether the node is draining and nothing is left to wait for.
   bool drained() const { return draining_.has_value() && supervisors_.empty() && adoptions_ == 0; }
 

@@ -264,6 +264,18 @@ TEST(NodeAgent, IsNeitherDrainedNorIdleWhileWhatASupervisorLeftIsBeingKilled) {
   EXPECT_TRUE(node.agent.drained() && node.agent.idle());
 }
 
+TEST(NodeAgent, IsNotIdleWhileSupervisorsAreStillSought) {
+  Node node;
+  node.handle(AdoptionBegun{});
+  node.handle(attach(kLink, 1));
+  node.handle(LauncherLinkClosed{kLink});
+
+  EXPECT_FALSE(node.agent.idle());
+
+  node.handle(AdoptionEnded{});
+  EXPECT_TRUE(node.agent.idle());
+}
+
 TEST(NodeAgent, AskedAgainPassesTheOrderOnAndSpawnsNothing) {
   Node node;
   node.handle(attach(kLink, 1));
