@@ -124,18 +124,12 @@ void NodeAgent::on(const AttemptAsked& event) {
   const AttemptKey key{*run_id, event.attempt};
   const auto there = supervisors_.find(key);
   const bool is_there = there != supervisors_.end();
-  if (is_there && there->second.down) {
-    runs_[*run_id].waiting = event;
-    return;
-  }
+  if (is_there && there->second.down) return wait(*run_id, event);
   if (is_there && (event.message.standby || !there->second.standby)) {
     actions_.push_back(SendPrepare{key, granted(event.message, there->second)});
     return;
   }
-  if (adoptions_ > 0) {  // its standby supervisor may still be found
-    runs_[*run_id].waiting = event;
-    return;
-  }
+  if (adoptions_ > 0) return wait(*run_id, event);  // its standby supervisor may still be found
   // The launcher may ask again before it has received the message about the attempt's end.
   if (runs_[*run_id].ended >= event.attempt) {
     actions_.push_back(
@@ -152,15 +146,7 @@ void NodeAgent::on(const AttemptAsked& event) {
   // Standby processes share the resources of the attempt before theirs: they wait for nothing, and
   // claim nothing.
   const bool standby = event.message.standby;
-  if (standby && others_stand_by(key)) {
-    std::optional<AttemptAsked>& waiting = runs_[*run_id].waiting;
-    if (!waiting || waiting->message.standby) waiting = event;  // an attempt comes first
-    return;
-  }
-  if (!standby && stop_older_attempts(key)) {
-    runs_[*run_id].waiting = event;
-    return;
-  }
+  if (standby ? others_stand_by(key) : stop_older_attempts(key)) return wait(*run_id, event);
   Resources wanted = claim_of(event.message.per_worker, event.message.local_world_size);
   // Do not count older attempts of the same run: none of their workers is left.
   const std::string lack = lack_of(wanted, free_for(*run_id));
@@ -192,6 +178,12 @@ PrepareAttempt NodeAgent::granted(PrepareAttempt message, const Supervisor& supe
   message.claimed = supervisor.claimed;
   message.gpu_ids = supervisor.gpu_ids;
   return message;
+}
+
+void NodeAgent::wait(const std::string& run_id, const AttemptAsked& event) {
+  std::optional<AttemptAsked>& waiting = runs_[run_id].waiting;
+  const bool attempt_waits = waiting && !waiting->message.standby;
+  if (!event.message.standby || !attempt_waits) waiting = event;  // an attempt comes first
 }
 
 /// Return whether processes for another attempt of the run stand by. The run waits for their end:

@@ -185,6 +185,7 @@ class NodeAgent {
   void on(const AttemptLeftoversReaped&);
   void on(const DrainAsked&);
   void on(const DrainExpired&);
+  void wait(const std::string& run_id, const AttemptAsked& event);
   bool others_stand_by(const AttemptKey& than) const;
   bool stop_older_attempts(const AttemptKey& than);
   static PrepareAttempt granted(PrepareAttempt message, const Supervisor& supervisor);

@@ -386,6 +386,29 @@ TEST(NodeAgent, AnAttemptThatWaitsIsNotForgottenForOneThatIsToStandBy) {
   EXPECT_EQ(node.one<SpawnSupervisor>(node.down({"r1", kFirst})).key, (AttemptKey{"r1", kSecond}));
 }
 
+TEST(NodeAgent, AnAttemptThatWaitsIsNotForgottenForOneWhoseStandbyHasDied) {
+  constexpr Attempt kThird{2};
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kFirst, 2));
+  node.handle(ask_standby(kThird));
+  node.handle(ask(kLink, kSecond, 2));  // waits for the first to end
+  node.handle(SupervisorDown{{"r1", kThird}, "killed"});
+  node.handle(ask_standby(kThird));
+
+  EXPECT_EQ(node.one<SpawnSupervisor>(node.down({"r1", kFirst})).key, (AttemptKey{"r1", kSecond}));
+}
+
+TEST(NodeAgent, AnAttemptThatWaitsForSupervisorsToBeFoundIsNotForgottenForOneThatIsToStandBy) {
+  Node node;
+  node.handle(AdoptionBegun{});
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kSecond, 2));
+  node.handle(ask_standby(Attempt{2}));
+
+  EXPECT_EQ(node.one<SpawnSupervisor>(AdoptionEnded{}).key, (AttemptKey{"r1", kSecond}));
+}
+
 struct FourGpus : Node {
   FourGpus() {
     agent = NodeAgent("node-a", "host-a", {}, cpus(8, 4));
