@@ -82,15 +82,16 @@ Task<Unit> ObjectStorage::probe() {
 std::string ObjectStorage::staging_folder() const { return folder_ + "/staging"; }
 
 Result<CheckpointShard> ObjectStorage::upload(const PendingCheckpoint& pending, Rank rank,
-                                              const std::string& staged) {
-  TRY(auto store, opened());
-  const auto began = std::chrono::steady_clock::now();
+                                              const std::string& staged,
+                                              std::chrono::steady_clock::time_point began) {
   const Duration limit = milliseconds(prepare_.upload_timeout_ms);
   const auto on_bytes = [&](std::uint64_t) -> Result<Unit> {
     if (std::chrono::steady_clock::now() - began < limit) return Unit{};
     return Error{Errc::Timeout, fmt::format("not uploaded within {}", format_duration(limit)),
                  "is the store slow? checkpoint_config.upload_timeout is the limit"};
   };
+  TRY_VOID(on_bytes(0));  // its turn may have come too late
+  TRY(auto store, opened());
   return upload_shard(files_, *store, pending, rank, staged, on_bytes);
 }
 
@@ -99,8 +100,10 @@ asio::awaitable<ShardWritten> ObjectStorage::store(Rank rank, CheckpointStaged m
   if (!message.error.empty()) co_return shard;
   const PendingCheckpoint pending{Generation{prepare_.generation}, attempt_,
                                   CheckpointSeq{message.checkpoint_seq}};
-  auto uploading = below_workers<CheckpointShard>(
-      [this, pending, rank, from = message.dir] { return upload(pending, rank, from); });
+  const auto began = std::chrono::steady_clock::now();
+  auto uploading = below_workers<CheckpointShard>([this, pending, rank, from = message.dir, began] {
+    return upload(pending, rank, from, began);
+  });
   auto uploaded = co_await std::move(uploading);
   if (uploaded.has_error())
     uploaded = std::move(uploaded).error().with_context(

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -30,8 +31,10 @@ class ObjectStorage final : public CheckpointTransport {
 
  private:
   Result<Unit> look();
+  /// `began`: when the shard was handed over. The wait for its turn counts against its limit.
   Result<CheckpointShard> upload(const PendingCheckpoint& pending, Rank rank,
-                                 const std::string& staged);
+                                 const std::string& staged,
+                                 std::chrono::steady_clock::time_point began);
   Result<std::shared_ptr<ObjectStore>> opened();
   template <class T>
   Task<T> below_workers(std::function<Result<T>()> work);

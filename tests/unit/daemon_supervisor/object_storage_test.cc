@@ -4,15 +4,19 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <array>
+#include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <optional>
 #include <thread>
 
 #include "lib/storage/checkpoint_export.h"
 #include "lib/storage/object_checkpoint_store.h"
+#include "tests/fakes/eventually.h"
 #include "tests/fakes/storage_module.h"
 
 namespace train {
@@ -37,14 +41,17 @@ class ObjectStorageTest : public testing::Test {
     return *storage_;
   }
   template <class T>
+  static asio::awaitable<void> keep(asio::awaitable<T> task, std::optional<T>& into) {
+    into.emplace(co_await std::move(task));
+  }
+  template <class T>
+  void begin(asio::awaitable<T> task, std::optional<T>& into) {
+    asio::co_spawn(context_, keep(std::move(task), into), [](const std::exception_ptr&) {});
+  }
+  template <class T>
   T result_of(asio::awaitable<T> task) {
     std::optional<T> result;
-    asio::co_spawn(
-        context_,
-        [](asio::awaitable<T> what, std::optional<T>& into) -> asio::awaitable<void> {
-          into.emplace(co_await std::move(what));
-        }(std::move(task), result),
-        [](const std::exception_ptr&) {});
+    begin(std::move(task), result);
     context_.restart();
     context_.run();
     return std::move(result).value();
@@ -137,6 +144,32 @@ TEST_F(ObjectStorageTest, AnUploadEndsAtItsLimit) {
   EXPECT_TRUE(shard.error.starts_with("uploading the shard of rank 2: not uploaded within 0 ms"))
       << shard.error;
   EXPECT_FALSE(fs::exists(message.dir));
+}
+
+TEST_F(ObjectStorageTest, AShardWhoseTurnComesTooLateIsNotUploaded) {
+  prepare_.upload_timeout_ms = 1;
+  std::promise<void> let_go;
+  std::atomic<int> operations = 0;
+  objects_->before_each([&operations, held = let_go.get_future().share()] {
+    ++operations;
+    held.wait();
+  });
+  std::array<std::optional<ShardWritten>, 3> shards;  // more than are uploaded at a time
+  for (std::uint64_t index = 0; index < 3; ++index)
+    begin(storage().store(Rank{2}, staged(index)), shards.at(index));
+  context_.poll();
+  const auto late = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+  ASSERT_TRUE(fakes::eventually([&] { return std::chrono::steady_clock::now() > late; }));
+
+  let_go.set_value();
+  context_.restart();
+  context_.run();
+
+  ASSERT_TRUE(shards[2]);
+  EXPECT_TRUE(
+      shards[2]->error.starts_with("uploading the shard of rank 2: not uploaded within 1 ms"))
+      << shards[2]->error;
+  EXPECT_LE(operations, 2);  // those of the first two
 }
 
 TEST_F(ObjectStorageTest, ACommittedCheckpointIsBroughtHere) {
