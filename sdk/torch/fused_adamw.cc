@@ -2,13 +2,21 @@
 #include <train/torch.h>
 
 #include <map>
+#include <tuple>
 
 #include "sdk/torch/failure.h"
 
 namespace train {
 namespace {
 
-// The arguments of one call of the kernel: the parameters that are at the same step.
+/// What the parameters of one call of the kernel have in common.
+using Kind = std::tuple<std::int64_t, c10::DeviceType, c10::DeviceIndex, at::ScalarType>;
+
+Kind kind_of(const at::Tensor& parameter, std::int64_t step) {
+  return {step, parameter.device().type(), parameter.device().index(), parameter.scalar_type()};
+}
+
+/// The arguments of one call of the kernel.
 struct Lists {
   std::vector<at::Tensor> parameters, gradients, means, squares, square_maxima, steps;
 };
@@ -37,7 +45,7 @@ torch::Tensor FusedAdamW::step(LossClosure closure) {
   const torch::NoGradGuard no_grad;
   for (auto& group : param_groups_) {
     const auto& options = static_cast<const torch::optim::AdamWOptions&>(group.options());
-    std::map<std::int64_t, Lists> by_step;
+    std::map<Kind, Lists> by_kind;
     for (const at::Tensor& parameter : group.params()) {
       if (!parameter.grad().defined()) continue;
       if (parameter.grad().is_sparse()) {
@@ -46,15 +54,15 @@ torch::Tensor FusedAdamW::step(LossClosure closure) {
       }
       auto& state = state_of(*this, parameter, options.amsgrad());
       state.step(state.step() + 1);
-      Lists& lists = by_step[state.step()];
+      Lists& lists = by_kind[kind_of(parameter, state.step())];
       lists.parameters.push_back(parameter);
       lists.gradients.push_back(parameter.grad());
       lists.means.push_back(state.exp_avg());
       lists.squares.push_back(state.exp_avg_sq());
       if (options.amsgrad()) lists.square_maxima.push_back(state.max_exp_avg_sq());
     }
-    for (auto& [step, lists] : by_step) {
-      const auto count = torch::full({}, static_cast<float>(step),
+    for (auto& [kind, lists] : by_kind) {
+      const auto count = torch::full({}, static_cast<float>(std::get<std::int64_t>(kind)),
                                      lists.parameters.front().options().dtype(torch::kFloat32));
       lists.steps.assign(lists.parameters.size(), count);
       at::_fused_adamw_(

@@ -6,6 +6,7 @@
 
 #include "sdk/torch/cuda_loader.h"
 #include "tests/unit/sdk_torch/fake_session.h"
+#include "tests/unit/sdk_torch/fused_steps.h"
 #include "tests/unit/sdk_torch/ranks.h"
 
 namespace train {
@@ -42,6 +43,20 @@ TEST_F(Gpu, PreparesAModelOnTheDevice) {
   }));
 
   EXPECT_EQ(found, std::vector<std::string>{"cuda:0 cuda:0"});
+}
+
+TEST_F(Gpu, FusedAdamWStepsParametersOfSeveralTypes) {
+  need(1);
+  if (IsSkipped()) return;
+
+  const auto found = testing::results(testing::run_ranks(1, [](int) {
+    // AdamW rounds to bfloat16 several times in a step, and the fused kernel once.
+    return std::string(testing::fused_steps_equal_plain({torch::kFloat32, torch::kBFloat16}, 0.05)
+                           ? "equal"
+                           : "unlike");
+  }));
+
+  EXPECT_EQ(found, std::vector<std::string>{"equal"});
 }
 
 TEST_F(Gpu, AveragesGradientsOverNccl) {

@@ -14,6 +14,7 @@
 #include "sdk/torch/tensor_file.h"
 #include "tests/unit/sdk_torch/failure_text.h"
 #include "tests/unit/sdk_torch/fake_session.h"
+#include "tests/unit/sdk_torch/fused_steps.h"
 
 namespace train {
 namespace {
@@ -363,6 +364,10 @@ TEST_F(State, FusedAdamWMakesTheStepsOfAdamWAndLoadsItsState) {
 
   EXPECT_TRUE(torch::allclose(linear->weight, fused_linear->weight, 1e-5, 1e-6));
   EXPECT_TRUE(torch::allclose(linear->bias, fused_linear->bias, 1e-5, 1e-6));
+}
+
+TEST_F(State, FusedAdamWStepsParametersOfSeveralTypes) {
+  EXPECT_TRUE(testing::fused_steps_equal_plain({torch::kFloat32, torch::kFloat64}, 1e-5));
 }
 
 TEST(TensorFile, RefusesTypesThatTheFormatLacks) {
