@@ -16,20 +16,28 @@
 
 namespace {
 
+constexpr double kAmountMax = 1e9, kMemoryBytesMax = 1e18;  // as for what a launcher claims
+
 void parse_amounts(const std::vector<std::string>& texts, std::map<std::string, double>& into) {
   for (const std::string& text : texts) {
     const auto equals = text.find('=');
+    const std::string name = text.substr(0, equals);
     std::size_t used = 0;
-    double value = -1;
+    double value = 0;
     try {
       value = std::stod(text.substr(equals + 1), &used);
     } catch (const std::exception&) {  // not a number: reported below
     }
-    if (equals == std::string::npos || used != text.size() - equals - 1 || value < 0) {
+    if (equals == std::string::npos || used == 0 || used != text.size() - equals - 1) {
       throw CLI::ValidationError(
           "--resource", fmt::format("'{}' is not NAME=AMOUNT, as in CPU=8 or tape=1", text));
     }
-    into[text.substr(0, equals)] = value;
+    const double most = name == "memory" ? kMemoryBytesMax : kAmountMax;
+    if (!(value >= 0 && value <= most)) {  // a NaN is never within bounds
+      throw CLI::ValidationError(
+          "--resource", fmt::format("the amount in '{}' must be from 0 to {:g}", text, most));
+    }
+    into[name] = value;
   }
 }
 

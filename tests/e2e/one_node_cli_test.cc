@@ -66,6 +66,17 @@ TEST(Cli, HelpOfTraind) {
   expect_golden("traind_help", said_by(cluster, cluster.traind({"--help"})));
 }
 
+TEST(Cli, AnAmountThatNoNodeCanHaveIsRefused) {
+  Cluster cluster;
+  for (const std::string amount : {"CPU=nan", "CPU=inf", "GPU=-1", "tape=1e10", "memory=1e30"}) {
+    Process& traind = cluster.traind({"--resource", amount});
+
+    EXPECT_EQ(traind.wait(), 64) << amount;
+    EXPECT_TRUE(contains(traind.err(), "the amount in '" + amount + "' must be from 0 to "))
+        << traind.err();
+  }
+}
+
 TEST(Cli, NoJob) {
   Cluster cluster;
   expect_golden("no_job", said_by(cluster, cluster.train_run({"run"})));
