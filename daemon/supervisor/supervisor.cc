@@ -347,7 +347,7 @@ asio::awaitable<void> Supervisor::start_group() {
 asio::awaitable<void> Supervisor::validate(RunValidation order) {
   to_validate_ = order.checkpoint;
   if (!fetching_.insert(order.checkpoint).second) co_return;  // the order came again
-  auto folder = co_await checkpoints_.fetch(order.dir);
+  auto folder = co_await checkpoints_.fetch_to_validate(order.dir);
   fetching_.erase(order.checkpoint);
   if (to_validate_ != order.checkpoint || finishing_) co_return;  // nobody waits for it any more
   if (folder.has_error()) {

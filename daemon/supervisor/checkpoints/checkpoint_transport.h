@@ -28,6 +28,8 @@ class CheckpointTransport {
   /// Return the folder on this node with the files of the committed checkpoint that the launcher
   /// names `from`. If they had to be fetched, they are complete and verified.
   virtual Task<std::string> fetch(std::string from) = 0;
+  /// As fetch(), for a validation. What was fetched for the previous one may be removed.
+  virtual Task<std::string> fetch_to_validate(std::string from) { return fetch(std::move(from)); }
   // The calls below pass on the launcher's messages. Most kinds have no use for them.
   /// Note that a launcher has attached, perhaps another one: earlier requests may be lost.
   virtual void launcher_attached() {}

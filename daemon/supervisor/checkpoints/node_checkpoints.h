@@ -48,6 +48,9 @@ class NodeCheckpoints {
     return transport_->store(rank, std::move(message));
   }
   Task<std::string> fetch(std::string from) { return transport_->fetch(std::move(from)); }
+  Task<std::string> fetch_to_validate(std::string from) {
+    return transport_->fetch_to_validate(std::move(from));
+  }
   /// Pass a message from the launcher on to the transport.
   template <class F>
   void tell(F&& saying) {

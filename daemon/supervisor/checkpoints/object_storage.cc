@@ -113,11 +113,31 @@ asio::awaitable<ShardWritten> ObjectStorage::store(Rank rank, CheckpointStaged m
   co_return shard;
 }
 
+std::string ObjectStorage::folder_in(const char* parent, const std::string& url) const {
+  return fmt::format("{}/{}/{}", folder_, parent, url.substr(url.rfind('/') + 1));
+}
+
 Task<std::string> ObjectStorage::fetch(std::string from) {
   if (!is_object_url(from)) co_return from;
-  const std::string to = folder_ + "/restored/" + from.substr(from.rfind('/') + 1);
+  restored_ = from;
+  const std::string to = folder_in("restored", from);
   auto fetching =
       below_workers<std::string>([this, from, to] { return fetch_checkpoint(from, to, options_); });
+  co_return co_await std::move(fetching);
+}
+
+// Keep one of them at most: a long attempt validates more checkpoints than the disk has room for.
+Task<std::string> ObjectStorage::fetch_to_validate(std::string from) {
+  if (!is_object_url(from) || from == restored_) {
+    auto restoring = fetch(from);
+    co_return co_await std::move(restoring);
+  }
+  const std::string to = folder_in("validated", from);
+  const std::string before = std::exchange(validated_, to);
+  auto fetching = below_workers<std::string>([this, from, to, before] {
+    if (!before.empty() && before != to) (void)remove_tree(files_, before);
+    return fetch_checkpoint(from, to, options_);
+  });
   co_return co_await std::move(fetching);
 }
 

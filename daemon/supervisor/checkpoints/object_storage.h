@@ -27,6 +27,7 @@ class ObjectStorage final : public CheckpointTransport {
   std::string staging_folder() const override;
   boost::asio::awaitable<ShardWritten> store(Rank rank, CheckpointStaged message) override;
   Task<std::string> fetch(std::string from) override;
+  Task<std::string> fetch_to_validate(std::string from) override;
   void clean_up() override;
 
  private:
@@ -36,6 +37,7 @@ class ObjectStorage final : public CheckpointTransport {
                                  const std::string& staged,
                                  std::chrono::steady_clock::time_point began);
   Result<std::shared_ptr<ObjectStore>> opened();
+  std::string folder_in(const char* parent, const std::string& url) const;
   template <class T>
   Task<T> below_workers(std::function<Result<T>()> work);
 
@@ -44,6 +46,8 @@ class ObjectStorage final : public CheckpointTransport {
   const std::string folder_;
   const ObjectStoreOptions options_;
   PosixFileSystem files_;
+  std::string restored_;   // the URL of the checkpoint that workers restore from
+  std::string validated_;  // the folder of the checkpoint that was fetched last for a validation
   std::mutex mutex_;
   std::shared_ptr<ObjectStore> store_;
   boost::asio::thread_pool pool_{2};

@@ -70,6 +70,20 @@ class ObjectStorageTest : public testing::Test {
     return result_of(storage().store(Rank{2}, message));
   }
 
+  /// Commit a checkpoint of this number, and return its URL.
+  std::string committed(std::uint64_t number) {
+    const ShardWritten shard = result_of(storage().store(Rank{0}, staged(number)));
+    ObjectFiles files(std::make_shared<fakes::MemoryObjectStore>(objects_), url_);
+    ObjectCheckpointStore store(files, url_);
+    const CommitRequest request{.pending = {Generation{4}, Attempt{3}, CheckpointSeq{number}},
+                                .number = CheckpointNumber{number},
+                                .shards = {shard},
+                                .created = "2026-11-21T09:38:00.123456Z"};
+    const auto committed = store.commit(request, [] { return Unit{}; });
+    EXPECT_TRUE(committed) << committed.error().describe();
+    return store.path_of(CheckpointNumber{number});
+  }
+
   const std::string url_ =
       std::string("s3://bucket/") + testing::UnitTest::GetInstance()->current_test_info()->name();
   std::shared_ptr<fakes::MemoryObjects> objects_ = fakes::objects_at(url_);
@@ -173,16 +187,7 @@ TEST_F(ObjectStorageTest, AShardWhoseTurnComesTooLateIsNotUploaded) {
 }
 
 TEST_F(ObjectStorageTest, ACommittedCheckpointIsBroughtHere) {
-  const ShardWritten shard = result_of(storage().store(Rank{0}, staged(1)));
-  ObjectFiles files(std::make_shared<fakes::MemoryObjectStore>(objects_), url_);
-  ObjectCheckpointStore store(files, url_);
-  const CommitRequest request{.pending = {Generation{4}, Attempt{3}, CheckpointSeq{1}},
-                              .number = CheckpointNumber{7},
-                              .shards = {shard},
-                              .created = "2026-11-21T09:38:00.123456Z"};
-  const auto committed = store.commit(request, [] { return Unit{}; });
-  ASSERT_TRUE(committed) << committed.error().describe();
-  const std::string from = store.path_of(CheckpointNumber{7});
+  const std::string from = committed(7);
 
   const auto folder = result_of(storage().fetch(from));
 
@@ -194,6 +199,28 @@ TEST_F(ObjectStorageTest, ACommittedCheckpointIsBroughtHere) {
 
   storage().clean_up();
   EXPECT_FALSE(fs::exists(dir_ + "/checkpoints"));
+}
+
+TEST_F(ObjectStorageTest, OfThoseThatAreValidatedOnlyTheNewestStaysBesideTheRestoredOne) {
+  const std::string restored = *result_of(storage().fetch(committed(7)));
+  const std::string first = *result_of(storage().fetch_to_validate(committed(8)));
+  EXPECT_TRUE(fs::exists(first));
+
+  const std::string second = *result_of(storage().fetch_to_validate(committed(9)));
+
+  EXPECT_FALSE(fs::exists(first));
+  PosixFileSystem local;
+  EXPECT_TRUE(verify_checkpoint(local, second));
+  EXPECT_TRUE(verify_checkpoint(local, restored));
+}
+
+TEST_F(ObjectStorageTest, TheRestoredOneIsValidatedWhereItIs) {
+  const std::string from = committed(7);
+  const std::string restored = *result_of(storage().fetch(from));
+
+  EXPECT_EQ(*result_of(storage().fetch_to_validate(from)), restored);
+  EXPECT_TRUE(result_of(storage().fetch_to_validate(committed(8))));
+  EXPECT_TRUE(fs::exists(restored));
 }
 
 TEST_F(ObjectStorageTest, OneThatIsNotThereIsNamed) {
