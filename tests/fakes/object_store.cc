@@ -146,7 +146,7 @@ Error MemoryObjectStore::failure(const std::string& operation, Fault fault) cons
 
 std::optional<Fault> MemoryObjectStore::begin(const std::string& operation) {
   if (hook_ && !ended()) hook_(operation);
-  if (objects_->hook_) objects_->hook_();
+  if (objects_->hook_) objects_->hook_(operation);
   const std::lock_guard lock(mutex_);
   if (ended_) return Fault::EndsBefore;
   trace_.push_back(operation);

@@ -34,7 +34,9 @@ class MemoryObjects {
   std::map<std::string, std::string> all() const;
   /// Set a hook to call before each operation of any process, without a lock. Set it before they
   /// begin.
-  void before_each(std::function<void()> hook) { hook_ = std::move(hook); }
+  void before_each(std::function<void(const std::string& operation)> hook) {
+    hook_ = std::move(hook);
+  }
   /// Deliver the delayed operations now (Fault::ArrivesLate).
   void deliver_late();
 
@@ -47,7 +49,7 @@ class MemoryObjects {
   mutable std::mutex mutex_;
   std::map<std::string, std::string> objects_;
   std::vector<std::function<void()>> late_;
-  std::function<void()> hook_;
+  std::function<void(const std::string&)> hook_;
 };
 
 enum class Fault {
