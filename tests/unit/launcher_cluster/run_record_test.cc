@@ -23,6 +23,19 @@ const RunRecordOptions kOptions{.unique_name = false, .force = false, .build = "
 class RunRecordTest : public testing::Test {
  protected:
   void SetUp() override { ::setenv("XDG_STATE_HOME", (temp_.path() + "/state").c_str(), 1); }
+  /// Record that attempt 0 has told a worker on `node` to start.
+  static void start_a_worker(RunRecord& record, NodeId node) {
+    const auto begun =
+        record_of(AttemptBegun{.attempt = Attempt{0},
+                               .placement = {.world_size = 1,
+                                             .nodes = {{node, NodeRank{0}, Rank{0}, 1}},
+                                             .reason = "",
+                                             .never = false},
+                               .node_names = {"a"}});
+    const auto starting = record_of(
+        StateChanged{.from = RunState::Preparing, .to = RunState::Starting, .attempt = Attempt{0}});
+    ASSERT_TRUE(record.journal().append({begun, starting}, "2026-11-21T09:38:00.123456Z"));
+  }
   TempFolder temp_;
 };
 
@@ -79,16 +92,7 @@ TEST_F(RunRecordTest, WhoseWorkersMayLiveIsRefusedOnOtherNodes) {
   spec.cluster.nodes = {"a:7070", "b:7070"};
   auto first = RunRecord::open(spec, kOptions);
   ASSERT_TRUE(first) << first.error().describe();
-  const auto begun =
-      record_of(AttemptBegun{.attempt = Attempt{0},
-                             .placement = {.world_size = 1,
-                                           .nodes = {{NodeId{1}, NodeRank{0}, Rank{0}, 1}},
-                                           .reason = "",
-                                           .never = false},
-                             .node_names = {"b"}});
-  const auto starting = record_of(
-      StateChanged{.from = RunState::Preparing, .to = RunState::Starting, .attempt = Attempt{0}});
-  ASSERT_TRUE((*first)->journal().append({begun, starting}, "2026-11-21T09:38:00.123456Z"));
+  start_a_worker(**first, NodeId{1});
   first->reset();
 
   for (const std::vector<std::string>& other :
@@ -113,16 +117,7 @@ TEST_F(RunRecordTest, KnowsTheNewestCheckpointOfALivingAttemptWithoutTheJournal)
   auto first = RunRecord::open(job_in(temp_.path()), kOptions);
   ASSERT_TRUE(first) << first.error().describe();
   const Attempt attempt{0};
-  const auto begun =
-      record_of(AttemptBegun{.attempt = attempt,
-                             .placement = {.world_size = 1,
-                                           .nodes = {{NodeId{0}, NodeRank{0}, Rank{0}, 1}},
-                                           .reason = "",
-                                           .never = false},
-                             .node_names = {"a"}});
-  const auto starting = record_of(
-      StateChanged{.from = RunState::Preparing, .to = RunState::Starting, .attempt = attempt});
-  ASSERT_TRUE((*first)->journal().append({begun, starting}, "2026-11-21T09:38:00.123456Z"));
+  start_a_worker(**first, NodeId{0});
   const auto put = [&](std::uint64_t number, Attempt of, Generation generation,
                        std::uint64_t index) {
     const std::string folder = (*first)->checkpoints().path_of(CheckpointNumber{number});

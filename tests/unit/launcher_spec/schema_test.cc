@@ -24,7 +24,7 @@ namespace json = boost::json;
 
 /// A schema cannot find the errors of these specs: contradictions between keys, text that is not
 /// YAML, other files.
-constexpr std::array<std::string_view, 49> kBeyondSchema{"alias_bomb",
+constexpr std::array<std::string_view, 50> kBeyondSchema{"alias_bomb",
                                                          "alias_in_itself",
                                                          "backend_none_with_config",
                                                          "backoff_order",
@@ -51,6 +51,7 @@ constexpr std::array<std::string_view, 49> kBeyondSchema{"alias_bomb",
                                                          "key_is_list",
                                                          "long_line",
                                                          "merge_of_text",
+                                                         "metadata_data",
                                                          "min_more_than_max",
                                                          "names_differ",
                                                          "nccl_without_gpu",
