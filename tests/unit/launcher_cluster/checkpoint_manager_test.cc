@@ -160,6 +160,7 @@ TEST_F(CheckpointManagerTest, WhatIsNotValidatedYetStays) {
 
   ASSERT_TRUE(second) << second.error().describe();
   EXPECT_EQ(second->best->info.number, 1u);
+  EXPECT_EQ(second->removed, std::vector<std::uint64_t>{2});
   EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{1, 3}));  // the best and the newest
 }
 

@@ -201,6 +201,9 @@ TEST_F(RunSummaryBuilderTest, AnEarlierFailureIsNotTheCauseOfALaterEnd) {
   EXPECT_FALSE(told.root->worker);
   EXPECT_EQ(told.root->text.cause, drained.cause);
   EXPECT_EQ(exit_code_of(told), 1);
+  begin(2, seconds(4));
+  builder_->attempt_ended(ended_well(2));  // such as to grow, and then there are no nodes
+  EXPECT_FALSE(summary(RunState::Errored).root);
 }
 
 TEST_F(RunSummaryBuilderTest, ARankThatEndedWellLeavesNoErrorFile) {
