@@ -70,6 +70,7 @@ void NodeData::remove(const std::string& folder, const std::string& why) {
 // died while it removed the folder, only the renamed one is left.
 void NodeData::remove_later(const std::string& folder, std::function<void()> then) {
   const std::string removing = folder + std::string(kRemoving);
+  bool is_free = true;
   {
     const ActAs owner(account_);
     PosixFileSystem files;
@@ -77,16 +78,17 @@ void NodeData::remove_later(const std::string& folder, std::function<void()> the
     if (renamed) renamed = files.rename_new(folder, removing);
     if (!renamed && renamed.error().code != Errc::NotFound)
       say_("not removed: " + renamed.error().describe(), folder);
+    is_free = renamed || renamed.error().code != Errc::AlreadyExists;
   }
-  boost::asio::post(pool_,
-                    [say = say_, account = account_, folder, removing, then = std::move(then)] {
-                      {
-                        const ActAs owner(account);
-                        if (const auto removed = remove_own_folder(removing); !removed)
-                          say("not removed: " + removed.error().describe(), folder);
-                      }
-                      then();
-                    });
+  boost::asio::post(
+      pool_, [say = say_, account = account_, folder, removing, is_free, then = std::move(then)] {
+        {
+          const ActAs owner(account);
+          if (const auto removed = remove_own_folder(removing); !removed)
+            say("not removed: " + removed.error().describe(), folder);
+        }
+        if (is_free) then();  // else the folder is there as well
+      });
 }
 
 // A folder's age counts from the last time that something was made or removed among its

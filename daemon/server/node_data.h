@@ -42,8 +42,8 @@ class NodeData {
   /// in the background.
   void remove_leftovers(const std::set<std::string>& living);
   /// Remove another folder of this user, if it carries our mark. Its name is free when this
-  /// returns; when the folder is gone, `then` is called, from any thread. If that never happens, a
-  /// later traind must call this again.
+  /// returns, unless an earlier removal of that name has not ended. When the folder is gone, `then`
+  /// is called, from any thread. If that never happens, a later traind must call this again.
   void remove_later(const std::string& folder, std::function<void()> then);
   /// Remove what has not been used for a week, and what an earlier traind was removing.
   void remove_old_leftovers();

@@ -26,6 +26,20 @@ std::set<pid_t>& own_children() {
   return pids;
 }
 
+/// Adopted processes that we have killed and that have yet to end. Their memory, and with it their
+/// environment, may be gone long before.
+std::set<pid_t>& killed_children() {
+  static std::set<pid_t> pids;
+  return pids;
+}
+
+/// Reap an adopted process if it has ended. Return whether it had.
+bool reap(pid_t pid) {
+  if (::waitpid(pid, nullptr, WNOHANG) == 0) return false;
+  killed_children().erase(pid);
+  return true;
+}
+
 std::vector<pid_t> adopted_children() {
   std::ifstream children(fmt::format("/proc/self/task/{}/children", ::getpid()));
   std::vector<pid_t> adopted;
@@ -61,7 +75,7 @@ void forget_own_child(pid_t pid) { own_children().erase(pid); }
 asio::awaitable<void> reap_adopted(asio::any_io_executor executor) {
   asio::signal_set ended(executor, SIGCHLD);
   for (;;) {
-    for (const pid_t pid : adopted_children()) ::waitpid(pid, nullptr, WNOHANG);
+    for (const pid_t pid : adopted_children()) reap(pid);
     const auto [error, number] = co_await ended.async_wait(asio::as_tuple(asio::use_awaitable));
     if (error) co_return;
   }
@@ -75,7 +89,7 @@ constexpr auto kLookAgainAfter = std::chrono::milliseconds(1);
 int kill_all(const std::vector<pid_t>& pids) {
   for (const pid_t pid : pids) {
     ::kill(pid, SIGKILL);
-    ::waitpid(pid, nullptr, WNOHANG);
+    if (!reap(pid)) killed_children().insert(pid);
   }
   return static_cast<int>(pids.size());
 }
@@ -84,8 +98,9 @@ int kill_all(const std::vector<pid_t>& pids) {
 /// none: look at such processes again for a while, all together.
 template <class Matches>
 int kill_adopted_if_environment(const Matches& matches) {
-  int killed = 0;
   std::vector<pid_t> pids = adopted_children();
+  int killed = static_cast<int>(
+      std::erase_if(pids, [](pid_t pid) { return killed_children().contains(pid) && !reap(pid); }));
   for (int look = 0; look < kLooks && !pids.empty(); ++look) {
     if (look > 0) std::this_thread::sleep_for(kLookAgainAfter);
     std::vector<pid_t> matching, without;
@@ -93,7 +108,7 @@ int kill_adopted_if_environment(const Matches& matches) {
       const std::string environment = environment_of(pid);
       if (matches(environment))
         matching.push_back(pid);
-      else if (environment.size() <= 1 && ::waitpid(pid, nullptr, WNOHANG) == 0)
+      else if (environment.size() <= 1 && !reap(pid))
         without.push_back(pid);
     }
     killed += kill_all(matching);

@@ -23,7 +23,8 @@ void forget_own_child(pid_t pid);
 asio::awaitable<void> reap_adopted(asio::any_io_executor executor);
 /// Kill the adopted processes that were started with all of these variables ("NAME=VALUE") in their
 /// environment; with no variables, kill all of them. This includes processes in the middle of
-/// execve(), which may take 25 ms. Use it where there is no cgroup. Return how many there were.
+/// execve(), which may take 25 ms. Use it where there is no cgroup. Return how many there were,
+/// including those that were killed earlier and have not ended yet.
 int kill_adopted(const std::vector<std::string>& variables);
 /// Kill the adopted processes that were started with any of these variables.
 int kill_adopted_with_any(const std::set<std::string>& variables);

@@ -66,9 +66,9 @@ TEST_F(AdoptedTest, IsKilledByWhatItBeganWith) {
   const pid_t other = orphan(kSleep);
 
   EXPECT_EQ(kill_adopted({"RANK=1", "TRAINRUN_RUN_ID=r"}), 1);
+  ::waitpid(first, nullptr, 0);
   EXPECT_EQ(kill_adopted({"RANK=1", "TRAINRUN_RUN_ID=another"}), 0);
 
-  ::waitpid(first, nullptr, 0);
   EXPECT_FALSE(lives(first));
   EXPECT_TRUE(lives(second) && lives(other));
   EXPECT_EQ(kill_adopted({}), 2);
@@ -80,10 +80,10 @@ TEST_F(AdoptedTest, IsKilledByAnyOfSomeVariables) {
   const pid_t other = orphan(kSleep, {{"RANK", "3"}, {"OLDRANK", "1"}});
 
   EXPECT_EQ(kill_adopted_with_any({"RANK=1", "TRAINRUN_STANDBY=2", "RANK=7"}), 2);
-  EXPECT_EQ(kill_adopted_with_any({}), 0);
-
   ::waitpid(first, nullptr, 0);
   ::waitpid(second, nullptr, 0);
+  EXPECT_EQ(kill_adopted_with_any({}), 0);
+
   EXPECT_FALSE(lives(first) || lives(second));
   EXPECT_TRUE(lives(other));
   EXPECT_EQ(kill_adopted({"RANK=3"}), 1);
