@@ -76,7 +76,7 @@ class RemoteRun {
   Result<Unit> finish();
 
  private:
-  enum class Owner { Unknown, We, Another };  // We: our sign of life is in the store
+  enum class Owner { Unknown, We, Another };  // We: as far as the store has told
 
   RemoteRun(std::string url) : url_(std::move(url)) {}
   Result<Unit> await_owner(const LockHolder& self, const RunFolder& folder,

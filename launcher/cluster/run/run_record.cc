@@ -119,7 +119,7 @@ Result<std::unique_ptr<RunRecord>> RunRecord::open(const JobSpec& spec,
                  "give run_config.name another value, or remove that folder"};
   }
   TRY_VOID(record->take_ownership(spec, options));
-  TRY_VOID(record->read_start(spec, options.changed));
+  TRY_VOID(record->read_start(spec));
   // The run continues, so an earlier launcher's account of its end no longer holds.
   if (const auto removed = record->files_.remove_file(record->folder_.exit_json());
       removed.has_error() && removed.error().code != Errc::NotFound)
@@ -270,6 +270,7 @@ Result<Unit> RunRecord::take_ownership(const JobSpec& spec, const RunRecordOptio
     }
   }
   TRY_VOID(take_owner_key());
+  TRY_VOID(read_history(spec, options));  // while nothing has changed, it may refuse
   const std::string mark = "-" + owner_digest(owner_key_);
   if (run_id_.empty()) run_id_ = name_ + mark;
   if (!run_id_.ends_with(mark)) {
@@ -326,7 +327,21 @@ std::map<CheckpointNumber, PendingCheckpoint> RunRecord::committed_before() cons
   return committed;
 }
 
-Result<Unit> RunRecord::read_history(const JobSpec& spec) {
+namespace {
+
+/// Return whether each node of the placement is still at its place in cluster.nodes, by which the
+/// journal numbers the nodes.
+bool nodes_stay(const Placement& placement, const std::vector<std::string>& before,
+                const std::vector<std::string>& now) {
+  return std::all_of(placement.nodes.begin(), placement.nodes.end(), [&](const PlacedNode& placed) {
+    const auto at = static_cast<std::size_t>(placed.node.value);
+    return before == now || (at < before.size() && at < now.size() && before[at] == now[at]);
+  });
+}
+
+}  // namespace
+
+Result<Unit> RunRecord::read_history(const JobSpec& spec, const RunRecordOptions& options) {
   RunHistory history(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic());
   for (const JournalRecord& record : journal_->replayed().records)
     history.add(record.generation, record.time, record.event);
@@ -335,18 +350,41 @@ Result<Unit> RunRecord::read_history(const JobSpec& spec) {
   start_.placed = history.placed();
   start_.living = history.living();
   start_.finished = history.finished();
-  if (!history.attempts().empty()) start_.restarts = history.restarts() + (start_.living ? 0 : 1);
   past_ = history.attempts();
-  // The journal numbers nodes by their place in cluster.nodes.
-  const auto& nodes = history.nodes_of_living();
-  if (!start_.living || !nodes || *nodes == spec.cluster.nodes) return Unit{};
-  return Error{Errc::AlreadyExists,
-               fmt::format("attempt {} of {} has not ended, and cluster.nodes has changed since it "
-                           "began: its workers may still be running",
-                           start_.living->id.value, name_),
-               fmt::format("resume it with the same cluster.nodes in the same order ({}); a node "
-                           "that is gone is given up after cluster.node_dead_after",
-                           nodes->empty() ? "none" : fmt::format("{}", fmt::join(*nodes, ", ")))};
+  if (start_.living) TRY_VOID(check_living(spec, options, history.nodes_of_living()));
+  if (!past_.empty()) start_.restarts = history.restarts() + (start_.living ? 0 : 1);
+  return Unit{};
+}
+
+/// Check that the living attempt can be taken over. With --force, give up one that ran on other
+/// nodes.
+Result<Unit> RunRecord::check_living(const JobSpec& spec, const RunRecordOptions& options,
+                                     const std::optional<std::vector<std::string>>& its_nodes) {
+  const LivingAttempt& living = *start_.living;
+  if (options.changed) {
+    return Error{Errc::AlreadyExists,
+                 fmt::format("attempt {} of {} has not ended: its workers may still be running "
+                             "with their original spec",
+                             living.id.value, name_),
+                 fmt::format("resume it with `train-run resume {}`, stop it with Ctrl-C or "
+                             "`train-run stop`, and only then resume it with --set",
+                             folder_.path())};
+  }
+  if (!its_nodes || nodes_stay(living.placement, *its_nodes, spec.cluster.nodes)) return Unit{};
+  const std::string text = fmt::format(
+      "attempt {} of {} began on other nodes than cluster.nodes "
+      "has there now, and its workers may still be running",
+      living.id.value, name_);
+  if (!options.force)
+    return Error{
+        Errc::AlreadyExists, text,
+        fmt::format("resume it with its nodes at their places ({}); if they are gone, add "
+                    "--force to restart it from its newest checkpoint",
+                    its_nodes->empty() ? "none" : fmt::format("{}", fmt::join(*its_nodes, ", ")))};
+  left_behind_ = text + " there: it is given up";
+  start_.living.reset();
+  start_.placed = {};
+  return Unit{};
 }
 
 /// Return the checkpoints that the living attempt's workers have handed over, but that no launcher
@@ -402,17 +440,7 @@ Result<Unit> check_reachable(const JobSpec& spec, const Restorable& checkpoint) 
 
 }  // namespace
 
-Result<Unit> RunRecord::read_start(const JobSpec& spec, bool changed) {
-  TRY_VOID(read_history(spec));
-  if (changed && start_.living) {
-    return Error{Errc::AlreadyExists,
-                 fmt::format("attempt {} of {} has not ended: its workers may still be running "
-                             "with their original spec",
-                             start_.living->id.value, name_),
-                 fmt::format("resume it with `train-run resume {}`, stop it with Ctrl-C or "
-                             "`train-run stop`, and only then resume it with --set",
-                             folder_.path())};
-  }
+Result<Unit> RunRecord::read_start(const JobSpec& spec) {
   if (remote_)
     store_ = std::make_unique<ObjectCheckpointStore>(remote_->files(), remote_->url());
   else
@@ -423,6 +451,7 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec, bool changed) {
   if (resumed_) {
     TRY(auto choice, store_->open_for_restore());
     warnings_ = std::move(choice.warnings);
+    if (!left_behind_.empty()) warnings_.push_back(left_behind_);
     if (choice.checkpoint) {
       TRY_VOID(check_reachable(spec, *choice.checkpoint));
       start_.checkpoint = CheckpointInfo{choice.checkpoint->number.value, choice.checkpoint->path,

@@ -23,8 +23,10 @@ namespace train {
 
 struct RunRecordOptions {
   bool unique_name = false;  // the name is a default: if it is taken, it gets a suffix
-  bool force = false;        // take over the run from a launcher that still holds it
-  bool changed = false;      // the spec has changed: refused while the run's workers may live
+  /// Take over the run from a launcher that still holds it, and give up workers on nodes that
+  /// cluster.nodes no longer names.
+  bool force = false;
+  bool changed = false;  // the spec has changed: refused while the run's workers may live
   std::string build;
   /// Reports progress if it takes long; may be empty.
   std::function<void(const std::string&)> say = {};
@@ -89,8 +91,10 @@ class RunRecord {
   Result<Unit> check_folder_owner() const;
   Result<Unit> take_owner_key();
   Result<Unit> take_ownership(const JobSpec& spec, const RunRecordOptions& options);
-  Result<Unit> read_start(const JobSpec& spec, bool changed);
-  Result<Unit> read_history(const JobSpec& spec);
+  Result<Unit> read_start(const JobSpec& spec);
+  Result<Unit> read_history(const JobSpec& spec, const RunRecordOptions& options);
+  Result<Unit> check_living(const JobSpec& spec, const RunRecordOptions& options,
+                            const std::optional<std::vector<std::string>>& its_nodes);
   Result<std::vector<PendingCheckpoint>> pending_of_living();
   Result<Unit> read_given_checkpoint(const std::string& location);
   void find_resolved();
@@ -100,6 +104,7 @@ class RunRecord {
   RunFolder folder_;
   std::unique_ptr<RemoteRun> remote_;
   std::string name_, run_id_, owner_key_, storage_marker_;
+  std::string left_behind_;  // which attempt was given up although its workers may run
   bool resumed_ = false;
   std::optional<RunLock> lock_;
   std::unique_ptr<Journal> journal_;

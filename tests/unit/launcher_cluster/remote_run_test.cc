@@ -268,9 +268,9 @@ TEST_F(RemoteRunTest, OneThatIsReplacedDuringItsLastUploadsLeavesTheRestToTheOth
   auto record = open();
   ASSERT_TRUE(record);
   auto& store = dynamic_cast<fakes::MemoryObjectStore&>((*record)->remote()->store());
-  std::atomic<bool> ends = false, replaced = false;
+  std::atomic<bool> replaced = false;
   store.before_each([&](const std::string& operation) {
-    if (!ends || operation != "create run.json" || replaced.exchange(true)) return;
+    if (operation != "create run.json" || replaced.exchange(true)) return;
     machine("b");
     const auto second = open(/*force=*/true);
     ASSERT_TRUE(second) << second.error().describe();
@@ -284,7 +284,6 @@ TEST_F(RemoteRunTest, OneThatIsReplacedDuringItsLastUploadsLeavesTheRestToTheOth
   ASSERT_TRUE(comes("owner.json"));
   write(**record, "run.json", "{}");
   write(**record, "exit.json", "{}");
-  ends = true;
 
   EXPECT_TRUE((*record)->remote()->finish());
 

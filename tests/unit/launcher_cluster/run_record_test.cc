@@ -95,21 +95,32 @@ TEST_F(RunRecordTest, WhoseWorkersMayLiveIsRefusedOnOtherNodes) {
   start_a_worker(**first, NodeId{1});
   first->reset();
 
-  for (const std::vector<std::string>& other :
-       {std::vector<std::string>{"a:7070"}, {"b:7070", "a:7070"}, {}}) {
+  using Names = std::vector<std::string>;
+  for (const Names& other : {Names{"a:7070"}, Names{"b:7070", "a:7070"}, Names{}}) {
     spec.cluster.nodes = other;
     const auto refused = RunRecord::open(spec, kOptions);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().message,
-              "attempt 0 of vit has not ended, and cluster.nodes has changed since it began: its "
+              "attempt 0 of vit began on other nodes than cluster.nodes has there now, and its "
               "workers may still be running");
     EXPECT_EQ(refused.error().hint,
-              "resume it with the same cluster.nodes in the same order (a:7070, b:7070); a node "
-              "that is gone is given up after cluster.node_dead_after");
+              "resume it with its nodes at their places (a:7070, b:7070); if they are gone, add "
+              "--force to restart it from its newest checkpoint");
   }
-  spec.cluster.nodes = {"a:7070", "b:7070"};
-  const auto resumed = RunRecord::open(spec, kOptions);
-  EXPECT_TRUE(resumed) << resumed.error().describe();
+  std::uint64_t generation = 1;  // a refused launcher takes none
+  for (const Names& same : {Names{"a:7070", "b:7070"}, Names{"c:7070", "b:7070", "d:7070"}}) {
+    spec.cluster.nodes = same;
+    const auto resumed = RunRecord::open(spec, kOptions);
+    ASSERT_TRUE(resumed) << resumed.error().describe();
+    EXPECT_TRUE((*resumed)->start().living);
+    EXPECT_EQ((*resumed)->generation(), Generation{++generation});
+  }
+  spec.cluster.nodes = {"e:7070"};
+  const auto forced = RunRecord::open(spec, {.force = true, .build = "test"});
+  ASSERT_TRUE(forced) << forced.error().describe();
+  EXPECT_FALSE((*forced)->start().living);
+  EXPECT_EQ((*forced)->start().first_attempt, Attempt{1});
+  EXPECT_EQ((*forced)->warnings().size(), 1u);
 }
 
 // The launcher died between the commit's rename and its journal record.
