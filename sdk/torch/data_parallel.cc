@@ -130,7 +130,13 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
       const unsigned id = parameter.register_hook([weak = weak_from_this(),
                                                    i](const at::TensorBase&) {
         const auto self = weak.lock();
-        if (self == nullptr || self->replaced_) {
+        if (self != nullptr && self->replaced_) {
+          sdk::raise(Error{Errc::InvalidArgument,
+                           "a parameter got a gradient that the newest train::prepare_model of its "
+                           "module did not prepare: the ranks would diverge",
+                           "prepare the module again after you change requires_grad"});
+        }
+        if (self == nullptr) {
           sdk::raise(Error{Errc::InvalidArgument,
                            "a backward pass of a module whose train::DataParallel was destroyed: "
                            "the ranks would diverge",

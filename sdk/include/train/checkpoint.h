@@ -52,7 +52,8 @@ class Checkpoint {
   /// set.
   const Dict& metadata() const;
   /// Set the checkpoint's own metadata. Throws Failure("invalid_argument") for the key "data",
-  /// which holds the positions of the datasets. report() refuses a checkpoint whose metadata, the
+  /// which holds the positions of the datasets: leave it out of another checkpoint's metadata().
+  /// report() refuses a checkpoint whose metadata, the
   /// spec's included, has more than 1 MiB as JSON or more than 31 levels of nested dicts and lists.
   void set_metadata(Dict metadata);
   /// Return the metrics that rank 0 reported with the checkpoint; empty before it is committed.

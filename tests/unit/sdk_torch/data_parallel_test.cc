@@ -454,7 +454,7 @@ TEST(DataParallel, ThrowsForAParameterThatOnlyAReplacedOneTrained) {
   });
 
   for (const auto& end : ends)
-    EXPECT_THAT(end.result, HasSubstr("whose train::DataParallel was destroyed"));
+    EXPECT_THAT(end.result, HasSubstr("newest train::prepare_model of its module did not prepare"));
 }
 
 TEST(DataParallel, AKilledPeerFailsTheOthersAtOnce) {
