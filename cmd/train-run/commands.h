@@ -11,7 +11,8 @@ namespace train {
 struct JobOptions {
   std::string path;
   std::vector<std::string> overrides;  // --set
-  std::string hosts, hosts_file, token_file, tls;
+  std::optional<std::string> hosts, hosts_file;
+  std::string token_file, tls;
 };
 struct RunCommand {
   std::string output = "text";

@@ -63,11 +63,11 @@ std::optional<std::string> hosts_of(const JobOptions& job, std::string* error) {
       *error = fmt::format("train-run: error: {} names no daemon: write HOST:PORT\n", from);
     return list;
   };
-  if (!job.hosts.empty()) return list_of(job.hosts, "--hosts");
-  if (job.hosts_file.empty()) return std::nullopt;
-  std::ifstream file(job.hosts_file);
+  if (job.hosts) return list_of(*job.hosts, "--hosts or TRAINRUN_HOSTS");
+  if (!job.hosts_file) return std::nullopt;
+  std::ifstream file(*job.hosts_file);
   if (!file) {
-    *error = fmt::format("train-run: error: the hosts file {} cannot be read\n", job.hosts_file);
+    *error = fmt::format("train-run: error: the hosts file '{}' cannot be read\n", *job.hosts_file);
     return std::nullopt;
   }
   std::string hosts;
@@ -76,7 +76,7 @@ std::optional<std::string> hosts_of(const JobOptions& job, std::string* error) {
     const auto begin = line.find_first_not_of(" \t\r"), end = line.find_last_not_of(" \t\r");
     if (begin != std::string::npos) hosts += line.substr(begin, end - begin + 1) + ",";
   }
-  return list_of(hosts, "the hosts file " + job.hosts_file);
+  return list_of(hosts, "the hosts file " + *job.hosts_file);
 }
 
 SpecSource source_of(const JobOptions& job, std::string* error) {
@@ -147,8 +147,8 @@ std::optional<ParsedSpec> parse_stored(const RunFolder& folder,
   SpecSource source;
   return parse(JobOptions{.path = folder.resolved_spec(),
                           .overrides = overrides,
-                          .hosts = "",
-                          .hosts_file = "",
+                          .hosts = {},
+                          .hosts_file = {},
                           .token_file = "",
                           .tls = ""},
                &source);
@@ -157,8 +157,8 @@ std::optional<ParsedSpec> parse_stored(const RunFolder& folder,
 std::vector<std::string> words_of(const JobOptions& job) {
   std::vector<std::string> words{"run", job.path};
   for (const std::string& text : job.overrides) words.insert(words.end(), {"--set", text});
-  if (!job.hosts.empty()) words.insert(words.end(), {"--hosts", job.hosts});
-  if (!job.hosts_file.empty()) words.insert(words.end(), {"--hosts-file", job.hosts_file});
+  if (job.hosts) words.insert(words.end(), {"--hosts", *job.hosts});
+  if (job.hosts_file) words.insert(words.end(), {"--hosts-file", *job.hosts_file});
   if (!job.token_file.empty()) words.insert(words.end(), {"--token-file", job.token_file});
   if (!job.tls.empty()) words.insert(words.end(), {"--tls", job.tls});
   return words;

@@ -308,14 +308,14 @@ int logs_command(const RunReference& reference, const LogsCommand& options) {
 int attach_command(const RunReference& reference) {
   const auto folder = folder_of(reference);
   if (!folder) return exit_code::kNotFound;
-  if (const int shown = status_command(reference, false); shown != 0) return shown;
-  flush_out();
   std::vector<Followed> streams;
   Life life;
   // `train-run logs` shows what was printed before.
   NewestStreams newest;
   newest.find(*folder, {}, streams);
   for (Followed& stream : streams) stream.log.skip_to_end();
+  if (const int shown = status_command(reference, false); shown != 0) return shown;
+  flush_out();
   for (;;) {
     const bool going_on = life.goes_on(*folder);
     newest.find(*folder, {}, streams);

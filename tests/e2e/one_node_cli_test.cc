@@ -178,7 +178,8 @@ TEST(Cli, HostsThatNameNoDaemonAreRefused) {
   EXPECT_EQ(print({"--hosts-file", "none"}).err(),
             "train-run: error: the hosts file none names no daemon: write HOST:PORT\n");
   EXPECT_EQ(print({"--hosts", ","}).err(),
-            "train-run: error: --hosts names no daemon: write HOST:PORT\n");
+            "train-run: error: --hosts or TRAINRUN_HOSTS names no daemon: write HOST:PORT\n");
+  EXPECT_EQ(print({"--hosts", ""}).wait(), 78);
   EXPECT_EQ(print({"--hosts", ","}).wait(), 78);
   EXPECT_TRUE(contains(print({}).out(), "b:1"));
   EXPECT_TRUE(contains(print({"--hosts", "c:1"}).out(), "nodes: [\"c:1\"]"));
