@@ -1,6 +1,7 @@
 // The subcommands of train-run. Each prints its result and returns the exit code of the process.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
