@@ -112,6 +112,10 @@ class ShardWritersTest : public ::testing::Test {
       return std::all_of(writers_.begin(), writers_.end(),
                          [](const ShardWriters& one) { return one.hanging() == 0; });
     });
+    // Threads that nobody joins still remove what was staged.
+    const std::string all_staged = dir_ + "/checkpoints/.staging-0";
+    EXPECT_TRUE(
+        fakes::eventually([&] { return !fs::exists(all_staged) || fs::is_empty(all_staged); }));
     fs::remove_all(dir_);
   }
   ShardWriters& writers(Duration limit) {
