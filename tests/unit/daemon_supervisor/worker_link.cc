@@ -17,6 +17,8 @@ constexpr timeval kWaitTimeout{60, 0};  // far more than any step takes
 
 void WorkerLink::SetUp() {
   supervisor_.attach(1);
+  supervisor_.prepare(1);
+  (void)supervisor_.wait_for<Prepared>();  // from here on it is known where checkpoints go
   supervisor_.start({"exec sleep 1000"});
   join();
 }
