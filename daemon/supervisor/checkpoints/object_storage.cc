@@ -113,14 +113,20 @@ asio::awaitable<ShardWritten> ObjectStorage::store(Rank rank, CheckpointStaged m
   co_return shard;
 }
 
-std::string ObjectStorage::folder_in(const char* parent, const std::string& url) const {
-  return fmt::format("{}/{}/{}", folder_, parent, url.substr(url.rfind('/') + 1));
+/// Return where a checkpoint is fetched to. A launcher chooses the URL, so its last part may lead
+/// out of the folder.
+Result<std::string> ObjectStorage::folder_in(const char* parent, const std::string& url) const {
+  const std::string name = url.substr(url.rfind('/') + 1);
+  if (name.empty() || name == "." || name == "..")
+    return Error{Errc::InvalidArgument,
+                 fmt::format("'{}' is not the location of a checkpoint", escape_name(url))};
+  return fmt::format("{}/{}/{}", folder_, parent, name);
 }
 
 Task<std::string> ObjectStorage::fetch(std::string from) {
   if (!is_object_url(from)) co_return from;
   restored_ = from;
-  const std::string to = folder_in("restored", from);
+  CO_TRY(const std::string to, folder_in("restored", from));
   auto fetching =
       below_workers<std::string>([this, from, to] { return fetch_checkpoint(from, to, options_); });
   co_return co_await std::move(fetching);
@@ -132,7 +138,7 @@ Task<std::string> ObjectStorage::fetch_to_validate(std::string from) {
     auto restoring = fetch(from);
     co_return co_await std::move(restoring);
   }
-  const std::string to = folder_in("validated", from);
+  CO_TRY(const std::string to, folder_in("validated", from));
   const std::string before = std::exchange(validated_, to);
   auto fetching = below_workers<std::string>([this, from, to, before] {
     if (!before.empty() && before != to) (void)remove_tree(files_, before);

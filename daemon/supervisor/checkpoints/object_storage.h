@@ -37,7 +37,7 @@ class ObjectStorage final : public CheckpointTransport {
                                  const std::string& staged,
                                  std::chrono::steady_clock::time_point began);
   Result<std::shared_ptr<ObjectStore>> opened();
-  std::string folder_in(const char* parent, const std::string& url) const;
+  Result<std::string> folder_in(const char* parent, const std::string& url) const;
   template <class T>
   Task<T> below_workers(std::function<Result<T>()> work);
 

@@ -224,6 +224,17 @@ TEST_F(ObjectStorageTest, TheRestoredOneIsValidatedWhereItIs) {
   EXPECT_TRUE(fs::exists(restored));
 }
 
+TEST_F(ObjectStorageTest, ALocationThatLeadsOutOfItsFolderIsRefused) {
+  const std::string restored = *result_of(storage().fetch(committed(7)));
+  for (const char* name : {"/..", "/.", "/"}) {
+    EXPECT_EQ(result_of(storage().fetch(url_ + name)).error().code, Errc::InvalidArgument);
+    EXPECT_EQ(result_of(storage().fetch_to_validate(url_ + name)).error().code,
+              Errc::InvalidArgument);
+  }
+  EXPECT_TRUE(result_of(storage().fetch_to_validate(committed(8))));
+  EXPECT_TRUE(fs::exists(restored));
+}
+
 TEST_F(ObjectStorageTest, OneThatIsNotThereIsNamed) {
   const std::string from = url_ + "/checkpoints/checkpoint_000007";
   const auto folder = result_of(storage().fetch(from));
