@@ -170,6 +170,16 @@ void RunHistory::add(Generation generation, const std::string& time,
     living_->stop_condition = text_of(event, "stop_condition");
 }
 
+bool RunHistory::living_is_on(const std::vector<std::string>& cluster_nodes) const {
+  if (!living_ || !begun_on_ || *begun_on_ == cluster_nodes) return true;
+  const auto& nodes = living_->placement.nodes;
+  return std::all_of(nodes.begin(), nodes.end(), [&](const PlacedNode& placed) {
+    const auto at = static_cast<std::size_t>(placed.node.value);
+    return at < begun_on_->size() && at < cluster_nodes.size() &&
+           (*begun_on_)[at] == cluster_nodes[at];
+  });
+}
+
 void RunHistory::attempt_began(Generation generation, const std::string& time,
                                const boost::json::object& event) {
   LivingAttempt attempt;

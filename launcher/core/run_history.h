@@ -52,6 +52,9 @@ class RunHistory {
   /// Return cluster.nodes of the launcher that began that attempt, which numbers the nodes of its
   /// placement. None if the journal does not say.
   const std::optional<std::vector<std::string>>& nodes_of_living() const { return begun_on_; }
+  /// Return whether each node of that attempt is at the same place in `cluster_nodes`. True if the
+  /// journal does not say.
+  bool living_is_on(const std::vector<std::string>& cluster_nodes) const;
   /// Return whether every rank had ended with 0 or a stop condition was met, so that nothing is
   /// left to train.
   bool finished() const { return finished_; }

@@ -327,20 +327,6 @@ std::map<CheckpointNumber, PendingCheckpoint> RunRecord::committed_before() cons
   return committed;
 }
 
-namespace {
-
-/// Return whether each node of the placement is still at its place in cluster.nodes, by which the
-/// journal numbers the nodes.
-bool nodes_stay(const Placement& placement, const std::vector<std::string>& before,
-                const std::vector<std::string>& now) {
-  return std::all_of(placement.nodes.begin(), placement.nodes.end(), [&](const PlacedNode& placed) {
-    const auto at = static_cast<std::size_t>(placed.node.value);
-    return before == now || (at < before.size() && at < now.size() && before[at] == now[at]);
-  });
-}
-
-}  // namespace
-
 Result<Unit> RunRecord::read_history(const JobSpec& spec, const RunRecordOptions& options) {
   RunHistory history(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic());
   for (const JournalRecord& record : journal_->replayed().records)
@@ -351,7 +337,7 @@ Result<Unit> RunRecord::read_history(const JobSpec& spec, const RunRecordOptions
   start_.living = history.living();
   start_.finished = history.finished();
   past_ = history.attempts();
-  if (start_.living) TRY_VOID(check_living(spec, options, history.nodes_of_living()));
+  if (start_.living) TRY_VOID(check_living(spec, options, history));
   if (!past_.empty()) start_.restarts = history.restarts() + (start_.living ? 0 : 1);
   return Unit{};
 }
@@ -359,7 +345,7 @@ Result<Unit> RunRecord::read_history(const JobSpec& spec, const RunRecordOptions
 /// Check that the living attempt can be taken over. With --force, give up one that ran on other
 /// nodes.
 Result<Unit> RunRecord::check_living(const JobSpec& spec, const RunRecordOptions& options,
-                                     const std::optional<std::vector<std::string>>& its_nodes) {
+                                     const RunHistory& history) {
   const LivingAttempt& living = *start_.living;
   if (options.changed) {
     return Error{Errc::AlreadyExists,
@@ -370,17 +356,19 @@ Result<Unit> RunRecord::check_living(const JobSpec& spec, const RunRecordOptions
                              "`train-run stop`, and only then resume it with --set",
                              folder_.path())};
   }
-  if (!its_nodes || nodes_stay(living.placement, *its_nodes, spec.cluster.nodes)) return Unit{};
+  if (history.living_is_on(spec.cluster.nodes)) return Unit{};
   const std::string text = fmt::format(
       "attempt {} of {} began on other nodes than cluster.nodes "
       "has there now, and its workers may still be running",
       living.id.value, name_);
-  if (!options.force)
+  if (!options.force) {
+    const std::vector<std::string>& its_nodes = *history.nodes_of_living();
     return Error{
         Errc::AlreadyExists, text,
         fmt::format("resume it with its nodes at their places ({}); if they are gone, add "
                     "--force to restart it from its newest checkpoint",
-                    its_nodes->empty() ? "none" : fmt::format("{}", fmt::join(*its_nodes, ", ")))};
+                    its_nodes.empty() ? "none" : fmt::format("{}", fmt::join(its_nodes, ", ")))};
+  }
   left_behind_ = text + " there: it is given up";
   start_.living.reset();
   start_.placed = {};

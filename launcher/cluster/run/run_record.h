@@ -94,7 +94,7 @@ class RunRecord {
   Result<Unit> read_start(const JobSpec& spec);
   Result<Unit> read_history(const JobSpec& spec, const RunRecordOptions& options);
   Result<Unit> check_living(const JobSpec& spec, const RunRecordOptions& options,
-                            const std::optional<std::vector<std::string>>& its_nodes);
+                            const RunHistory& history);
   Result<std::vector<PendingCheckpoint>> pending_of_living();
   Result<Unit> read_given_checkpoint(const std::string& location);
   void find_resolved();

@@ -173,6 +173,22 @@ TEST(RunHistory, KnowsWhereTheNewestAttemptWas) {
   EXPECT_EQ(journal.history.placed(), both());
 }
 
+TEST(RunHistory, KnowsWhetherTheNodesOfALivingAttemptAreStillAtTheirPlaces) {
+  using Names = std::vector<std::string>;
+  Journaled journal;
+  journal.add({{"event", "generation_taken"}, {"nodes", {"a", "b", "spare"}}});
+  journal.begin(kFirst);
+  EXPECT_TRUE(journal.history.living_is_on({}));  // no worker was told to start
+  journal.state(S::Starting);
+  journal.add({{"event", "generation_taken"}, {"nodes", {"a", "b"}}});
+
+  for (const Names& same : {Names{"a", "b", "spare"}, Names{"a", "b"}, Names{"a", "b", "c", "d"}})
+    EXPECT_TRUE(journal.history.living_is_on(same));
+  for (const Names& other : {Names{"b", "a"}, Names{"a"}, Names{"a", "c", "b"}, Names{}})
+    EXPECT_FALSE(journal.history.living_is_on(other));
+  EXPECT_EQ(journal.history.nodes_of_living(), (Names{"a", "b", "spare"}));
+}
+
 TEST(RunHistory, ARunWhoseLauncherDiedAfterItsLastWorkerHasFinished) {
   Journaled journal;
   journal.begin(kFirst);
