@@ -90,6 +90,8 @@ Result<std::uint64_t> OutputLog::append(Attempt attempt, Rank rank, int number,
     TRY_VOID(write_output(*stream, fmt::format("\n[trainrun: {} bytes of output are lost here]\n",
                                                offset - stream->offset)));
     stream->offset = offset;
+    // The file's size says no longer how much has been copied, as a later launcher would believe.
+    if (!std::filesystem::exists(stream->path + ".head")) TRY_VOID(rotate(*stream));
   }
   const std::uint64_t known = stream->offset - offset;
   if (known >= data.size()) return stream->offset;

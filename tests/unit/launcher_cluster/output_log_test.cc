@@ -72,8 +72,32 @@ TEST(OutputLog, SaysHowMuchIsLost) {
   EXPECT_EQ(*log.append(kAttempt, kRank, 2, 0, "a", &fresh), 1u);
   EXPECT_EQ(*log.append(kAttempt, kRank, 2, 1001, "b", &fresh), 1002u);
 
+  const std::string note = "\n[trainrun: 1000 bytes of output are lost here]\n";
+  EXPECT_EQ(text_of(folder.stderr_log(kAttempt, kRank) + ".head"), "a" + note);
+  EXPECT_EQ(text_of(folder.stderr_log(kAttempt, kRank)), piece_header(1 + note.size()) + "b");
+
+  EXPECT_EQ(*log.append(kAttempt, kRank, 2, 1004, "c", &fresh), 1005u);
+
+  const std::string next = "\n[trainrun: 2 bytes of output are lost here]\n";
   EXPECT_EQ(text_of(folder.stderr_log(kAttempt, kRank)),
-            "a\n[trainrun: 1000 bytes of output are lost here]\nb");
+            piece_header(1 + note.size()) + "b" + next + "c");
+}
+
+TEST(OutputLog, TheNextLauncherLosesAndRepeatsNothingBehindALoss) {
+  TempFolder temp;
+  const RunFolder folder(temp.path());
+  std::string_view fresh;
+  {
+    OutputLog log(folder, {});
+    (void)log.append(kAttempt, kRank, 1, 7, "a", &fresh);
+  }
+  OutputLog log(folder, {});
+
+  EXPECT_EQ(*log.append(kAttempt, kRank, 1, 8, "b", &fresh), 9u);
+
+  EXPECT_EQ(fresh, "b");
+  const std::string note = "\n[trainrun: 7 bytes of output are lost here]\n";
+  EXPECT_EQ(text_of(folder.stdout_log(kAttempt, kRank)), piece_header(note.size()) + "ab");
 }
 
 TEST(OutputLog, KeepsTheBeginningAndTheNewestWithinItsLimit) {
