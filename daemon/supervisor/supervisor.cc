@@ -334,7 +334,8 @@ asio::awaitable<void> Supervisor::start_group() {
     uplink_.say_last(encode(start_failed(Rank{0}, opened.error()), options_.attempt));
     co_return;
   }
-  if (group_.phase() != GroupPhase::Prepared) co_return;  // stopped meanwhile
+  // Stopped meanwhile, or while it stood by: it answers with its end.
+  if (group_.phase() != GroupPhase::Prepared) co_return feed(to_event(*orders_.start));
   for (const WorkerRanks& worker : orders_.start->workers) {
     WorkerSlot& slot = slots_[Rank{worker.rank}];
     slot.ranks = worker;

@@ -204,12 +204,12 @@ void AttemptController::on(const RankPaused& event) {
   if (rank == nullptr) return;
   rank->reported = std::max(rank->reported, event.report_seq);
   // A pause that is repeated over a new link predates the order that says how far to go.
-  const bool advancing =
-      state() == RunState::Pausing && ending_.quiesce()->to_send() == PauseStep::Advance;
-  if (advancing && !event.arrived) return;
+  if (state() == RunState::Pausing && ending_.quiesce()->meeting_at_report() && !event.arrived)
+    return;
   rank->paused = event.report_seq;
   rank->checkpoint_seq = event.checkpoint_seq;
   rank->arrived = event.arrived;
+  rank->checkpoint_pending = event.checkpoint_pending;
   if (state() != RunState::Running) return;
   // An earlier launcher asked for the pause and died before its journal recorded that.
   ending_.paused_before();
@@ -239,7 +239,16 @@ void AttemptController::on(const RankExited& event) {
 }
 
 void AttemptController::on(const NodeGroupGone& event) {
-  if (group_.hosts.has(event.node)) group_.hosts.gone(event.node);
+  if (!group_.hosts.has(event.node)) return;
+  const bool stopped_before_it_started = state() == RunState::Starting &&
+                                         !group_.hosts.is_gone(event.node) &&
+                                         group_.hosts.unanswered_order(event.node) != nullptr;
+  group_.hosts.gone(event.node);
+  if (!stopped_before_it_started) return;
+  // Its traind drained while nobody heard of that, and stopped it as it stood by.
+  group_.ranks.node_lost(event.node);
+  ending_.give_up(fmt::format("the supervisor on {} was stopped before its workers started",
+                              run_.nodes.name(event.node)));
 }
 
 // ---- collective calls

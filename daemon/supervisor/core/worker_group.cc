@@ -49,7 +49,12 @@ std::map<Rank, std::int64_t> WorkerGroup::alive() const {
 }
 
 void WorkerGroup::on(const GroupStart& event) {
-  if (phase_ != GroupPhase::Prepared) return;  // the order was sent again after a lost link
+  if (phase_ != GroupPhase::Prepared) {
+    // Either the order was sent again after a lost link, or the group was stopped before it
+    // started, and the launcher, which it did not concern at that time, forgot.
+    if (workers_.empty() && !released_) told_gone_ = false;
+    return;
+  }
   phase_ = GroupPhase::Starting;
   for (Rank rank : event.ranks) {
     workers_[rank] = Worker{};

@@ -166,6 +166,29 @@ TEST(WorkerGroup, ReleasedItWaitsForNothingThatIsStillBeingStored) {
   EXPECT_EQ(actions.back(), GroupAction(EndSupervisor{"released"}));
 }
 
+// Found by simulation: a draining traind stopped a supervisor that stood by, the launcher could not
+// hear of it, and later started its next attempt there.
+TEST(WorkerGroup, AStartAfterTheEndIsAnsweredWithTheEnd) {
+  Group g;
+  EXPECT_EQ(g.handle(GroupStop{seconds(10)}), Actions{TellGone{}});
+
+  EXPECT_EQ(g.handle(GroupStart{{Rank{0}, Rank{1}}}), Actions{TellGone{}});
+  EXPECT_EQ(g.handle(GroupRelease{}), Actions{EndSupervisor{"released"}});
+  EXPECT_EQ(g.handle(GroupStart{{Rank{0}, Rank{1}}}), Actions{});
+}
+
+TEST(WorkerGroup, AStartThatIsRepeatedAfterTheEndSaysNothing) {
+  Group g;
+  g.running();
+  for (const Rank rank : {Rank{0}, Rank{1}}) {
+    g.handle(WorkerReaped{rank, kClean});
+    g.handle(WorkerDrained{rank});
+  }
+  ASSERT_EQ(g.group.phase(), GroupPhase::Gone);
+
+  EXPECT_EQ(g.handle(GroupStart{{Rank{0}, Rank{1}}}), Actions{});
+}
+
 TEST(WorkerGroup, ReleasedBeforeItStartedEndsAtOnce) {
   Group g;
   g.handle(LauncherPresence{true});

@@ -247,6 +247,27 @@ TEST(Supervisor, ThoseThatAreLeftOverAreKilled) {
   EXPECT_TRUE(ends(left_over));
 }
 
+// Found by simulation: a draining traind stopped it while no launcher could hear of that, and the
+// launcher then waited forever for the workers of its next attempt.
+TEST(Supervisor, StoppedWhileItStoodByItAnswersAStartWithItsEnd) {
+  SupervisorProcess supervisor;
+  supervisor.attach(1);
+  supervisor.stand_by(1, "exec sleep 1000");
+  supervisor.send(StopWorkers{.grace_ms = 0, .reason = "the node leaves"});
+  supervisor.wait_for<GroupGone>();
+  supervisor.prepare(1);
+  supervisor.wait_for<Prepared>();
+
+  StartWorkers start;
+  start.run.run_id = start.run.run_name = "r1";
+  start.working_dir = supervisor.dir();
+  start.command = {"true"};
+  start.workers.push_back({.world_size = 1, .rank = 0, .local_rank = 0, .local_world_size = 1});
+  supervisor.send(start);
+
+  supervisor.wait_for<GroupGone>();
+}
+
 TEST(Supervisor, TellsARestartedTraindThatItsAttemptHasNotBegun) {
   SupervisorProcess supervisor;
   supervisor.attach(1);

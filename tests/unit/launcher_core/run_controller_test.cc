@@ -228,6 +228,37 @@ TEST(RunController, ACommandThatDoesNotExistIsNotTriedAgain) {
   EXPECT_EQ(d.run.state(), S::Errored);
 }
 
+// Found by simulation: a traind that drained unheard had stopped the supervisor that stood by
+// there.
+TEST(RunController, AGroupStoppedBeforeItStartedIsTriedAgainAndCountsAsNoFailure) {
+  Driven d;
+  d.nodes();
+  d.handle(AttemptPrepared{kFirst, kNodeA, 41000});
+  d.handle(AttemptPrepared{kFirst, kNodeB, 0});
+  d.handle(AttemptStarted{kFirst, kNodeA, {{Rank{0}, 100}}});
+  const std::string reason = "the supervisor on node-b was stopped before its workers started";
+
+  EXPECT_EQ(d.handle(NodeGroupGone{kFirst, kNodeB}),
+            (Actions{changed(S::Starting, S::TearingDown, T::GroupEnding, kFirst, reason),
+                     StopGroup{kFirst, kNodeA, seconds(1), reason}}));
+  d.handle(RankExited{kFirst, Rank{0}, killed(SIGTERM, true)});
+  const Actions actions = d.handle(NodeGroupGone{kFirst, kNodeA});
+
+  EXPECT_FALSE(only<AttemptEnded>(actions).at(0).failed);
+  EXPECT_EQ(d.run.state(), S::Preparing);
+}
+
+TEST(RunController, AGroupThatEndedOnOneNodeWhileAnotherStartsIsNoFailure) {
+  Driven d;
+  d.nodes();
+  d.handle(AttemptPrepared{kFirst, kNodeA, 41000});
+  d.handle(AttemptPrepared{kFirst, kNodeB, 0});
+  d.handle(AttemptStarted{kFirst, kNodeB, {{Rank{1}, 100}}});
+  d.handle(RankExited{kFirst, Rank{1}, exited(0)});
+
+  EXPECT_EQ(d.handle(NodeGroupGone{kFirst, kNodeB}), Actions{});
+}
+
 TEST(RunController, ANodeThatRefusesBeforeItIsPreparedIsNoRanksFault) {
   Driven d;
   d.nodes();
