@@ -68,8 +68,11 @@ Quiesce::Next Quiesce::meet(Advance& advance, RankTable& ranks, const Surroundin
   if (const std::uint64_t earliest = earliest_meeting(ranks, around); earliest > advance.meeting)
     return advance_to(earliest, ranks);
   std::uint64_t furthest = 0, common_checkpoint = UINT64_MAX;
+  bool pending = false, silent = false;
   for (const RankTable::Entry& rank : ranks.all()) {
+    silent |= rank.alive() && !rank.reports();
     if (!rank.reports()) continue;
+    pending |= rank.checkpoint_pending;
     const bool there = at_checkpoint_ ? rank.paused.has_value() : rank.paused == advance.meeting;
     if (!there) return Next::Wait;
     furthest = std::max(furthest, *rank.paused);
@@ -77,6 +80,9 @@ Quiesce::Next Quiesce::meet(Advance& advance, RankTable& ranks, const Surroundin
   }
   if (at_checkpoint_ && !ranks.all_paused_at(furthest)) return advance_to(furthest, ranks);
   if (at_checkpoint_) advance.meeting = furthest;
+  // Without a rank that has not reported yet, a checkpoint could not become complete.
+  if (pending && !silent)
+    return std::exchange(advance.checkpointing, true) ? Next::Wait : Next::Send;
   if (around.committing) return Next::AwaitCommit;
   if (!advance.all_arrived_at) advance.all_arrived_at = now;
   // A rank that ended earlier makes no checkpoint here, so the others' will never be complete.
@@ -110,7 +116,10 @@ std::optional<TimePoint> Quiesce::gather_until(const Gather& gather) const {
 
 PauseStep Quiesce::to_send() const {
   return std::visit(Overloaded{[](const Gather&) { return PauseStep::Pause; },
-                               [](const Advance&) { return PauseStep::Advance; },
+                               [](const Advance& step) {
+                                 return step.checkpointing ? PauseStep::Checkpoint
+                                                           : PauseStep::Advance;
+                               },
                                [](const Finish&) { return PauseStep::Finish; }},
                     step_);
 }

@@ -1,7 +1,8 @@
 // Brings a worker group to rest gracefully (lib/wire/PROTOCOL.md, "Stopping gracefully"). Every
-// rank pauses at its next report. All ranks meet at the furthest one, hand over a checkpoint there,
-// and are then told to leave. The same machine handles a stop, a drained node, and a group that is
-// to grow.
+// rank pauses at its next report. All ranks meet at the furthest one. Once all are there they make
+// a checkpoint, and are then told to leave. (A checkpoint made on arrival would be one too many for
+// those ranks if another one, which nobody could reach, has come to its own end meanwhile.) The
+// same machine handles a stop, a drained node, and a group that is to grow.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +52,8 @@ class Quiesce {
   PauseStep to_send() const;
   std::uint64_t meeting() const;
   bool at_checkpoint() const { return at_checkpoint_; }
+  /// Return whether the ranks were told at which report to meet, and not yet to leave.
+  bool meeting_at_report() const { return std::holds_alternative<Advance>(step_); }
   /// Return whether the ranks were told to leave.
   bool finishing() const { return std::holds_alternative<Finish>(step_); }
   /// Return whether this report is past the point where all ranks stop, if that point is known.
@@ -66,6 +69,7 @@ class Quiesce {
   };
   struct Advance {
     std::uint64_t meeting = 0;
+    bool checkpointing = false;  // all are there, and were told to make their checkpoints
     std::optional<TimePoint> all_arrived_at = {};
   };
   struct Finish {

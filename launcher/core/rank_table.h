@@ -20,6 +20,7 @@ class RankTable {
     std::optional<std::uint64_t> paused;  // report_seq at which it waits
     std::uint64_t checkpoint_seq = 0;     // of its last pause
     bool arrived = false;                 // it paused where it was told to continue to
+    bool checkpoint_pending = false;      // it makes a checkpoint there once it is told to
     std::optional<WorkerEnd> end;
     bool lost = false;  // its node is lost: its end will never be reported
     bool alive() const { return !end && !lost; }

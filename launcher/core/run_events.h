@@ -126,7 +126,8 @@ struct RankPaused {
   Rank rank;
   std::uint64_t report_seq = 0;
   std::uint64_t checkpoint_seq = 0;
-  bool arrived = false;  // it paused where it was told to continue to
+  bool arrived = false;             // it paused where it was told to continue to
+  bool checkpoint_pending = false;  // and makes a checkpoint there once it is told to
 };
 struct ShardStaged {
   Attempt attempt;

@@ -1,4 +1,4 @@
-// The three steps that bring the ranks of a group to rest: lib/wire/PROTOCOL.md, "Stopping
+// The steps that bring the ranks of a group to rest: lib/wire/PROTOCOL.md, "Stopping
 // gracefully".
 #pragma once
 
@@ -10,12 +10,14 @@
 namespace train {
 
 enum class PauseStep {
-  Pause,    // each rank stops at its next report and tells which one that is
-  Advance,  // all continue to the highest of these reports, and checkpoint there
-  Finish    // all leave their loops
+  Pause,       // each rank stops at its next report and tells which one that is
+  Advance,     // all continue to the highest of these reports
+  Checkpoint,  // all are there: whoever has no checkpoint of that report makes one
+  Finish       // all leave their loops
 };
 
-inline constexpr std::array<std::string_view, 3> kPauseSteps{"pause", "advance", "finish"};
+inline constexpr std::array<std::string_view, 4> kPauseSteps{"pause", "advance", "checkpoint",
+                                                             "finish"};
 
 constexpr std::string_view to_string(PauseStep step) {
   return kPauseSteps[static_cast<std::size_t>(step)];

@@ -90,10 +90,10 @@ struct StopWorkers {  // SIGTERM, then SIGKILL after grace_ms; 0: SIGKILL immedi
   TRAIN_FIELDS(grace_ms, reason)
 };
 
-struct PauseWorkers {  // in three steps: PROTOCOL.md, "Stopping gracefully"
+struct PauseWorkers {  // in steps: PROTOCOL.md, "Stopping gracefully"
   static constexpr MessageType kType = MessageType::PauseWorkers;
   std::string step;              // see lib/model/pause_step.h
-  std::uint64_t report_seq = 0;  // advance: the report at which all stop
+  std::uint64_t report_seq = 0;  // advance, checkpoint: the report at which all stop
   std::string reason;
   // Pause only at a report with a checkpoint; until then training continues.
   bool at_checkpoint = false;
@@ -105,9 +105,11 @@ struct WorkerPaused {
   std::int32_t rank = 0;
   std::uint64_t report_seq = 0;      // its last report
   std::uint64_t checkpoint_seq = 0;  // number of checkpoints that it has reported in this attempt
-  // True: at the report of `advance`, with its checkpoint made. False: at the report of `pause`.
-  bool arrived = false;
-  TRAIN_FIELDS(rank, report_seq, checkpoint_seq, arrived)
+  bool arrived = false;              // at the report of `advance`, not at that of `pause`
+  /// It can make a checkpoint of this report, and waits for `checkpoint` before it does.
+  bool checkpoint_pending = false;
+  TRAIN_FIELDS(rank, report_seq, checkpoint_seq, arrived, checkpoint_pending)
+  bool operator==(const WorkerPaused&) const = default;
 };
 
 struct ReportBatch {  // worker → supervisor → launcher; reports.h defines `data`

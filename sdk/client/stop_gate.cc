@@ -21,10 +21,20 @@ bool StopGate::pause(bool at_checkpoint) {
 }
 
 bool StopGate::advance(std::uint64_t target, bool at_checkpoint) {
+  const bool repeated =
+      step_ == PauseStep::Checkpoint && at_checkpoint == at_checkpoint_ && target <= target_;
+  return !repeated && move_to(PauseStep::Advance, target, at_checkpoint);
+}
+
+bool StopGate::checkpoint(std::uint64_t target, bool at_checkpoint) {
+  return move_to(PauseStep::Checkpoint, target, at_checkpoint);
+}
+
+bool StopGate::move_to(PauseStep step, std::uint64_t target, bool at_checkpoint) {
   const bool took_over = take_over(at_checkpoint);
   const bool late = step_ && at_checkpoint && !at_checkpoint_;
   if (step_ == PauseStep::Finish || late) return false;
-  step_ = PauseStep::Advance;
+  step_ = step;
   at_checkpoint_ = at_checkpoint;
   target_ = target;
   return took_over;
@@ -44,6 +54,8 @@ StopGate::Next StopGate::after_report(std::uint64_t last_report_seq, bool has_ch
     case PauseStep::Pause:
       return not_here ? Next::GoOn : Next::Wait;
     case PauseStep::Advance:
+      return last_report_seq < target_ || not_here ? Next::GoOn : Next::Arrived;
+    case PauseStep::Checkpoint:
       return last_report_seq < target_ || not_here ? Next::GoOn : Next::Checkpoint;
     case PauseStep::Finish:
       return Next::Stop;

@@ -12,11 +12,12 @@ namespace train::sdk {
 
 class StopGate {
  public:
-  /// Handle the three steps of PauseWorkers. A step that is late or repeated never leads back; but
+  /// Handle the steps of PauseWorkers. A step that is late or repeated never leads back; but
   /// a stop replaces a meeting at a checkpoint. Return true in that case: everything then begins
   /// anew.
   bool pause(bool at_checkpoint = false);
   bool advance(std::uint64_t target, bool at_checkpoint = false);
+  bool checkpoint(std::uint64_t target, bool at_checkpoint = false);
   void finish(std::string reason);
 
   /// Return whether after_report() may return anything but GoOn.
@@ -25,12 +26,13 @@ class StopGate {
   bool stopping() const { return step_ && !at_checkpoint_; }
   bool finished() const { return step_ == PauseStep::Finish; }
   const std::string& reason() const { return reason_; }
-  std::uint64_t target() const { return target_; }  // of the newest Advance
+  std::uint64_t target() const { return target_; }  // of the newest Advance or Checkpoint
 
   enum class Next {
     GoOn,        // leave report()
     Wait,        // report our position, and wait for the next step
-    Checkpoint,  // this is the report where all ranks stop: make the checkpoint (once), then wait
+    Arrived,     // the same, and this is the report where all ranks stop
+    Checkpoint,  // all ranks are here: make the checkpoint (once), then wait
     Stop,        // throw Stopped
   };
   /// Return what report() does next. `has_checkpoint`: the last report carries a checkpoint, or
@@ -39,6 +41,7 @@ class StopGate {
 
  private:
   bool take_over(bool at_checkpoint);
+  bool move_to(PauseStep step, std::uint64_t target, bool at_checkpoint);
 
   std::optional<PauseStep> step_;  // the newest; none: the group is neither stopping nor pausing
   bool at_checkpoint_ = false;

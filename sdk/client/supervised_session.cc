@@ -184,23 +184,25 @@ void SupervisedSession::wait_at_gate(Lock& lock, const Metrics& metrics) {
     const StopGate::Next next =
         gate_.after_report(queue_.last_report_seq(), has_checkpoint || stop_function() != nullptr);
     if (next == StopGate::Next::GoOn) return;
-    const bool at_target = next == StopGate::Next::Checkpoint;
+    const bool at_target = next == StopGate::Next::Arrived || next == StopGate::Next::Checkpoint;
     // Reports of other threads, or of on_stop's function, do not move the place where we arrived.
     if (at_target && (!arrived_at_ || *arrived_at_ < gate_.target()))
       arrived_at_ = queue_.last_report_seq();
-    if (at_target && !stop_checkpoint_made_) {
+    if (next == StopGate::Next::Checkpoint && !stop_checkpoint_made_) {
       stop_checkpoint_made_ = true;
       make_stop_checkpoint(lock, metrics);
       continue;
     }
-    const std::pair<std::uint64_t, bool> here{at_target ? *arrived_at_ : queue_.last_report_seq(),
-                                              at_target && stop_maker_ == std::thread::id()};
+    const bool makes_one = stop_maker_ != std::thread::id();
+    const bool may_make_one = !stop_checkpoint_made_ && !has_checkpoint && stop_function();
+    const WorkerPaused here{.rank = info().rank,
+                            .report_seq = at_target ? *arrived_at_ : queue_.last_report_seq(),
+                            .checkpoint_seq = checkpoint_seq_,
+                            .arrived = at_target,
+                            .checkpoint_pending = at_target && (makes_one || may_make_one)};
     if (announced_ != here) {
       announced_ = here;
-      push_message(WorkerPaused{.rank = info().rank,
-                                .report_seq = here.first,
-                                .checkpoint_seq = checkpoint_seq_,
-                                .arrived = here.second});
+      push_message(here);
     }
     changed_.wait(lock);
   }
@@ -485,6 +487,9 @@ Result<Unit> SupervisedSession::on_pause(const PauseWorkers& message) {
       break;
     case PauseStep::Advance:
       anew = gate_.advance(message.report_seq, message.at_checkpoint);
+      break;
+    case PauseStep::Checkpoint:
+      anew = gate_.checkpoint(message.report_seq, message.at_checkpoint);
       break;
     case PauseStep::Finish:
       gate_.finish(message.reason.empty() ? "the run is being stopped" : message.reason);

@@ -86,9 +86,8 @@ class SupervisedSession final : public WorkerSession {
   std::uint64_t last_checkpoint_report_seq_ = 0;
   bool stop_checkpoint_made_ = false;
   std::thread::id stop_maker_;
-  /// The last WorkerPaused: its report_seq, and whether it is that of the target.
   std::optional<std::uint64_t> arrived_at_;  // the report at which we reached the gate's target
-  std::optional<std::pair<std::uint64_t, bool>> announced_;
+  std::optional<WorkerPaused> announced_;    // the last one
   std::mutex checkpoint_order_;  // taken before mutex_: one report with a checkpoint at a time
   std::uint64_t checkpoint_seq_ = 0;
   std::set<std::uint64_t> unresolved_;  // checkpoints without an outcome

@@ -165,6 +165,16 @@ void Checkers::left(const WorkerLocation& location, int code, bool asked) {
   if (!std::exchange(attempt.has_left_well[location.rank().value], 1)) ++attempt.left_well;
 }
 
+// S16: ranks that come to their own end have handed over equally many checkpoints. Otherwise one
+// rank's last checkpoint has the number of another's earlier one, and neither becomes complete.
+void Checkers::ended_by_itself(const WorkerLocation& location, std::uint64_t checkpoints) {
+  std::optional<std::uint64_t>& known = view(location.attempt).checkpoints_at_own_end;
+  if (!known) known = checkpoints;
+  if (*known != checkpoints)
+    fail("S16", fmt::format("rank {} ends with {} checkpoints, another with {}",
+                            location.rank().value, checkpoints, *known));
+}
+
 // ---- reports
 
 Checkers::Reports& Checkers::reports_of(Attempt attempt, Rank rank) {
@@ -235,6 +245,8 @@ void Checkers::stored(Attempt attempt, Rank rank, std::uint64_t checkpoint_seq) 
 // a stored shard of every rank of one attempt, all of one checkpoint_seq; commits are in order.
 void Checkers::committed(const Commit& commit, const CheckpointInfo& info) {
   AttemptView& attempt = view(commit.attempt);
+  const bool overtaken = commit.checkpoint_seq < attempt.committed_seq;
+  if (overtaken && attempt.given_up.contains(commit.checkpoint_seq)) return;
   const std::set<Rank>& stored = attempt.stored[commit.checkpoint_seq];
   std::set<Rank> ranks;
   for (const StagedShard& shard : commit.shards) {
@@ -261,6 +273,10 @@ void Checkers::committed(const Commit& commit, const CheckpointInfo& info) {
   });
   failures_.clear();
   progress();
+}
+
+void Checkers::gave_up(const GiveUpCommit& commit) {
+  view(commit.attempt).given_up.insert(commit.checkpoint_seq);
 }
 
 void Checkers::validated(std::uint64_t number) {

@@ -25,7 +25,7 @@ class Checkers {
   Checkers(Timeline& timeline, const Plan& plan);
 
   const std::optional<std::string>& violation() const { return violation_; }
-  /// `id`: S1 to S15, L1 to L5.
+  /// `id`: S1 to S16, L1 to L5.
   void fail(std::string_view id, std::string what);
 
   // workers: S2, S3, S4
@@ -37,6 +37,8 @@ class Checkers {
   void left_barrier(const WorkerLocation& location, std::uint64_t sequence, const SimFrame& result);
   void crashed(const WorkerLocation& location);
   void left(const WorkerLocation& location, int code, bool asked);
+  /// A worker has come to its own end, having handed over this many checkpoints.
+  void ended_by_itself(const WorkerLocation& location, std::uint64_t checkpoints);
   int workers_alive() const { return alive_; }
   void supervisor_started() { ++supervisors_; }
   void supervisor_ended() { --supervisors_; }
@@ -53,6 +55,8 @@ class Checkers {
   // checkpoints: S5, S6, S7
   void stored(Attempt attempt, Rank rank, std::uint64_t checkpoint_seq);
   void committed(const Commit& commit, const CheckpointInfo& info);
+  /// The launcher waits no longer for this commit, which may still come.
+  void gave_up(const GiveUpCommit& commit);
   /// The launcher hears that a shard of the checkpoint, or its commit, lacked space.
   void lacked_space(const std::pair<Attempt, std::uint64_t>& checkpoint);
   void restored(const Start& start);
@@ -93,6 +97,8 @@ class Checkers {
   };
   struct AttemptView {
     int world_size = 0, started = 0, left_well = 0;
+    std::optional<std::uint64_t> checkpoints_at_own_end;
+    std::set<std::uint64_t> given_up;  // checkpoint_seqs
     bool crashed = false, orphaned = false, end_journaled = false;
     std::vector<SimWorker*> members;  // by rank
     std::vector<char> has_left_well;

@@ -172,6 +172,34 @@ void add_drains(Plan& plan) {
   }
 }
 
+// In one seed of twenty, only this happens: a node is drained shortly after the training began, and
+// no order reaches another one, whose ranks may come to their own end meanwhile.
+void add_mute_drain(Plan& plan) {
+  Random random(plan.seed * 5527 + 83);  // own generator, as above
+  if (plan.nodes < 2 || !random.chance(0.05)) return;
+  Habits& habits = plan.habits;
+  habits.steps = random.between(8, 14);
+  habits.step_min = milliseconds(random.between(150, 400));
+  habits.step_max = habits.step_min + milliseconds(random.between(0, 200));
+  habits.barrier_every = 0;
+  habits.stop_checkpoint = true;
+  plan.spec.run_config.stop.clear();
+  plan.spec.scaling_config.placement_strategy = PlacementStrategy::Spread;
+  plan.stops.clear();
+  const int drained = random.between(0, plan.nodes - 1);
+  const Duration at = milliseconds(random.between(500, 2500));
+  plan.faults = {{.at = at,
+                  .kind = FaultKind::PartitionDown,
+                  .node = (drained + 1) % plan.nodes,
+                  .pick = 0,
+                  .length = milliseconds(random.between(2000, 10000))},
+                 {.at = at + milliseconds(random.between(0, 1000)),
+                  .kind = FaultKind::DrainNode,
+                  .node = drained,
+                  .pick = random.between(5000, 20000),
+                  .length = milliseconds(random.between(500, 40000))}};
+}
+
 // In one seed of three, start standbys: sometimes too few, sometimes too many.
 void add_standbys(Plan& plan) {
   Random random(plan.seed * 3571 + 41);  // own generator, as above
@@ -291,6 +319,7 @@ Plan make_plan(std::uint64_t seed, const PlanShape& shape) {
   if (shape.lasts > Duration{0}) make_lasting(plan, shape.lasts);
   add_launcher_deaths(plan);
   add_drains(plan);
+  add_mute_drain(plan);
   add_standbys(plan);
   add_validations(plan);
   end_faults(plan);

@@ -310,6 +310,7 @@ void SimLauncher::commit(Commit what) {
 // Give up the commit as launcher/cluster/checkpoints/checkpoint_committer does: it may be too late
 // to hold it back.
 void SimLauncher::give_up_commit(const GiveUpCommit& what) {
+  sim_.check.gave_up(what);
   const bool may_come = sim_.timeline.random.chance(0.5);
   if (!may_come) {
     given_up_.insert({what.attempt, what.checkpoint_seq});

@@ -64,7 +64,9 @@ CheckpointInfo SimLauncher::put_checkpoint(const Commit& what) {
     if (shard.rank == Rank{0}) info.epoch = std::stoll(shard.metadata_json);
   }
   sim_.check.committed(what, info);
-  folder_.checkpoints.push_back({what.attempt, what.checkpoint_seq, info});
+  const auto later = std::find_if(folder_.checkpoints.begin(), folder_.checkpoints.end(),
+                                  [&](const auto& one) { return one.info.number > info.number; });
+  folder_.checkpoints.insert(later, {what.attempt, what.checkpoint_seq, info});
   sim_.timeline.trace("checkpoint {} committed: attempt {}, epoch {}", info.number,
                       what.attempt.value, info.epoch);
   return info;

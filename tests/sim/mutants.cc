@@ -30,6 +30,7 @@ std::string_view to_string(Mutant mutant) {
       "JournalNotSynced",
       "ValidationForgotten",
       "LackOfSpaceForgotten",
+      "CheckpointOnArrival",
       "GenerationNotRaised",
       "EndBeforeReports",
   };

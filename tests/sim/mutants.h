@@ -33,6 +33,7 @@ enum class Mutant {
   JournalNotSynced,       // S2: the journal's contents are lost with the launcher
   ValidationForgotten,    // L5: nobody orders a validation
   LackOfSpaceForgotten,   // S15: nobody hears why a checkpoint was not stored
+  CheckpointOnArrival,    // S16: a rank makes a stop's checkpoint before all ranks are there
   GenerationNotRaised,    // S1: the next launcher reuses the last one's generation
   EndBeforeReports,  // L4, one seed in 5,000: the journal records an end before its reports are on
                      // disk

@@ -13,6 +13,7 @@ namespace {
 constexpr Duration kProgressWithin = seconds(30);
 constexpr Duration kNodeHealthyFor = seconds(1);   // L3: its news was on the way before
 constexpr Duration kLastHeardBefore = seconds(2);  // L3: before the trouble; one heartbeat a second
+constexpr int kJoiningTrips = 8;  // L3: of frames, until a launcher hears from a node that is well
 
 }  // namespace
 
@@ -81,7 +82,8 @@ void Checkers::node_declared_lost(int node, std::optional<TimePoint> healthy_sin
   const Duration dead_after = plan_.spec.run_config.failure_config.node_dead_after;
   const LinkHabits& link = plan_.links[node];
   const Duration unwell = timeline_.now() - unwell_since.value_or(timeline_.now());
-  if (link.loss == 0 && unwell < dead_after - kLastHeardBefore - 2 * link.delay_max)
+  const bool far_away = kLastHeardBefore + kJoiningTrips * link.delay_max > dead_after;
+  if (link.loss == 0 && !far_away && unwell < dead_after - kLastHeardBefore - 2 * link.delay_max)
     fail("L3", fmt::format("node {} is declared dead {} after the first thing went wrong with it",
                            node, format_duration(unwell)));
   if (!healthy_since || !plan_.healthy_link(node)) return;

@@ -107,16 +107,19 @@ void SimWorker::after_report() {
     in_report_ = false;
     return go_on();
   }
-  const bool at_target = next == sdk::StopGate::Next::Checkpoint;
-  if (at_target && !stop_checkpoint_made_) {
-    stop_checkpoint_made_ = true;
-    if (sim_.plan.habits.stop_checkpoint && last_checkpoint_report_seq_ != report_seq_)
-      stage(report_seq_);
-  }
-  const std::pair here{report_seq_, at_target};
+  const bool at_target =
+      next == sdk::StopGate::Next::Arrived || next == sdk::StopGate::Next::Checkpoint;
+  const bool told = next == sdk::StopGate::Next::Checkpoint ||
+                    (at_target && sim_.mutant == Mutant::CheckpointOnArrival);
+  const bool may_make_one = !stop_checkpoint_made_ && sim_.plan.habits.stop_checkpoint &&
+                            last_checkpoint_report_seq_ != report_seq_;
+  if (told && may_make_one) stage(report_seq_);
+  stop_checkpoint_made_ |= told;
+  const WorkerPaused here{location_.rank().value, report_seq_, checkpoint_seq_, at_target,
+                          at_target && !told && may_make_one};
   if (announced_ == here) return;
   announced_ = here;
-  send(WorkerPaused{location_.rank().value, report_seq_, checkpoint_seq_, at_target});
+  send(here);
 }
 
 void SimWorker::go_on() {
@@ -144,6 +147,8 @@ void SimWorker::received(const SimFrame& frame) {
       gate_.pause(pause->at_checkpoint);
     else if (pause->step == "advance")
       gate_.advance(pause->report_seq, pause->at_checkpoint);
+    else if (pause->step == "checkpoint")
+      gate_.checkpoint(pause->report_seq, pause->at_checkpoint);
     else
       gate_.finish(pause->reason);
     if ((in_barrier_ || waits_for_room_) && gate_.finished()) return leave(0);
@@ -157,6 +162,8 @@ void SimWorker::leave(int code) {
   if (code == 0 && sim_.plan.habits.has_sdk) send(WorkerGoodbye{});
   const bool stopped = gate_.stopping() && step_ < sim_.plan.habits.steps;
   sim_.check.left(location_, code, stop_sent_ || stopped);
+  if (code == 0 && !stop_sent_ && !gate_.finished())
+    sim_.check.ended_by_itself(location_, checkpoint_seq_);
   die({{.signaled = false, .status = code}}, milliseconds(5));
 }
 

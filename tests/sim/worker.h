@@ -81,7 +81,7 @@ class SimWorker {
                 barriers_ = 0;
   std::vector<std::uint64_t> unacknowledged_;  // last report_seqs of batches
   std::uint64_t resolved_ = 0;                 // checkpoints
-  std::optional<std::pair<std::uint64_t, bool>> announced_;
+  std::optional<WorkerPaused> announced_;
   bool in_report_ = false, in_barrier_ = false, waits_for_room_ = false;
   bool stop_checkpoint_made_ = false, said_hello_ = false;
   bool alive_ = true, dying_ = false, hung_ = false, kill_sent_ = false, stop_sent_ = false;

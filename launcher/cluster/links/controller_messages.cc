@@ -80,8 +80,8 @@ RankExited to_event(const Sender& from, const WorkerExited& message) {
 NodeGroupGone to_event(const Sender& from, const GroupGone&) { return {from.attempt, from.node}; }
 
 RankPaused to_event(const Sender& from, const WorkerPaused& message) {
-  return {from.attempt, Rank{message.rank}, message.report_seq, message.checkpoint_seq,
-          message.arrived};
+  return {from.attempt,           Rank{message.rank}, message.report_seq,
+          message.checkpoint_seq, message.arrived,    message.checkpoint_pending};
 }
 
 RankReported to_event(const Sender& from, const ReportBatch& message) {

@@ -176,6 +176,9 @@ TEST(ControllerMessages, WhatEndsOnANode) {
 TEST(ControllerMessages, APauseAndAShard) {
   const auto paused = event_of<RankPaused>(
       WorkerPaused{.rank = 2, .report_seq = 5, .checkpoint_seq = 3, .arrived = true});
+  EXPECT_TRUE(
+      event_of<RankPaused>(WorkerPaused{.rank = 2, .checkpoint_pending = true}).checkpoint_pending);
+  EXPECT_FALSE(paused.checkpoint_pending);
   EXPECT_EQ(paused.rank, Rank{2});
   EXPECT_EQ(paused.report_seq, 5u);
   EXPECT_EQ(paused.checkpoint_seq, 3u);
@@ -212,8 +215,10 @@ TEST(ControllerMessages, WhatTheControllerAsksFor) {
   EXPECT_EQ(stop.grace_ms, 3000);
   EXPECT_EQ(stop.reason, "Ctrl-C");
 
-  const std::vector<std::pair<PauseStep, std::string>> steps{
-      {PauseStep::Pause, "pause"}, {PauseStep::Advance, "advance"}, {PauseStep::Finish, "finish"}};
+  const std::vector<std::pair<PauseStep, std::string>> steps{{PauseStep::Pause, "pause"},
+                                                             {PauseStep::Advance, "advance"},
+                                                             {PauseStep::Checkpoint, "checkpoint"},
+                                                             {PauseStep::Finish, "finish"}};
   for (const auto& [step, name] : steps) {
     const PauseWorkers pause =
         message_of(Pause{.step = step, .report_seq = 7, .reason = "drain", .at_checkpoint = true});

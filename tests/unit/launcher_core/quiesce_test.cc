@@ -25,6 +25,11 @@ struct Group {
     entry.paused = entry.reported = report_seq;
     entry.checkpoint_seq = checkpoint;
     entry.arrived = arrived;
+    entry.checkpoint_pending = false;
+  }
+  void arrive_without_checkpoint(int rank, std::uint64_t report_seq) {
+    pause(rank, report_seq, 0, true);
+    of(rank).checkpoint_pending = true;
   }
   Next advance(Duration after = {}) { return quiesce.advance(ranks, around, kStart + after); }
   std::pair<PauseStep, std::uint64_t> told() const {
@@ -62,6 +67,74 @@ TEST(Quiesce, RanksMeetWhereTheFurthestPausedAndLeaveOnceTheirCheckpointIsResolv
   EXPECT_EQ(g.quiesce.next_deadline(kStart + seconds(4)), kStart + seconds(4) + kFinishGrace);
   EXPECT_EQ(g.advance(seconds(4)), Next::Wait);
   EXPECT_EQ(g.advance(seconds(4) + kFinishGrace), Next::TimedOut);
+}
+
+TEST(Quiesce, RanksMakeTheirCheckpointsOnceAllAreThere) {
+  Group g;
+  g.pause(0, 6);
+  g.pause(1, 7);
+  g.advance();
+  g.arrive_without_checkpoint(1, 7);
+  EXPECT_EQ(g.advance(), Next::Wait);  // rank 0 is on its way
+  g.pause(0, 7, 3, true);              // its report carries a checkpoint
+
+  EXPECT_EQ(g.advance(), Next::Send);
+  EXPECT_EQ(g.told(), step(PauseStep::Checkpoint, 7));
+  EXPECT_TRUE(g.quiesce.meeting_at_report());
+  EXPECT_EQ(g.advance(), Next::Wait);  // told once
+  EXPECT_FALSE(g.quiesce.next_deadline(kStart) == kStart + kStragglerPause);
+
+  g.pause(1, 7, 3, true);
+  g.around = {.resolved_checkpoint = 3};
+  EXPECT_EQ(g.advance(), Next::Send);
+  EXPECT_EQ(g.told(), step(PauseStep::Finish, 7));
+  EXPECT_FALSE(g.quiesce.meeting_at_report());
+}
+
+// Found by chaos: ranks that made a checkpoint on arrival were one ahead of the one that came to
+// its end, no last checkpoint became complete, and the run finished without it.
+TEST(Quiesce, RanksMakeNoCheckpointIfOneOfThemCameToItsEndMeanwhile) {
+  Group g;
+  g.pause(0, 6);
+  g.advance(kGatherPause);  // nobody can reach rank 1
+  ASSERT_EQ(g.told(), step(PauseStep::Advance, 6));
+  g.arrive_without_checkpoint(0, 6);
+  EXPECT_EQ(g.advance(seconds(2)), Next::Wait);
+  g.of(1).reported = 9;
+  g.ranks.ended(g.of(1), exited(0));
+
+  EXPECT_EQ(g.advance(seconds(3)), Next::Send);
+
+  EXPECT_EQ(g.told(), step(PauseStep::Advance, UINT64_MAX));
+}
+
+TEST(Quiesce, RanksMakeNoCheckpointThatARankWithoutReportsWouldLack) {
+  Group g;
+  g.of(1) = {.node = kNodeB};
+  g.pause(0, 6);
+  g.advance();
+  g.advance(kStragglerPause);
+  ASSERT_EQ(g.told(), step(PauseStep::Advance, 6));
+  g.arrive_without_checkpoint(0, 6);
+
+  EXPECT_EQ(g.advance(seconds(3)), Next::Send);
+
+  EXPECT_EQ(g.told(), step(PauseStep::Finish, 6));
+}
+
+TEST(Quiesce, ARankThatCameToItsEndAfterTheOthersWereToldMovesThemOn) {
+  Group g;
+  g.pause(0, 6);
+  g.pause(1, 6);
+  g.advance();
+  for (int rank : {0, 1}) g.arrive_without_checkpoint(rank, 6);
+  g.advance();
+  ASSERT_EQ(g.told(), step(PauseStep::Checkpoint, 6));
+  g.ranks.ended(g.of(1), exited(0));
+
+  EXPECT_EQ(g.advance(), Next::Send);
+
+  EXPECT_EQ(g.told(), step(PauseStep::Advance, UINT64_MAX));
 }
 
 TEST(Quiesce, ARankThatWaitsForAPausedOneInACollectiveIsMetAtItsNextReport) {

@@ -193,7 +193,7 @@ lib.trainrun_finish(None)
   EXPECT_EQ(supervisor.wait_for<OnceEnd>(1).error, "no disk");
   supervisor.send(PauseWorkers{.step = "pause", .report_seq = 0, .reason = ""});
   const std::uint64_t report_seq = supervisor.wait_for<WorkerPaused>(0).report_seq;
-  supervisor.send(PauseWorkers{.step = "advance", .report_seq = report_seq, .reason = ""});
+  supervisor.send(PauseWorkers{.step = "checkpoint", .report_seq = report_seq, .reason = ""});
   EXPECT_EQ(supervisor.wait_for<CheckpointStaged>().report_seq, report_seq);
   supervisor.send(PauseWorkers{.step = "finish", .report_seq = 0, .reason = "enough"});
 

@@ -110,8 +110,10 @@ TEST(Meeting, WithAStopFunctionPausesAtOnceAndMakesTheCheckpoint) {
   EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(0).report_seq, 2u);
   EXPECT_FALSE(worker.session->should_stop());
   worker.supervisor.send(at_checkpoint("advance", 2));
+  EXPECT_TRUE(worker.supervisor.wait_for<WorkerPaused>(1).checkpoint_pending);
+  worker.supervisor.send(at_checkpoint("checkpoint", 2));
 
-  const auto arrived = worker.supervisor.wait_for<WorkerPaused>(1);
+  const auto arrived = worker.supervisor.wait_for<WorkerPaused>(2);
   EXPECT_EQ(arrived.report_seq, 2u);
   EXPECT_EQ(arrived.checkpoint_seq, 1u);
   EXPECT_TRUE(arrived.arrived);

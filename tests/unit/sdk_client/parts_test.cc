@@ -89,12 +89,29 @@ TEST(StopGate, LetsRanksBehindReachTheTarget) {
   gate.advance(4);
   gate.pause();  // a late pause does not go back
   EXPECT_EQ(gate.after_report(3, false), Next::GoOn);
+  EXPECT_EQ(gate.after_report(4, false), Next::Arrived);
+  EXPECT_EQ(gate.after_report(5, false), Next::Arrived);
+  gate.checkpoint(4);
+  gate.advance(4);  // a late one does not go back either
+  EXPECT_EQ(gate.after_report(3, false), Next::GoOn);
   EXPECT_EQ(gate.after_report(4, false), Next::Checkpoint);
   EXPECT_EQ(gate.after_report(5, false), Next::Checkpoint);
   gate.finish("enough");
+  gate.checkpoint(9);
   gate.advance(9);
   EXPECT_EQ(gate.after_report(5, false), Next::Stop);
   EXPECT_EQ(gate.reason(), "enough");
+}
+
+TEST(StopGate, AMeetingMovesOnThoughCheckpointsWereAskedFor) {
+  using Next = StopGate::Next;
+  StopGate gate;
+  gate.pause();
+  gate.checkpoint(4);
+  gate.advance(7);
+  EXPECT_EQ(gate.target(), 7u);
+  EXPECT_EQ(gate.after_report(4, false), Next::GoOn);
+  EXPECT_EQ(gate.after_report(7, false), Next::Arrived);
 }
 
 TEST(StopGate, MeetsAtACheckpointOnly) {
@@ -107,6 +124,9 @@ TEST(StopGate, MeetsAtACheckpointOnly) {
   gate.advance(5, true);
   EXPECT_EQ(gate.after_report(3, true), Next::GoOn);
   EXPECT_EQ(gate.after_report(5, false), Next::GoOn);
+  EXPECT_EQ(gate.after_report(6, true), Next::Arrived);
+  gate.checkpoint(6, true);
+  EXPECT_EQ(gate.after_report(6, false), Next::GoOn);
   EXPECT_EQ(gate.after_report(6, true), Next::Checkpoint);
   EXPECT_FALSE(gate.stopping());
   gate.finish("more nodes");
@@ -128,7 +148,8 @@ TEST(StopGate, AStopTakesThePlaceOfAMeeting) {
   EXPECT_FALSE(gate.pause(true));
   EXPECT_EQ(gate.after_report(2, false), Next::Wait);
   EXPECT_FALSE(gate.advance(3));
-  EXPECT_EQ(gate.after_report(3, false), Next::Checkpoint);
+  EXPECT_FALSE(gate.checkpoint(9, true));
+  EXPECT_EQ(gate.after_report(3, false), Next::Arrived);
 }
 
 TEST(StopGate, AStopWithItsTargetTakesThePlaceOfAMeeting) {
@@ -138,13 +159,14 @@ TEST(StopGate, AStopWithItsTargetTakesThePlaceOfAMeeting) {
   EXPECT_FALSE(gate.advance(3, true));
   EXPECT_FALSE(gate.advance(5, true));
   EXPECT_EQ(gate.after_report(4, true), Next::GoOn);
+  EXPECT_FALSE(gate.checkpoint(5, true));
   EXPECT_EQ(gate.after_report(5, true), Next::Checkpoint);
 
-  EXPECT_TRUE(gate.advance(6));
+  EXPECT_TRUE(gate.advance(5));
 
   EXPECT_TRUE(gate.stopping());
-  EXPECT_EQ(gate.after_report(5, false), Next::GoOn);
-  EXPECT_EQ(gate.after_report(6, false), Next::Checkpoint);
+  EXPECT_EQ(gate.after_report(4, false), Next::GoOn);
+  EXPECT_EQ(gate.after_report(5, false), Next::Arrived);
 }
 
 TEST(StopGate, NothingComesAfterItsEnd) {

@@ -259,7 +259,7 @@ TEST(SupervisedSession, CopiesTheDirectoryOfAStopsCheckpoint) {
   fs::create_directories(mine);
   std::ofstream(mine / "state") << "last";
   worker.session->on_stop([&] { return Checkpoint::from_directory(mine); });
-  worker.supervisor.send(PauseWorkers{.step = "advance", .report_seq = 1, .reason = ""});
+  worker.supervisor.send(PauseWorkers{.step = "checkpoint", .report_seq = 1, .reason = ""});
   auto loop = std::async(std::launch::async, [&] {
     return failure_of([&] {
       while (!worker.session->should_stop()) std::this_thread::yield();

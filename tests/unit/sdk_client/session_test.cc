@@ -316,7 +316,13 @@ TEST(SupervisedSession, PausesGoesOnAndStopsWhereAllRanksStop) {
   // It pauses after report 2; the others are at 4.
   EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(0).report_seq, 2u);
   worker.supervisor.send(PauseWorkers{.step = "advance", .report_seq = 4, .reason = ""});
-  const auto paused = worker.supervisor.wait_for<WorkerPaused>(1);
+  const auto arrived = worker.supervisor.wait_for<WorkerPaused>(1);
+  EXPECT_TRUE(arrived.arrived);
+  EXPECT_TRUE(arrived.checkpoint_pending);
+  EXPECT_EQ(arrived.checkpoint_seq, 0u);
+  EXPECT_EQ(worker.supervisor.count(MessageType::CheckpointStaged), 0u);
+  worker.supervisor.send(PauseWorkers{.step = "checkpoint", .report_seq = 4, .reason = ""});
+  const auto paused = worker.supervisor.wait_for<WorkerPaused>(2);
   const auto staged = worker.supervisor.wait_for<CheckpointStaged>();
   worker.supervisor.send(
       PauseWorkers{.step = "finish", .report_seq = 0, .reason = "stopped by Ctrl-C"});
@@ -324,6 +330,7 @@ TEST(SupervisedSession, PausesGoesOnAndStopsWhereAllRanksStop) {
   EXPECT_EQ(loop.get(), "stopped: stopped by Ctrl-C");
   EXPECT_EQ(paused.report_seq, 4u);
   EXPECT_EQ(paused.checkpoint_seq, 1u);
+  EXPECT_FALSE(paused.checkpoint_pending);
   EXPECT_EQ(staged.checkpoint_seq, 1u);
   EXPECT_EQ(staged.report_seq, 4u);
   EXPECT_EQ(worker.supervisor.reports().size(), 4u);
@@ -349,13 +356,36 @@ TEST(SupervisedSession, ReportsDuringTheStopDoNotMoveThePlaceOfTheStop) {
   EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(0).report_seq, 1u);
   worker.supervisor.send(PauseWorkers{.step = "advance", .report_seq = 1, .reason = ""});
   EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(1).report_seq, 1u);
+  worker.supervisor.send(PauseWorkers{.step = "checkpoint", .report_seq = 1, .reason = ""});
+  EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(2).report_seq, 1u);
   auto monitoring = reporting();
   worker.supervisor.wait_for_reports(3);
   worker.supervisor.send(PauseWorkers{.step = "finish", .report_seq = 0, .reason = "done"});
 
   EXPECT_EQ(loop.get(), "stopped: done");
   EXPECT_EQ(monitoring.get(), "stopped: done");
-  EXPECT_EQ(worker.supervisor.count(MessageType::WorkerPaused), 2u);
+  EXPECT_EQ(worker.supervisor.count(MessageType::WorkerPaused), 3u);
+}
+
+// A rank that nobody could reach came to its end: the others go on to theirs.
+TEST(SupervisedSession, MakesNoCheckpointAtAMeetingThatMovedOn) {
+  Worker worker;
+  worker.session->on_stop([] { return writing("not wanted"); });
+  worker.supervisor.send(PauseWorkers{.step = "pause", .report_seq = 0, .reason = ""});
+  auto loop = std::async(std::launch::async, [&] {
+    return failure_of([&] {
+      while (!worker.session->should_stop()) std::this_thread::yield();
+      for (int step = 1; step <= 3; ++step) worker.session->report({{"step", step}}, nullptr);
+    });
+  });
+  worker.supervisor.wait_for<WorkerPaused>(0);
+  worker.supervisor.send(PauseWorkers{.step = "advance", .report_seq = 1, .reason = ""});
+  EXPECT_TRUE(worker.supervisor.wait_for<WorkerPaused>(1).checkpoint_pending);
+  worker.supervisor.send(PauseWorkers{.step = "advance", .report_seq = UINT64_MAX, .reason = ""});
+
+  EXPECT_EQ(loop.get(), "nothing was thrown");
+  worker.supervisor.wait_for_reports(3);
+  EXPECT_EQ(worker.supervisor.count(MessageType::CheckpointStaged), 0u);
 }
 
 TEST(SupervisedSession, MakesNoCheckpointAtTheStopWhenTheReportHadOne) {
@@ -372,9 +402,11 @@ TEST(SupervisedSession, MakesNoCheckpointAtTheStopWhenTheReportHadOne) {
   EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(0).checkpoint_seq, 1u);
   worker.supervisor.send(PauseWorkers{.step = "advance", .report_seq = 1, .reason = ""});
   EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(1).report_seq, 1u);
+  worker.supervisor.send(PauseWorkers{.step = "checkpoint", .report_seq = 1, .reason = ""});
   worker.supervisor.send(PauseWorkers{.step = "finish", .report_seq = 0, .reason = "done"});
 
   EXPECT_EQ(loop.get(), "stopped: done");
+  EXPECT_FALSE(worker.supervisor.wait_for<WorkerPaused>(1).checkpoint_pending);
   worker.supervisor.wait_for<CheckpointStaged>(
       0);  // from a thread of the SDK, perhaps a little later
   EXPECT_EQ(worker.supervisor.count(MessageType::CheckpointStaged), 1u);
