@@ -156,7 +156,10 @@ Result<TlsContext> TlsContext::from_certificates(const CertificateTexts& texts) 
     return unusable("tls.key", "is not the key of tls.crt",
                     "both files must come from the same `traind certs` call");
   for (std::size_t i = 1; i < chain.size(); ++i)
-    check_tls(SSL_CTX_add1_chain_cert(context, chain[i].get()) == 1);
+    if (SSL_CTX_add1_chain_cert(context, chain[i].get()) != 1)
+      return unusable("tls.crt",
+                      "holds an intermediate certificate whose key or signature is too weak",
+                      "issue it with a key of at least 2048 bits (RSA) and SHA-256");
   impl->name = name_in(own);
   if (!impl->name)
     return unusable("tls.crt",

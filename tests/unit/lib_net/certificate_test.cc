@@ -200,6 +200,18 @@ TEST(OwnCertificate, TextsThatAreNone) {
             "with: traind certs)");
 }
 
+TEST(OwnCertificate, AnIntermediateOneThatIsTooWeakIsNamed) {
+  const PemPair lab = authority_of("lab"), good = certificate_of(lab, kNode, "n1");
+  const PemPair weak = foreign_certificate(lab, {}, EVP_RSA_gen(1024));
+
+  EXPECT_EQ(TlsContext::from_certificates(
+                {lab.certificate, good.certificate + weak.certificate, good.key})
+                .error()
+                .describe(),
+            "tls.crt holds an intermediate certificate whose key or signature is too weak (issue "
+            "it with a key of at least 2048 bits (RSA) and SHA-256)");
+}
+
 TEST(OwnCertificate, AnEncryptedKeyAsksNobodyForItsPassword) {
   const PemPair lab = authority_of("lab"), good = certificate_of(lab, kNode, "n1");
   const auto key = key_in(good.key);
