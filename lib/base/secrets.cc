@@ -133,15 +133,25 @@ struct Span {
   std::size_t begin = 0, size = 0;
 };
 
-/// Return the place of the password in the next scheme://user:password@host from `at` on. Advances
-/// `at`.
+/// Return whether scheme://user@host has a token in place of the user, as GitHub and GitLab take.
+bool is_token(std::string_view before, std::string_view user) {
+  constexpr std::size_t kTokenBytesMin = 16;
+  return user.size() >= kTokenBytesMin &&
+         (before.ends_with("http://") || before.ends_with("https://"));
+}
+
+/// Return the place of the password in the next scheme://user:password@host, or of the token in
+/// https://token@host, from `at` on. Advances `at`.
 std::optional<Span> next_url_password(std::string_view text, std::size_t& at) {
   while ((at = text.find("://", at)) != std::string_view::npos) {
     at += 3;
     const std::size_t end = std::min(text.find_first_of("/?# \t\r\n\"'<>", at), text.size());
     const std::string_view authority = text.substr(at, end - at);
     const std::size_t host = authority.rfind('@'), colon = authority.find(':');
-    if (host == std::string_view::npos || colon >= host || colon + 1 == host) continue;
+    if (host == std::string_view::npos || colon + 1 == host) continue;
+    if (colon > host && is_token(text.substr(0, at), authority.substr(0, host)))
+      return Span{at, host};
+    if (colon >= host) continue;
     return Span{at + colon + 1, host - colon - 1};
   }
   return std::nullopt;
@@ -188,8 +198,9 @@ void hide_assigned(std::string& text) {
     if (name.empty() || !names_a_secret(name)) continue;
     std::size_t end = 0;
     if (text[at] == '"' || text[at] == '\'') {
-      end = text.find(text[at], at + 1);
-      ++at;
+      const char quote = text[at++];
+      for (end = at; end < text.size() && text[end] != quote; ++end)
+        if (text[end] == '\\') ++end;
     } else {
       end = text.find_first_of(" \t\r\n\"'&,;)}]", at);
     }

@@ -60,6 +60,10 @@ TEST(Secrets, PasswordsInUrlsAreHiddenAndLearned) {
       redacted("postgres://me:pw@db:5432/x, hdfs://me@host:8020/a and http://host:80/@b:c@"),
       "postgres://me:<redacted:URL>@db:5432/x, hdfs://me@host:8020/a and http://host:80/@b:c@");
   EXPECT_EQ(redacted("a://b:c@d@e/f"), "a://b:<redacted:URL>@e/f");
+  EXPECT_EQ(redacted("clone https://ghp_0123456789abcdef@github.com/x or https://me@host:80/x, "
+                     "ssh://someone-with-a-long-name@host"),
+            "clone https://<redacted:URL>@github.com/x or https://me@host:80/x, "
+            "ssh://someone-with-a-long-name@host");
   learn_secrets({{"BROKER", "amqp://user:sup3rs3cret@host/"}});
   EXPECT_EQ(redacted("login with sup3rs3cret failed"), "login with <redacted:BROKER> failed");
 }
@@ -71,6 +75,8 @@ TEST(Secrets, WhatIsAssignedToASecretsNameIsHidden) {
   EXPECT_EQ(
       redacted(R"({"password": "p1", 'token':'p2', "lr": 0.1, "secret":null})"),
       R"({"password": "<redacted:password>", 'token':'<redacted:token>', "lr": 0.1, "secret":null})");
+  EXPECT_EQ(redacted(R"({"password": "ab\"cd\\", "lr": 0.1, "token": "open\)"),
+            R"({"password": "<redacted:password>", "lr": 0.1, "token": "<redacted:token>)");
   EXPECT_EQ(redacted("HF_TOKEN=env:HF_TOKEN max_tokens=4096 the token: not found; token="),
             "HF_TOKEN=env:HF_TOKEN max_tokens=4096 the token: not found; token=");
 }
