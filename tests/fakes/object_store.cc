@@ -69,6 +69,7 @@ std::shared_ptr<MemoryObjects> MemoryObjects::copy() const {
 
 Result<Unit> MemoryObjects::put_new(const std::string& key, std::string_view bytes) {
   const std::lock_guard lock(mutex_);
+  if (unconditional_) objects_.erase(key);
   const auto [there, is_new] = objects_.try_emplace(key, bytes);
   if (is_new || there->second == bytes) return Unit{};
   return Error{Errc::AlreadyExists, fmt::format("PUT '{}': 412", key)};
@@ -194,7 +195,6 @@ Result<Unit> MemoryObjectStore::put(const std::string& key, std::string_view byt
 }
 
 Result<Unit> MemoryObjectStore::put_new(const std::string& key, std::string_view bytes) {
-  if (unconditional_) return put(key, bytes);
   return change("put-new " + key, [objects = objects_.get(), key, text = std::string(bytes)] {
     return objects->put_new(key, text);
   });

@@ -37,6 +37,8 @@ class MemoryObjects {
   void before_each(std::function<void(const std::string& operation)> hook) {
     hook_ = std::move(hook);
   }
+  /// Be a server that ignores the conditions of conditional PUTs.
+  void set_unconditional() { unconditional_ = true; }
   /// Deliver the delayed operations now (Fault::ArrivesLate).
   void deliver_late();
 
@@ -50,6 +52,7 @@ class MemoryObjects {
   std::map<std::string, std::string> objects_;
   std::vector<std::function<void()>> late_;
   std::function<void(const std::string&)> hook_;
+  bool unconditional_ = false;
 };
 
 enum class Fault {
@@ -71,8 +74,6 @@ class MemoryObjectStore final : public ObjectStore {
   void before_each(std::function<void(const std::string& operation)> hook) {
     hook_ = std::move(hook);
   }
-  /// Make puts succeed even if the key is taken, as for code without conditional PUTs.
-  void set_unconditional() { unconditional_ = true; }
 
   bool ended() const;
   std::uint64_t operations() const;
@@ -98,7 +99,6 @@ class MemoryObjectStore final : public ObjectStore {
 
   std::shared_ptr<MemoryObjects> objects_;
   std::function<void(const std::string&)> hook_;
-  bool unconditional_ = false;
   mutable std::mutex mutex_;
   std::uint64_t fault_at_ = 0;
   Fault fault_ = Fault::Fails;

@@ -280,7 +280,16 @@ Result<Unit> RemoteRun::check_owner() {
 }
 
 Result<Unit> RemoteRun::leave_marker(Generation generation, const std::string& text) {
-  return store_->put(fmt::format("probe-{}", generation.value), text);
+  const std::string key = fmt::format("probe-{}", generation.value);
+  TRY_VOID(store_->put(key, text));
+  // Only put_new() keeps a second launcher from overwriting what the first one has written.
+  const auto again = store_->put_new(key, text + "again");
+  if (again.has_error())
+    return again.error().code == Errc::AlreadyExists ? Result<Unit>(Unit{}) : again.error();
+  return Error{Errc::InvalidArgument,
+               fmt::format("'{}' lets a conditional write replace an object that exists", url_),
+               "use a server that honours `If-None-Match: *`, as Amazon S3 and current releases "
+               "of MinIO do"};
 }
 
 void RemoteRun::begin(const RunFolder& folder, Generation generation,

@@ -62,6 +62,16 @@ class RemoteRunTest : public testing::Test {
   std::vector<std::string> warnings_;
 };
 
+TEST_F(RemoteRunTest, AStoreThatReplacesWhatItMustKeepIsRefused) {
+  objects_->set_unconditional();
+
+  EXPECT_EQ(open().error(),
+            (Error{Errc::InvalidArgument,
+                   "'" + url_ + "' lets a conditional write replace an object that exists",
+                   "use a server that honours `If-None-Match: *`, as Amazon S3 and current "
+                   "releases of MinIO do"}));
+}
+
 TEST_F(RemoteRunTest, ANewRunIsInTheStoreBeforeItsLauncherGoesOn) {
   const auto record = open();
 
