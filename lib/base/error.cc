@@ -92,6 +92,10 @@ Error system_error(int error_number, std::string_view doing) {
     case ECONNRESET:
     case ENETUNREACH:
     case EHOSTUNREACH:
+    case EHOSTDOWN:
+    case ENOTCONN:  // FUSE: its program is gone
+    case ESTALE:    // NFS
+    case EREMOTEIO:
       code = Errc::Unavailable;
       break;
     case ETIMEDOUT:

@@ -94,11 +94,31 @@ Result<Unit> check_space(FileSystem& fs, const std::string& folder, std::uint64_
                                           needed, free, folder)};
 }
 
+/// Check that a folder that exists is one that an export left when it was killed, and no link, no
+/// folder of another user's and no other one of ours.
+Result<Unit> check_leftover(FileSystem& fs, const std::string& folder) {
+  const auto refuse = [&](std::string_view what) {
+    return Error{Errc::AlreadyExists,
+                 fmt::format("the files are first copied to '{}', which {}", folder, what),
+                 "remove it, or name another folder"};
+  };
+  TRY(const FileStatus status, fs.status(folder));
+  if (status.kind != FileKind::Folder) return refuse("exists and is not a directory");
+  if (status.foreign) return refuse("another user owns");
+  TRY(const auto entries, fs.list(folder));
+  const bool has_lock = std::any_of(entries.begin(), entries.end(), [](const FolderEntry& entry) {
+    return entry.name == kLockName && entry.kind == FileKind::File;
+  });
+  if (!entries.empty() && !has_lock) return refuse("holds files that no export has left");
+  return Unit{};
+}
+
 /// Make the folder where the bytes are gathered, empty except for the lock that makes it ours.
 Result<std::unique_ptr<FileLock>> take_folder(FileSystem& fs, const std::string& folder) {
-  if (auto made = fs.make_folder(folder);
-      made.has_error() && made.error().code != Errc::AlreadyExists)
-    return made.error();
+  if (auto made = fs.make_folder(folder); made.has_error()) {
+    if (made.error().code != Errc::AlreadyExists) return made.error();
+    TRY_VOID(check_leftover(fs, folder));
+  }
   auto lock = fs.lock(join_path(folder, kLockName));
   if (lock.has_error()) {
     (void)fs.remove_folder(folder);  // does nothing where another one's files are in it

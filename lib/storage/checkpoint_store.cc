@@ -161,7 +161,8 @@ Result<std::vector<std::string>> CheckpointStore::open(Generation current,
     const bool stale = pending && pending->generation < current &&
                        std::find(keep.begin(), keep.end(), *pending) == keep.end();
     if (!stale && !entry.name.starts_with(kTrashPrefix)) continue;
-    TRY_VOID(remove_tree(fs_, join_path(folder_, entry.name)));
+    // Nobody reads it, so it may stay, such as one that a worker on NFS has still open.
+    if (remove_tree(fs_, join_path(folder_, entry.name)).has_error()) continue;
     discarded.push_back(entry.name);
   }
   return discarded;

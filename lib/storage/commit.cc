@@ -159,7 +159,10 @@ Result<Unit> write_manifest(FileSystem& fs, const std::string& pending, const Ma
 
 Result<Unit> publish(FileSystem& fs, const std::string& pending, const std::string& committed) {
   TRY_VOID(fs.rename_new(pending, committed));
-  return fs.sync_folder(parent_path(committed));
+  auto synced = fs.sync_folder(parent_path(committed));
+  // The caller will tell everybody that there is no such checkpoint.
+  if (synced.has_error()) (void)fs.rename_new(committed, pending);
+  return synced;
 }
 
 }  // namespace train

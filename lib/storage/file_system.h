@@ -24,6 +24,7 @@ struct FileStatus {
   FileKind kind = FileKind::File;
   std::uint64_t bytes = 0;
   std::uint64_t inode = 0;
+  bool foreign = false;  // another user owns it
 };
 
 struct FolderEntry {

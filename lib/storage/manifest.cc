@@ -179,9 +179,12 @@ std::string checkpoint_name(CheckpointNumber number) {
 
 std::optional<CheckpointNumber> parse_checkpoint_name(std::string_view name) {
   constexpr std::string_view kPrefix = "checkpoint_";
+  constexpr std::uint64_t kCheckpointNumberMax = 1'000'000'000'000'000;
   if (!name.starts_with(kPrefix)) return std::nullopt;
   CheckpointNumber number;
   std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), number.value);
+  // A folder of such a number is none of ours, and no number could follow it.
+  if (number.value > kCheckpointNumberMax) return std::nullopt;
   // Formatting the number again refuses signs, too few digits, too many zeros and text after the
   // digits.
   if (number.value == 0 || checkpoint_name(number) != name) return std::nullopt;

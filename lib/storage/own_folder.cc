@@ -113,20 +113,31 @@ class Remover {
 
  private:
   Result<Unit> empty(int folder, int depth) {
-    DIR* dir = ::fdopendir(::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const int fd = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR* dir = fd < 0 ? nullptr : ::fdopendir(fd);
     if (dir == nullptr) return path_error("listing a folder below", path_);
     const std::unique_ptr<DIR, int (*)(DIR*)> closer(dir, &::closedir);
-    while (const dirent* entry = ::readdir(dir)) {
+    for (;;) {
+      errno = 0;
+      const dirent* entry = ::readdir(dir);
+      if (entry == nullptr && errno != 0) return path_error("listing a folder below", path_);
+      if (entry == nullptr) return Unit{};
       const std::string_view name = entry->d_name;
       if (name == "." || name == ".." || (depth == 0 && name == keep_)) continue;
       TRY_VOID(remove(folder, entry->d_name, depth));
     }
-    return Unit{};
   }
 
   Result<Unit> remove(int folder, const char* name, int depth) {
     if (::unlinkat(folder, name, 0) == 0 || errno == ENOENT) return Unit{};
-    if (errno != EISDIR && errno != EPERM) return failed("removing", name);
+    const int refused = errno;
+    struct stat entry {};
+    const bool is_folder =
+        ::fstatat(folder, name, &entry, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(entry.st_mode);
+    if (!is_folder || (refused != EISDIR && refused != EPERM)) {
+      errno = refused;
+      return failed("removing", name);
+    }
     if (depth == kDepthMax) return move_up(folder, name);
     TRY(const FileDescriptor inner, open_folder(folder, name, path_ + "/…/" + name));
     struct stat found {};
@@ -134,6 +145,9 @@ class Remover {
     if (found.st_dev != device_)
       return Error{Errc::Io, fmt::format("'{}' below '{}' is on another file system", name, path_),
                    "unmount it"};
+    // A program may have made a folder that not even it may write.
+    if (found.st_uid == file_user() && (found.st_mode & S_IRWXU) != S_IRWXU)
+      (void)::fchmod(inner.get(), S_IRWXU);
     TRY_VOID(empty(inner.get(), depth + 1));
     if (::unlinkat(folder, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return Unit{};
     if (errno == ENOTEMPTY && moved_) return Unit{};  // the next round removes it
@@ -226,10 +240,13 @@ Result<bool> remove_own_folder(const std::string& path) {
   }
   TRY_VOID(check_no_home(folder->get(), path));
   TRY_VOID(Remover(folder->get(), path, kOwnFolderMarker).run());
-  if (::unlinkat(folder->get(), std::string(kOwnFolderMarker).c_str(), 0) != 0 ||
-      ::rmdir(path.c_str()) != 0)
-    return path_error("removing the folder", path);
-  return true;
+  const std::string mark(kOwnFolderMarker);
+  if (::unlinkat(folder->get(), mark.c_str(), 0) == 0 && ::rmdir(path.c_str()) == 0) return true;
+  // Something came into it meanwhile: mark it again, so that a later call may remove it.
+  const int failed = errno;
+  const FileDescriptor again(::openat(folder->get(), mark.c_str(),
+                                      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  return system_error(failed, fmt::format("removing the folder '{}'", path));
 }
 
 }  // namespace train

@@ -13,6 +13,7 @@
 #include <cstdio>
 
 #include "lib/base/file_descriptor.h"
+#include "lib/base/user_account.h"
 #include "lib/storage/own_folder.h"
 
 namespace train {
@@ -226,8 +227,8 @@ Result<Unit> PosixFileSystem::sync_folder(const std::string& path) {
 Result<FileStatus> PosixFileSystem::status(const std::string& path) {
   struct stat found {};
   if (::lstat(path.c_str(), &found) != 0) return path_error("reading the status of", path);
-  return FileStatus{kind_of(found.st_mode), static_cast<std::uint64_t>(found.st_size),
-                    found.st_ino};
+  return FileStatus{kind_of(found.st_mode), static_cast<std::uint64_t>(found.st_size), found.st_ino,
+                    found.st_uid != file_user()};
 }
 
 Result<std::vector<FolderEntry>> PosixFileSystem::list(const std::string& path) {

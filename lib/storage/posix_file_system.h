@@ -10,7 +10,7 @@
 
 namespace train {
 
-class PosixFileSystem final : public FileSystem {
+class PosixFileSystem : public FileSystem {
  public:
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override;
   Result<std::unique_ptr<WritableFile>> open_to_append(const std::string& path) override;

@@ -59,6 +59,7 @@ Result<RunFolder> create_run_folder(FileSystem& fs, const std::string& storage_p
 
 Result<RunFolder> create_unique_run_folder(FileSystem& fs, const std::string& storage_path,
                                            const std::string& name) {
+  TRY_VOID(make_folders(fs, storage_path));
   for (int n = 1; n <= kSuffixMax; ++n) {
     auto made = create_run_folder(fs, storage_path, n == 1 ? name : fmt::format("{}-{}", name, n));
     if (!made.has_error() || made.error().code != Errc::AlreadyExists) return made;

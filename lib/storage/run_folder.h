@@ -18,6 +18,9 @@ class RunFolder {
   std::string lock() const { return in(".lock"); }
   /// `train-run stop` makes this file; the owner of the run removes it.
   std::string stop_request() const { return in(".stop"); }
+  /// Return where a launcher moves the request that it follows: a controller that takes its place
+  /// follows it too.
+  std::string stop_request_taken() const { return in(".stop.taken"); }
   std::string owner_key() const { return in(".owner"); }
   std::string spec() const { return in("spec.yaml"); }
   std::string resolved_spec() const { return in("spec.resolved.yaml"); }

@@ -6,6 +6,8 @@
 
 #include <boost/json.hpp>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "lib/base/file_descriptor.h"
 #include "lib/storage/manifest.h"
@@ -15,6 +17,8 @@ namespace {
 
 namespace json = boost::json;
 constexpr std::uint64_t kLockBytesMax = 4096;
+constexpr int kTriesMax = 20;
+constexpr std::chrono::milliseconds kTryPause{10};
 
 std::string lock_text(const LockHolder& holder) {
   return json::serialize(json::object{
@@ -58,6 +62,12 @@ std::optional<LockHolder> read_lock_holder(FileSystem& fs, const std::string& pa
 Result<RunLock> RunLock::acquire(FileSystem& fs, const std::string& path,
                                  const LockHolder& holder) {
   auto lock = fs.lock(path);
+  // is_held() of somebody who follows the run holds it for a moment.
+  for (int tries = 1; tries < kTriesMax && lock.has_error(); ++tries) {
+    if (lock.error().code != Errc::Unavailable) break;
+    std::this_thread::sleep_for(kTryPause);
+    lock = fs.lock(path);
+  }
   if (lock.has_error()) {
     if (lock.error().code != Errc::Unavailable) return lock.error();
     return Error{Errc::AlreadyExists,
@@ -80,10 +90,13 @@ Result<RunLock> RunLock::acquire(FileSystem& fs, const std::string& path,
 Result<RunLock> RunLock::take_over(FileSystem& fs, const std::string& path,
                                    const LockHolder& holder) {
   const std::string anew = path + ".new";
-  if (auto removed = fs.remove_file(anew);
-      removed.has_error() && removed.error().code != Errc::NotFound)
-    return removed.error();
-  TRY(auto lock, fs.lock(anew));
+  auto locked = fs.lock(anew);  // one that an earlier call left is as good
+  if (locked.has_error() && locked.error().code == Errc::Unavailable)
+    return Error{
+        Errc::AlreadyExists,
+        fmt::format("another process is just taking over the run in '{}'", parent_path(path)),
+        "follow it with train-run attach"};
+  TRY(auto lock, std::move(locked));
   TRY_VOID(lock->describe(lock_text(holder)));
   TRY_VOID(fs.rename(anew, path));
   TRY_VOID(fs.sync_folder(parent_path(path)));

@@ -180,7 +180,9 @@ Result<Unit> ArrowStore::put_new(const std::string& key, std::string_view bytes)
   if (!put.has_error() || put.error().code != Errc::AlreadyExists) return put;
   const auto there = get(key, bytes.size());
   if (!there.has_error() && *there == bytes) return Unit{};
-  return put;
+  const bool unknown = there.has_error() && there.error().code != Errc::NotFound &&
+                       there.error().code != Errc::ResourceExhausted;
+  return unknown ? there.error() : put;  // it may be our own, from a try whose answer was lost
 }
 
 Result<std::unique_ptr<ObjectWriter>> ArrowStore::create(const std::string& key) {

@@ -76,9 +76,15 @@ Result<std::string> S3Requests::ask_once(const char* method, const std::string& 
 }
 
 Result<std::vector<S3Upload>> S3Requests::uploads(const std::string& prefix) const {
+  constexpr int kPagesMax = 1000;  // of 1,000 uploads each
   std::vector<S3Upload> all;
   S3UploadsPage page;
+  int pages = 0;
   do {
+    if (++pages > kPagesMax)
+      return Error{Errc::Unavailable, fmt::format("a list of multipart uploads below '{}' that has "
+                                                  "no end",
+                                                  prefix)};
     // The signature needs the names in order.
     std::string query = fmt::format("prefix={}", escaped(prefix));
     if (!page.next_key.empty())

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 namespace train {
 namespace {
 
@@ -12,6 +14,14 @@ TEST(Errc, IsKnownByItsName) {
 
 TEST(Errc, ANameThatIsNotKnownIsInternal) {
   EXPECT_EQ(errc_of("of a newer protocol"), Errc::Internal);
+}
+
+// What a restart takes for lost is skipped: a file system that does not answer now has lost
+// nothing.
+TEST(SystemError, AFileSystemThatDoesNotAnswerIsUnavailable) {
+  for (const int number : {ESTALE, ENOTCONN, EHOSTDOWN, EREMOTEIO, EHOSTUNREACH})
+    EXPECT_EQ(system_error(number, "reading").code, Errc::Unavailable) << number;
+  EXPECT_EQ(system_error(EIO, "reading").code, Errc::Io);
 }
 
 }  // namespace

@@ -135,6 +135,19 @@ TEST(Export, DoesNotTouchWhatIsThere) {
   EXPECT_EQ(disk->tree("/copies"), (Paths{"/copies/file", "/copies/full/", "/copies/full/mine"}));
 }
 
+TEST(Export, AFolderOfTheNameWhereItCopiesIsNotEmptiedUnlessAnExportLeftIt) {
+  const auto disk = disk_with_one();
+  disk->put(kGathered + "/thesis.tex", "kept");
+
+  EXPECT_EQ(export_checkpoint(*disk, kSource, *disk, kTarget).error(),
+            (Error{Errc::AlreadyExists,
+                   "the files are first copied to '/copies/.best.tmp', which holds files that no "
+                   "export has left",
+                   "remove it, or name another folder"}));
+
+  EXPECT_EQ(disk->get(kGathered + "/thesis.tex"), "kept");
+}
+
 TEST(Export, SaysHowMuchSpaceIsMissing) {
   const auto disk = disk_with_one();
   disk->set_space(10);

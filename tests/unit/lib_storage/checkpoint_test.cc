@@ -433,6 +433,28 @@ TEST_F(Checkpoints, OpeningClearsWhatOlderGenerationsLeft) {
                    "/run/checkpoints/.tmp-notes/", "/run/checkpoints/.tmp-notes/mine.txt"}));
 }
 
+TEST_F(Checkpoints, OpeningGoesOnWithoutWhatCannotBeRemoved) {
+  disk.put(kFolder + "/.trash-000002/model.pt", "x");
+  disk.put(kFolder + "/.trash-000003/model.pt", "x");
+  disk.fail_at(1, EBUSY);
+
+  const auto discarded = store.open(Generation{2});
+
+  ASSERT_FALSE(discarded.has_error()) << discarded.error().describe();
+  EXPECT_EQ(*discarded, Paths{".trash-000003"});
+}
+
+TEST_F(Checkpoints, OneWhoseNameIsNotOnDiskForSureIsTakenBack) {
+  const std::uint64_t before = disk.changes();
+  commit(1);
+  disk.fail_at(disk.changes() - before, EIO);  // the sync of the folder, after the rename
+  auto first = write(0, {.move = false}), second = write(1, {.move = false});
+  EXPECT_TRUE(store.commit(request(2, {*second, *first}), yes).has_error());
+
+  EXPECT_EQ(store.list()->size(), 1U);
+  EXPECT_EQ(*store.next_number(), CheckpointNumber{2});
+}
+
 TEST_F(Checkpoints, WhatEndedAttemptsHandedOverGoesWhateverTheirLauncher) {
   disk.put(kFolder + "/.tmp-1-0.7/.rank-0000/model.pt", "x");
   disk.put(kFolder + "/.tmp-1-1.2/.rank-0000/model.pt", "x");

@@ -213,6 +213,8 @@ TEST(CheckpointName, IsReadOnlyAsItIsWritten) {
   EXPECT_EQ(checkpoint_name(CheckpointNumber{1234567}), "checkpoint_1234567");
   EXPECT_EQ(parse_checkpoint_name("checkpoint_000012"), CheckpointNumber{12});
   EXPECT_EQ(parse_checkpoint_name("checkpoint_1234567"), CheckpointNumber{1234567});
+  EXPECT_EQ(parse_checkpoint_name("checkpoint_1000000000000001"), std::nullopt);
+  EXPECT_EQ(parse_checkpoint_name("checkpoint_18446744073709551615"), std::nullopt);
   for (const char* name :
        {"checkpoint_12", "checkpoint_0000012", "checkpoint_000000", "checkpoint_-00012",
         "checkpoint_+00012", "checkpoint_000012x", "checkpoint_", "checkpoint", "Checkpoint_000012",

@@ -128,6 +128,48 @@ TEST_F(OwnFolder, IsRemovedWithoutFollowingLinks) {
   EXPECT_FALSE(*remove_own_folder(in("own")));  // nothing is there
 }
 
+/// Run `what` in a process of another user, who must make its own folder. Return its exit code.
+int as_nobody(const std::function<int()>& what) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(::setgid(kNobody) == 0 && ::setuid(kNobody) == 0 ? what() : 100);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 101;
+}
+
+// Root may write anywhere, so the test is another user.
+TEST_F(OwnFolder, FoldersThatTheirOwnerMayNotWriteAreRemoved) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  give_to_nobody(root_);
+  EXPECT_EQ(as_nobody([&] {
+              if (!make_own_folder(in("own"))) return 1;
+              fs::create_directories(in("own/a/b"));
+              write(in("own/a/b/file"));
+              for (const char* name : {"own/a/b", "own/a"}) ::chmod(in(name).c_str(), 0555);
+              return remove_own_folder(in("own")) ? 0 : 2;
+            }),
+            0);
+  EXPECT_FALSE(fs::exists(in("own")));
+}
+
+TEST_F(OwnFolder, WhatCannotBeRemovedIsSaidAndTheMarkStays) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  ASSERT_TRUE(make_own_folder(in("own")));
+  fs::create_directories(in("own/sticky"));
+  write(in("own/sticky/file"));
+  ASSERT_EQ(::chmod(in("own/sticky").c_str(), 01777), 0);
+  ASSERT_EQ(::chmod(root_.c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(in("own").c_str(), 0755), 0);
+
+  EXPECT_EQ(as_nobody([&] {
+              const auto removed = remove_folder_tree(in("own/sticky"));
+              const bool said =
+                  removed.error().message.find("Operation not permitted") != std::string::npos;
+              return removed.error().code == Errc::Permission && said ? 0 : 1;
+            }),
+            0);
+}
+
 TEST_F(OwnFolder, TreesDeeperThanDescriptorsAreRemoved) {
   ASSERT_TRUE(make_own_folder(in("own")));
   const int start = ::open(".", O_RDONLY | O_DIRECTORY);

@@ -18,6 +18,7 @@
 #include <random>
 #include <sstream>
 
+#include "lib/storage/checkpoint_export.h"
 #include "lib/storage/checkpoint_store.h"
 #include "lib/storage/journal.h"
 #include "lib/storage/posix_file_system.h"
@@ -159,6 +160,83 @@ TEST_F(Posix, ALockHoldsUntilItsOwnerDies) {
   EXPECT_FALSE(RunLock::acquire(fs, in(".lock"), {"node-b", 7, "one"}).has_error());
   ::close(ready[0]);
   ::close(ready[1]);
+}
+
+/// Files whose locks somebody looks at, and so holds for a moment.
+class LookedAt final : public PosixFileSystem {
+ public:
+  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
+    if (++calls < 3) return Error{Errc::Unavailable, "somebody looks at it"};
+    return PosixFileSystem::lock(path);
+  }
+  int calls = 0;
+};
+
+TEST_F(Posix, ALockThatSomebodyLooksAtIsTakenALittleLater) {
+  LookedAt files;
+
+  const auto taken = RunLock::acquire(files, in(".lock"), {"node-b", 7, "one"});
+
+  EXPECT_TRUE(taken) << taken.error().describe();
+  EXPECT_EQ(files.calls, 3);
+}
+
+TEST_F(Posix, OfTwoThatTakeARunOverOneIsTold) {
+  auto other = fs.lock(in(".lock.new"));
+  ASSERT_TRUE(other);
+  put(".lock", "");
+
+  EXPECT_EQ(
+      RunLock::take_over(fs, in(".lock"), {"node-b", 7, "one"}).error(),
+      (Error{Errc::AlreadyExists, "another process is just taking over the run in '" + folder + "'",
+             "follow it with train-run attach"}));
+
+  other->reset();
+  EXPECT_TRUE(RunLock::take_over(fs, in(".lock"), {"node-b", 7, "one"}));
+  EXPECT_FALSE(std::filesystem::exists(in(".lock.new")));
+}
+
+// An export empties only what it may have made itself.
+TEST_F(Posix, AnExportFollowsNoLinkAndTakesNoOtherUsersFolder) {
+  std::filesystem::create_directories(in("victim"));
+  std::filesystem::create_directories(in("staged"));
+  put("victim/thesis.tex", "kept");
+  put("victim/.lock", "");
+  put("staged/model.pt", "m");
+  constexpr PendingCheckpoint kPending{Generation{1}, Attempt{0}, CheckpointSeq{1}};
+  CheckpointStore store(fs, in("checkpoints"));
+  ASSERT_TRUE(store.open(Generation{1}));
+  const auto shard = write_shard(fs, in("checkpoints"), kPending, Rank{0}, in("staged"));
+  ASSERT_TRUE(shard);
+  CommitRequest request{.pending = kPending, .number = CheckpointNumber{1}, .world_size = 1};
+  request.shards = {*shard};
+  request.created = "2026-11-21T09:38:00.123456Z";
+  ASSERT_TRUE(store.commit(request, [] { return Unit{}; }));
+  const auto why = [&] {
+    return export_checkpoint(fs, store.path_of(CheckpointNumber{1}), fs, in("copy"))
+        .error()
+        .message;
+  };
+  const std::string first = "the files are first copied to '" + in(".copy.tmp") + "', which ";
+
+  std::filesystem::create_directory_symlink(in("victim"), in(".copy.tmp"));
+  EXPECT_EQ(why(), first + "exists and is not a directory");
+  std::filesystem::remove(in(".copy.tmp"));
+
+  if (::geteuid() == 0) {
+    std::filesystem::create_directories(in(".copy.tmp"));
+    ASSERT_EQ(::chown(in(".copy.tmp").c_str(), 65534, 65534), 0);
+    EXPECT_EQ(why(), first + "another user owns");
+  }
+  EXPECT_TRUE(std::filesystem::exists(in("victim/thesis.tex")));
+}
+
+TEST_F(Posix, AStorageThatIsAFileIsNamedAndNotTheNamesInIt) {
+  put("results", "a file");
+
+  const auto made = create_unique_run_folder(fs, in("results"), "vit");
+
+  EXPECT_EQ(made.error().message, "'" + in("results") + "' is not a folder");
 }
 
 TEST_F(Posix, WhatIsMissingIsOnNoFileSystem) {
