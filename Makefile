@@ -69,7 +69,7 @@ mutants:
 	@exec packaging/mutants.py $(MODULE) --sample $(SAMPLE) $(if $(TESTS),--tests $(TESTS))
 
 # Run test programs in a virtual machine that has cgroup v2 only: TESTS="one_node_limits_test ...".
-TESTS ?= one_node_limits_test one_node_worker_user_test
+vm: TESTS ?= one_node_limits_test one_node_worker_user_test
 vm: build
 	@$(call deps,vm)
 	@$(call compile,build,$(TESTS))

@@ -8,7 +8,8 @@ a name in common), we halve the group until it can. A source that it cannot comp
 BUILD_FOLDER/analysed.json remembers clean sources with a hash of the source, its headers in this tree, its flags and
 .clang-tidy. We do not analyse these again.
 
-The last line says how much was analysed. Exit code: 0 if nothing was found.
+The last line says how much was analysed. Sources that the build does not compile (CUDA, a user's project) are left out,
+but it is an error if it compiles no source of this tree. Exit code: 0 if nothing was found.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BATCH_SOURCES_MAX = 10
-INCLUDE = re.compile(r'^#include "(.+?)"', re.MULTILINE)
+INCLUDE = re.compile(r'^#include (?:"|<(?=train/))(.+?)[">]', re.MULTILINE)
 START = re.compile(r"^(?=(/\S+?):\d+:\d+: (?:error|warning): )", re.MULTILINE)
 
 
@@ -68,7 +69,8 @@ class Analysis:
         for entry in json.loads((self.folder / "compile_commands.json").read_text()):
             words = shlex.split(entry["command"])
             # c++ FLAGS -o OBJECT -c SOURCE
-            flags.setdefault(Path(entry["file"]), tuple(words[1 : words.index("-o")]))
+            file = Path(entry["directory"], entry["file"]).resolve()  # CMake keeps links in the path of a checkout
+            flags.setdefault(file, tuple(words[1 : words.index("-o")]))
         return flags
 
     def key(self, source: Path) -> str:
@@ -109,7 +111,7 @@ class Analysis:
             self.analyse(sources[half:], keys)
             return
         findings = dict.fromkeys(text for text in START.split(result.stdout) if START.match(text))
-        blamed = {Path(START.match(text)[1]) for text in findings}
+        blamed = {Path(START.match(text)[1]).resolve() for text in findings}
         read = frozenset().union(*map(headers_below, sources))
         if result.returncode != 0 and not (blamed and blamed <= read):  # a crash, or an error in a foreign header
             blamed = read
@@ -124,6 +126,9 @@ class Analysis:
 
 def main() -> int:
     analysis = Analysis(Path(sys.argv[1]).resolve(), sys.argv[2:])
+    folder = analysis.folder  # below it are sources that CMake made
+    if sys.argv[2:] and not any(ROOT in file.parents and folder not in file.parents for file in analysis.flags):
+        sys.exit(f"clang-tidy: {folder}/compile_commands.json has no source of {ROOT}")
     passed = analysis.run()
     print(f"clang-tidy: {len(analysis.sources)} sources, {analysis.batches} batches analysed now")
     return 0 if passed else 1

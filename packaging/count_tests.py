@@ -55,7 +55,7 @@ def cases_of(entry, ran):
         return [(FAILED, "ended before its last test case")]
     if status != "run" and FAILED not in (outcome for outcome, _ in cases):
         cases.append((FAILED, "failed outside its test cases"))
-    return cases
+    return cases or [(FAILED, "ran no test case")]
 
 
 def results_of(entry):

@@ -8,12 +8,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # files PATTERN...: list tracked files, or those that LINT_SINCE selects, without deleted ones
 files() {
   if [ -z "${LINT_SINCE:-}" ]; then git ls-files -- "$@"; return; fi
-  git diff --name-only --diff-filter=d "$LINT_SINCE" -- "$@"
+  git diff --name-only --diff-filter=d "$LINT_SINCE" -- "$@" &&
   git ls-files --others --exclude-standard -- "$@"
 }
-mapfile -t cpp < <(files '*.h' '*.cc')
-mapfile -t sources < <(files '*.cc')
-mapfile -t scripts < <(files '*.sh' .ci/run)
+mapfile -t cpp < <(files '*.h' '*.cc'); wait "$!"   # fails if git did
+mapfile -t sources < <(files '*.cc'); wait "$!"
+mapfile -t scripts < <(files '*.sh' .ci/run); wait "$!"
+if [ -z "${LINT_SINCE:-}" ] && [ $((${#cpp[@]} + ${#scripts[@]})) = 0 ]; then echo "lint: git lists no file here" >&2; exit 1; fi
 failed=0
 
 if [ ${#cpp[@]} -gt 0 ]; then clang-format --dry-run -Werror "${cpp[@]}" || failed=1; fi

@@ -174,8 +174,9 @@ def main():
     arguments.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     options = arguments.parse_args()
     tests = [test for test in TESTS[options.module] if not options.tests or test in options.tests]
-    if not tests:
-        sys.exit(f"mutants: {options.module} has only the tests {', '.join(TESTS[options.module])}")
+    if unknown := set(options.tests or []).difference(tests):
+        sys.exit(f"mutants: no {', '.join(sorted(unknown))}: "
+                 f"{options.module} has only the tests {', '.join(TESTS[options.module])}")
     work = ROOT / "build-mutants" / options.module.replace("/", "-")
     source, build = work / "source", work / "build"
     copy_tree(source)

@@ -1,12 +1,13 @@
 # The third-party targets. All are found on this machine: we download nothing at configure time. packaging/deps/install.sh
 # installs them; TRAINRUN_DEPS_DIR is the private folder that it fills.
-if(DEFINED ENV{TRAINRUN_DEPS_DIR})
+if(NOT "$ENV{TRAINRUN_DEPS_DIR}" STREQUAL "")   # as for the shell, an empty variable is like none
   set(deps_default $ENV{TRAINRUN_DEPS_DIR})
-elseif(DEFINED ENV{XDG_CACHE_HOME})
+elseif(NOT "$ENV{XDG_CACHE_HOME}" STREQUAL "")
   set(deps_default $ENV{XDG_CACHE_HOME}/trainrun/deps)
 else()
   set(deps_default $ENV{HOME}/.cache/trainrun/deps)
 endif()
+cmake_path(ABSOLUTE_PATH deps_default BASE_DIRECTORY "$ENV{PWD}")
 set(TRAINRUN_DEPS_DIR ${deps_default} CACHE PATH "Private folder of packaging/deps/install.sh")
 
 include(CheckCXXSourceCompiles)
@@ -49,7 +50,7 @@ add_library(train_arrow INTERFACE)
 target_link_libraries(train_arrow INTERFACE dep_parquet dep_arrow_dataset dep_arrow_acero dep_arrow_compute dep_arrow)
 
 if(TRAIN_TORCH)
-  if(DEFINED ENV{TORCH_DIR})
+  if(NOT "$ENV{TORCH_DIR}" STREQUAL "")
     set(torch_default $ENV{TORCH_DIR})
   else()
     set(torch_default ${TRAINRUN_DEPS_DIR}/torch-2.11.0/torch)

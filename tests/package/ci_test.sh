@@ -42,7 +42,9 @@ done
 expect 0 'test tsan' 'ci: the part tsan: passed' CI_PART=tsan
 expect 0 'test' 'none was asked for' CI_PART=none
 expect 2 '' 'not lint, asan, tsan, test-hdfs or none' CI_PART=fuzz
-expect 3 'test' '' SUITE='exit 3'
+expect 3 'test' 'ci: make test ended before its tests did' SUITE='exit 3'
+expect 2 'test' '' SUITE='echo "6 passed, 1 failed, 0 skipped"; echo "make: *** [test] Error 1"; exit 2'
+[ "$(tail -n 1 "$work/said")" = '6 passed, 1 failed, 0 skipped' ] || fail "the last line is $(tail -n 1 "$work/said")"
 expect 1 'test asan' 'ci: the part asan: failed: make asan ended with 2' CI_PART=asan PART='exit 2'
 expect 0 'test' 'ci: the part lint: not begun' CI_PART=lint CI_SUITE_S_MAX=0 SUITE='sleep 1.1'
 expect 0 'test asan' 'not finished by minute' CI_PART=asan CI_END_S=1 PART='sleep 20'

@@ -41,6 +41,12 @@ done
 expect "the installed train-run" "$("$build/bin/train-run" --version)" "$("$prefix/bin/train-run" --version)"
 expect "the installed traind" "$("$build/bin/traind" --version)" "$("$prefix/bin/traind" --version)"
 
+mkdir -p "$work/merged/bin"
+ln -s bin "$work/merged/sbin"
+cmake --install "$build" --prefix "$work/merged" >"$work/install.log" || { cat "$work/install.log"; fail "cmake --install failed"; }
+expect "traind where sbin is a link to bin" "$("$build/bin/traind" --version)" "$("$work/merged/bin/traind" --version)"
+rm -rf "$work/merged"
+
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 { cmake -S "$project" -B "$work/build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$prefix" -DUSER_TORCH="$torch" -DUSER_VERSION="${version%.*}" "${launcher[@]}" &&

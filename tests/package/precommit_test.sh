@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# tests/package/precommit_test.sh SOURCE_FOLDER: check what packaging/precommit.py finds in a change, in a new repository.
+# tests/package/precommit_test.sh SOURCE_FOLDER: check what packaging/precommit.py finds in a change, in a new repository, and
+# that packaging/lint.sh does not pass where git lists nothing.
 set -euo pipefail
 source="$1"
 work="$(mktemp -d)"
@@ -58,4 +59,18 @@ done
 expect 1 "commit HASH: 73 columns, more than 72: docs: $(printf 'x%.0s' {1..67})
 commit HASH: ends with a full stop: docs: ends with a full stop.
 commit HASH: not \`area: what changes\`: Fix it"
+
+# lint CODE TEXT [VARIABLE=VALUE...]: check how the real lint.sh ends before it needs a tool, and what it says
+lint() {
+  local code=0
+  env -u LINT_SINCE LINT_FAST=1 "${@:3}" packaging/lint.sh >"$work/said" 2>&1 || code=$?
+  if [ "$code" = "$1" ] && grep -qF -- "$2" "$work/said"; then return; fi
+  fail "wanted $1 and '$2' of lint.sh; found $code and $(cat "$work/said")"
+}
+mkdir -p "$work/new/packaging"
+cd "$work/new"
+cp "$source/packaging/lint.sh" packaging/
+git init -q -b main
+lint 1 'lint: git lists no file here'
+lint 128 "fatal: bad revision 'no_such_revision'" LINT_SINCE=no_such_revision
 echo "precommit_test: passed"

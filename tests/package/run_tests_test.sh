@@ -60,6 +60,10 @@ given "$(googletest leaks 'Sample.Passes:*LetsTheProgramFail*')"
 expect 1 'failed: leaks failed outside its test cases
 2 passed, 1 failed, 0 skipped'
 
+given "$(googletest none '*NoSuchCase*')" 'add_test(there true)'
+expect 1 'failed: none ran no test case
+1 passed, 1 failed, 0 skipped'
+
 given 'add_test(script true)' 'add_test(broken false)' 'add_test(careful sh -c "exit 77")' \
       'set_tests_properties(careful PROPERTIES SKIP_RETURN_CODE 77)' 'add_test(off true)' 'set_tests_properties(off PROPERTIES DISABLED ON)'
 expect 1 'skipped: 1 x careful said so
