@@ -70,6 +70,19 @@ def measure(name: str, lab: Lab, options: Options) -> list[CaseResult]:
         ray.stop()
 
 
+def unknown_names(measures: list[str], lab: Lab, options: Options) -> list[str]:
+    """Return the names of --case and --only that are in none of these measures, or not in the chosen cases."""
+    offered: dict[str, frozenset[str]] = {}
+    for name in measures:
+        module = importlib.import_module(f"measures.{name}")
+        offered |= module.offered() if hasattr(module, "offered") else {
+            case.name: frozenset(subject.name for subject in case.subjects)
+            for case in module.cases(lab, options, RayCluster(lab))}
+    chosen = [names for case, names in offered.items() if not options.cases or case in options.cases]
+    subjects = frozenset().union(*chosen)
+    return sorted(options.cases - offered.keys()) + sorted(options.only - subjects)
+
+
 def complete(result: CaseResult) -> bool:
     """Return whether every subject was there and ours never failed."""
     return all(one.missing is None and not (name.startswith("ours") and one.failures)
@@ -81,10 +94,15 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # closes the scopes
     lab = Lab(arguments.build.resolve(), default_deps(), arguments.quick)
     options = Options(frozenset(arguments.only), frozenset(arguments.case), frozenset(arguments.workers), arguments.repeat)
+    measures = arguments.measures or list(MEASURES)
+    unknown = unknown_names(measures, lab, options)
+    if unknown:
+        say(f"nothing to measure has the name {', '.join(map(repr, unknown))}")
+        return 1
     narrowed = options != Options()
     whole = True
     print(f"{'Quick' if arguments.quick else 'Full'} run on {machine()}\n")
-    for name in arguments.measures or list(MEASURES):
+    for name in measures:
         say(f"== {name}")
         results = measure(name, lab, options)
         if not results:

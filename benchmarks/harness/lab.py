@@ -13,9 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def default_deps() -> Path:
     """Return the private folder of packaging/deps/install.sh."""
-    if "TRAINRUN_DEPS_DIR" in os.environ:
-        return Path(os.environ["TRAINRUN_DEPS_DIR"])
-    return Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))) / "trainrun" / "deps"
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("TRAINRUN_DEPS_DIR") or Path(cache, "trainrun", "deps")).absolute()
 
 
 @dataclass(frozen=True)

@@ -137,10 +137,11 @@ class Scope:
         self.close()
 
     def environment(self, extra: dict[str, str] | None = None) -> dict[str, str]:
-        """Return this process's environment, the scope's mark, and where workers write their events."""
+        """Return this process's environment, the scope's mark, and where workers and launchers write."""
         env = {key: value for key, value in os.environ.items() if not key.startswith(("RAY_", "TRAINRUN_", "TORCHELASTIC_"))}
         env.update({MARK: self.id, "BENCH_EVENTS": str(self.events_path), "BENCH_HOLD": str(self.hold_path),
-                    "BENCH_FOLDER": str(self.folder), "TMPDIR": str(self.folder), "OMP_NUM_THREADS": "1"})
+                    "BENCH_FOLDER": str(self.folder), "TMPDIR": str(self.folder),
+                    "XDG_STATE_HOME": str(self.folder / "state"), "OMP_NUM_THREADS": "1"})
         env.update(extra or {})
         return env
 

@@ -22,6 +22,8 @@ from harness.processes import Failed, Scope
 
 RUNNER = ROOT / "benchmarks" / "ddp_step" / "run.py"
 PEER = "pytorch, bucket view"  # compares equals: ours also keeps gradients as views of their buckets
+CASES = ("mlp", "vit")  # of the runner
+SUBJECTS = (OURS, PEER, "pytorch", "one process")
 LIMIT_S = 900.0
 GOAL = Goal(times_better=(PEER, 1.0))
 
@@ -44,12 +46,20 @@ def to_result(found: dict, options: Options) -> CaseResult:
     return CaseResult(Case(found["name"], found["title"], [Metric("step", "step", goal=GOAL)], list[Subject]()), samples)
 
 
+def offered() -> dict[str, frozenset[str]]:
+    """Return the names of the cases, and of each one's subjects."""
+    return {name: frozenset(SUBJECTS) for name in CASES}
+
+
 def results(lab: Lab, options: Options) -> list[CaseResult]:
-    """Run the runner, which alternates the sides itself."""
+    """Run the runner, which alternates the sides itself, unless no case or subject of it was chosen."""
+    names = [name for name in CASES if not options.cases or name in options.cases]
+    if not names or options.only and options.only.isdisjoint(SUBJECTS):
+        return []
     absent = lab.missing(RUNNER, lab.torch_python, lab.program("ddp_step"))
     if absent is not None:
         return unmeasured(absent, failed=False)
-    choice = [argument for name in sorted(options.cases) for argument in ("--case", name)]
+    choice = [argument for name in names for argument in ("--case", name)]
     if options.repeat is not None:
         choice += ["--rounds", str(options.repeat)]
     with Scope() as scope:

@@ -68,9 +68,10 @@ def noop_case(lab: Lab, ray: RayCluster, workers: int) -> Case:
     program, names = lab.program("first_line"), ["first_line"]
     many = workers > FEW_WORKERS
     goal = Goal(at_most=0.3) if many else Goal(at_most=0.03, times_better=("torchrun", 40.0))
-    too_slow = "64 Python workers take minutes here: in a full run only" if many and lab.quick else None
+    ray_takes_minutes = many and lab.quick  # its workers are Python
     return Case(
-        f"noop-{workers}", f"Launch → first line of the last of {workers} no-op workers",
+        f"noop-{workers}", f"Launch → first line of the last of {workers} no-op workers"
+        + (" (Ray's take minutes: in a full run only)" if ray_takes_minutes else ""),
         [Metric("first_line", "first line", goal=goal)],
         [
             Subject("bare", lambda: launches.bare("first_line"), lab.count(5, 10), lab.missing(program)),
@@ -78,8 +79,8 @@ def noop_case(lab: Lab, ray: RayCluster, workers: int) -> Case:
                     lab.missing(lab.train_run, program)),
             Subject("torchrun", lambda: launches.torchrun([str(program)], names, python=False),
                     5 if many else lab.count(5, 10), lab.missing(lab.torch_python, program)),
-            Subject("ray-warm", lambda: launches.ray_warm("noop", names), 1 if many else lab.count(3, 5),
-                    too_slow or lab.missing(lab.ray_python)),
+            *([] if ray_takes_minutes else [Subject("ray-warm", lambda: launches.ray_warm("noop", names),
+                                                    1 if many else lab.count(3, 5), lab.missing(lab.ray_python))]),
             *([] if many else [Subject("ray-cold", lambda: launches.ray_cold("noop", names), 3,
                                        lab.missing(lab.ray_python))]),
         ])

@@ -48,7 +48,7 @@ def start_store(lab: Lab, scope: Scope, niceness: int = 0) -> Store:
         raise Failed("failed", f"the S3 server did not start: {server.describe()}")
     url = server.output.read_text(encoding="utf-8").split("\n")[0]
     return Store(server, {"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench",
-                          "AWS_REGION": "us-east-1", "XDG_STATE_HOME": str(scope.folder / "state")})
+                          "AWS_REGION": "us-east-1"})
 
 
 def ended(child: Child) -> Child:
@@ -74,10 +74,10 @@ def upload(lab: Lab, how: str) -> dict[str, float]:
 def step(lab: Lab, every: int, niceness: int = 0, plain: bool = False) -> dict[str, float]:
     with Scope() as scope:
         store = start_store(lab, scope, niceness)
+        ready = scope.folder / "ready"
         if plain:
-            ready = scope.folder / "ready"
             ready.mkdir()
-            scope.start([str(lab.program("s3_upload")), "follow", URL, str(ready)], store.environment)
+            client = scope.start([str(lab.program("s3_upload")), "follow", URL, str(ready)], store.environment)
         command = [str(lab.program("step_worker")), str(STEPS), str(every), str(STATE_MIB), str(scope.folder),
                    *(["plain"] if plain else [])]
         spec = {"name": "bench", "command": command, "scaling_config": {"num_workers": 1},
@@ -86,6 +86,9 @@ def step(lab: Lab, every: int, niceness: int = 0, plain: bool = False) -> dict[s
         path.write_text(json.dumps(spec), encoding="utf-8")
         idle = store.cpu_s()
         ended(scope.start([str(lab.train_run), str(path)], store.environment))
+        # A run ends after its last upload, so the control's must have ended, too.
+        if plain and not scope.wait_until(lambda: not any(ready.iterdir()), LIMIT_S):
+            raise Failed("hung", f"the plain client has not uploaded all: {client.describe()}")
         mean, supervisor = (scope.folder / "step").read_text(encoding="ascii").split()[:2]
         return {"step": float(mean) / 1e9, "beside": float(mean) / 1e9, "supervisor": float(supervisor) / 1e9,
                 "server": store.cpu_s() - idle}
