@@ -33,34 +33,6 @@ constexpr std::size_t kVerifyThreads = 4;  // to keep a disk or a file server bu
 constexpr auto kDrawAfter = std::chrono::seconds(1);
 constexpr auto kDrawEvery = std::chrono::milliseconds(100);
 
-int exit_code_of(const Error& error) {
-  switch (error.code) {
-    case Errc::NotFound:
-      return exit_code::kNotFound;
-    case Errc::AlreadyExists:
-      return exit_code::kTaken;
-    case Errc::Corrupt:
-    case Errc::InvalidArgument:
-      return exit_code::kDamaged;
-    case Errc::Permission:
-      return exit_code::kPermission;
-    case Errc::Cancelled:
-      return exit_code::kInterrupted;
-    case Errc::InvalidSpec:
-    case Errc::Unauthenticated:
-    case Errc::Unavailable:
-    case Errc::Timeout:
-    case Errc::Io:
-    case Errc::NoSpace:
-    case Errc::Protocol:
-    case Errc::Fenced:
-    case Errc::ResourceExhausted:
-    case Errc::Internal:
-      return exit_code::kIo;
-  }
-  return exit_code::kIo;
-}
-
 int failed(const Error& error) {
   print_error(error);
   return exit_code_of(error);
@@ -330,7 +302,7 @@ int checkpoint_verify_command(const RunReference& reference, const CheckpointCom
   if (verified.intact + verified.broken + verified.elsewhere == 0) {
     if (!all)
       return failed({Errc::NotFound, fmt::format("'{}' was removed meanwhile", listed[0].path)});
-    print_out("{} has no checkpoints\n", location->path);
+    return failed({Errc::NotFound, fmt::format("{} has no checkpoints", location->path)});
   }
   if (verified.intact + verified.broken > 1)
     print_out("{} of {} checkpoints are intact\n", verified.intact,

@@ -22,6 +22,7 @@ struct RunCommand {
   bool detach = false;
   std::string runtime_dir;     // of the traind that runs a detached run's controller
   bool detached = false;       // we are that controller
+  bool restarted = false;      // in place of one that died
   std::string private_daemon;  // the runtime folder of the private traind that runs us
 };
 struct RunReference {
@@ -41,6 +42,8 @@ struct CheckpointCommand {
 
 /// Print to stderr what went wrong, and what to do about it.
 void print_error(const Error& error);
+/// Return the exit code of a command that cannot read what it was to show.
+int exit_code_of(const Error& error);
 /// Return the folder of the run that the reference names. NotFound says where we looked for it.
 Result<std::string> path_of(const RunReference& reference);
 
@@ -51,6 +54,7 @@ int status_command(const RunReference& reference, bool json);
 int logs_command(const RunReference& reference, const LogsCommand& options);
 /// Follow a run from now on. Return the run's exit code, or 69 if its launcher died.
 int attach_command(const RunReference& reference);
+/// Ask the run to stop, and wait for its end. Return 69 if its launcher died before that.
 int stop_command(const RunReference& reference);
 /// Resume a run. `overrides`: the --set options, for later attempts.
 int resume_command(const RunReference& reference, const std::vector<std::string>& overrides,

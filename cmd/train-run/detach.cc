@@ -51,12 +51,16 @@ bool holds_lock(const RunFolder& folder, pid_t pid) {
   return lock.has_error() && lock.error().code == Errc::Unavailable;
 }
 
-}  // namespace
-
-int detach(RunOptions run, std::vector<std::string> words, const RunCommand& options) {
+/// Start the controller. Set `taken` if another run has begun under the name that we had chosen.
+int start_detached(RunOptions run, std::vector<std::string> words, const RunCommand& options,
+                   bool* taken) {
+  const bool chosen = run.unique_name;
   choose_name(run, words);
   const JobSpec& spec = run.parsed.spec;
   const RunFolder folder(run_path(spec.run_config.storage_path, spec.run_config.name));
+  // A traind that comes up may restart the controller before we ask for it.
+  std::error_code ec;
+  if (words.front() == "resume") std::filesystem::remove(folder.stop_request_taken(), ec);
   DetachRequest request;
   request.build = kBuild;
   request.owns_run = [&](pid_t pid) { return holds_lock(folder, pid); };
@@ -74,7 +78,7 @@ int detach(RunOptions run, std::vector<std::string> words, const RunCommand& opt
     };
     request.message.argv = command(words);
     request.message.resume_argv =
-        command({"resume", folder.path(), "--log-format", options.log_format});
+        command({"resume", folder.path(), kRestartedOption, "--log-format", options.log_format});
     return detach_controller(request);
   };
 
@@ -92,6 +96,8 @@ int detach(RunOptions run, std::vector<std::string> words, const RunCommand& opt
     outcome = ask((*daemon)->runtime_dir(), true, kPrivateDaemonTimeout);
     if (!outcome) return fail(outcome.error());
   }
+  *taken = chosen && !outcome->up && outcome->exit_code == exit_code::kTaken;
+  if (*taken) return outcome->exit_code;
   if (!outcome->up) {
     if (outcome->said.empty())
       print_err("train-run: error: the run did not begin: see {}/launcher.log\n", folder.path());
@@ -104,6 +110,17 @@ int detach(RunOptions run, std::vector<std::string> words, const RunCommand& opt
       "follow it with `train-run attach {}`, stop it with `train-run stop {}`\n",
       spec.run_config.name, folder.path(), spec.run_config.name, spec.run_config.name);
   return 0;
+}
+
+}  // namespace
+
+int detach(const RunOptions& run, const std::vector<std::string>& words,
+           const RunCommand& options) {
+  for (;;) {
+    bool taken = false;
+    const int code = start_detached(run, words, options, &taken);
+    if (!taken) return code;
+  }
 }
 
 }  // namespace train

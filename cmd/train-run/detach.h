@@ -11,6 +11,6 @@ namespace train {
 
 /// Detach a run, and return the exit code. `run`: what this process would run in the foreground.
 /// `words`: the arguments of the controller that runs it.
-int detach(RunOptions run, std::vector<std::string> words, const RunCommand& options);
+int detach(const RunOptions& run, const std::vector<std::string>& words, const RunCommand& options);
 
 }  // namespace train

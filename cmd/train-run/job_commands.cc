@@ -54,6 +54,16 @@ std::string as_list(const std::string& hosts) {
   return list + "]";
 }
 
+/// Return a path of the command line as a YAML value. In a spec, a relative path would begin at the
+/// folder of the spec.
+std::string path_value(const std::string& path) {
+  std::error_code ec;
+  const std::string absolute = std::filesystem::absolute(path, ec).lexically_normal().string();
+  std::string value = "'";
+  for (const char c : ec ? path : absolute) value += c == '\'' ? "''" : std::string(1, c);
+  return value + "'";
+}
+
 // Return the override of cluster.nodes that --hosts and --hosts-file stand for. An override without
 // a node would run the job on this machine.
 std::optional<std::string> hosts_of(const JobOptions& job, std::string* error) {
@@ -88,8 +98,9 @@ SpecSource source_of(const JobOptions& job, std::string* error) {
                     .current_dir = ""};
   if (const auto hosts = hosts_of(job, error))
     source.overrides.push_back("cluster.nodes=" + *hosts);
-  if (!job.token_file.empty()) source.overrides.push_back("cluster.token_file=" + job.token_file);
-  if (!job.tls.empty()) source.overrides.push_back("cluster.tls=" + job.tls);
+  if (!job.token_file.empty())
+    source.overrides.push_back("cluster.token_file=" + path_value(job.token_file));
+  if (!job.tls.empty()) source.overrides.push_back("cluster.tls=" + path_value(job.tls));
   return source;
 }
 
@@ -128,6 +139,7 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text,
                  .force = options.force,
                  .changed_keys = std::move(changed_keys),
                  .detached = options.detached,
+                 .restarted = options.restarted,
                  .private_daemon = options.private_daemon,
                  .output = options.detached ? OutputMode::Plain : output_mode(options.output),
                  .environment = environment(),
@@ -175,9 +187,19 @@ int run_command(const JobOptions& job, const RunCommand& options) {
     return 0;
   }
   if (options.dry_run) return dry_run(*parsed);
-  const bool unique_name = parsed->spec.run_config.name.ends_with(source.timestamp);
-  return run_parsed(std::move(*parsed), read_text(job.path), {}, unique_name, options,
-                    words_of(job));
+  std::error_code ec;
+  if (options.detach && !std::filesystem::is_regular_file(job.path, ec)) {
+    print_err(
+        "train-run: error: '{}' is no regular file, so the controller of a detached run could "
+        "not read it again\n",
+        job.path);
+    return exit_code::kUsage;
+  }
+  // The command that detached this controller chose the name.
+  const bool unique_name =
+      !options.detached && parsed->spec.run_config.name.ends_with(source.timestamp);
+  const std::string text = parsed->text;
+  return run_parsed(std::move(*parsed), text, {}, unique_name, options, words_of(job));
 }
 
 int validate_command(const JobOptions& job) {
@@ -219,7 +241,7 @@ int resume_command(const RunReference& reference, const std::vector<std::string>
   const auto path = path_of(reference);
   if (!path) {
     print_error(path.error());
-    return exit_code::kNotFound;
+    return exit_code_of(path.error());
   }
   const RunFolder folder(*path);
   auto parsed = parse_stored(folder, overrides);

@@ -16,6 +16,7 @@
 #include "cmd/build_info.h"
 #include "cmd/parse_end.h"
 #include "cmd/train-run/commands.h"
+#include "launcher/cluster/run/detached_run.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/secrets.h"
 #include "lib/storage/object_store.h"
@@ -106,6 +107,7 @@ void add_detach_options(CLI::App* command, train::RunCommand& run) {
       "--runtime-dir", run.runtime_dir,
       "With --detach: the runtime folder of your own traind, instead of a private one");
   command->add_flag("--detached-controller", run.detached)->group("");
+  command->add_flag(train::kRestartedOption, run.restarted)->group("");
   command->add_option("--private-daemon", run.private_daemon)->group("");
 }
 
@@ -262,6 +264,9 @@ int main(int argc, char** argv) {
     std::vector<std::string> words = with_command(app, argc, argv);
     const bool file_is_given = has_option(words, "--hosts-file");
     if (file_is_given && !has_option(words, "--hosts")) ::unsetenv("TRAINRUN_HOSTS");
+    const bool token = has_option(words, "--token-file"), tls = has_option(words, "--tls");
+    if (token && !tls) ::unsetenv("TRAINRUN_TLS");
+    if (tls && !token) ::unsetenv("TRAINRUN_TOKEN_FILE");
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
     app.parse(words);
   } catch (const CLI::ParseError& error) {

@@ -34,11 +34,14 @@ constexpr auto kFarPollEvery = std::chrono::seconds(2);
 constexpr auto kFetchEvery = std::chrono::seconds(5);
 constexpr auto kComeBackLimit = std::chrono::seconds(40);  // for a detached controller's successor
 
-std::optional<RunFolder> folder_of(const RunReference& reference) {
-  const auto path = path_of(reference);
-  if (path) return RunFolder(*path);
-  print_error(path.error());
-  return std::nullopt;
+Result<RunFolder> folder_of(const RunReference& reference) {
+  TRY(const std::string path, path_of(reference));
+  return RunFolder(path);
+}
+
+int failed(const Error& error) {
+  print_error(error);
+  return exit_code_of(error);
 }
 
 /// Return whether a launcher has the run now: its lock is held, or it runs on another machine.
@@ -54,10 +57,12 @@ void fetch_again(const RunFolder& folder) { (void)find_run(location_of_run(folde
 /// Tells whether a launcher has the run, or will soon, because a traind restarts its controller.
 class Life {
  public:
+  explicit Life(std::chrono::seconds fetch_every = kFetchEvery) : fetch_every_(fetch_every) {}
+
   /// Look again. If the run is on another machine, fetch it first, but not at every call.
   bool goes_on(const RunFolder& folder) {
     const auto now = std::chrono::steady_clock::now();
-    if (now - fetched_ >= kFetchEvery && !running_elsewhere(folder).empty()) {
+    if (now - fetched_ >= fetch_every_ && !running_elsewhere(folder).empty()) {
       fetch_again(folder);
       fetched_ = std::chrono::steady_clock::now();
     }
@@ -67,6 +72,7 @@ class Life {
   }
 
  private:
+  const std::chrono::seconds fetch_every_;
   // The command has just fetched it.
   std::chrono::steady_clock::time_point seen_ = std::chrono::steady_clock::now(), fetched_ = seen_;
 };
@@ -214,6 +220,34 @@ Result<Unit> ask_elsewhere(const RunFolder& folder) {
 
 void print_error(const Error& error) { print_error("train-run", error); }
 
+int exit_code_of(const Error& error) {
+  switch (error.code) {
+    case Errc::NotFound:
+      return exit_code::kNotFound;
+    case Errc::AlreadyExists:
+      return exit_code::kTaken;
+    case Errc::Corrupt:
+    case Errc::InvalidArgument:
+      return exit_code::kDamaged;
+    case Errc::Permission:
+      return exit_code::kPermission;
+    case Errc::Cancelled:
+      return exit_code::kInterrupted;
+    case Errc::InvalidSpec:
+    case Errc::Unauthenticated:
+    case Errc::Unavailable:
+    case Errc::Timeout:
+    case Errc::Io:
+    case Errc::NoSpace:
+    case Errc::Protocol:
+    case Errc::Fenced:
+    case Errc::ResourceExhausted:
+    case Errc::Internal:
+      return exit_code::kIo;
+  }
+  return exit_code::kIo;
+}
+
 Result<std::string> path_of(const RunReference& reference) {
   return find_run(reference.run, reference.storage_path.empty() ? home_folder() + "/train_results"
                                                                 : reference.storage_path);
@@ -221,7 +255,7 @@ Result<std::string> path_of(const RunReference& reference) {
 
 int status_command(const RunReference& reference, bool json) {
   const auto folder = folder_of(reference);
-  if (!folder) return exit_code::kNotFound;
+  if (!folder) return failed(folder.error());
   const bool running = is_running(*folder);
   const RunView view = view_of(*folder);
   const boost::json::object exit = read_json(folder->exit_json());
@@ -282,7 +316,7 @@ int status_command(const RunReference& reference, bool json) {
 
 int logs_command(const RunReference& reference, const LogsCommand& options) {
   const auto folder = folder_of(reference);
-  if (!folder) return exit_code::kNotFound;
+  if (!folder) return failed(folder.error());
   std::vector<Followed> streams;
   NewestStreams newest;
   Life life;
@@ -307,7 +341,7 @@ int logs_command(const RunReference& reference, const LogsCommand& options) {
 
 int attach_command(const RunReference& reference) {
   const auto folder = folder_of(reference);
-  if (!folder) return exit_code::kNotFound;
+  if (!folder) return failed(folder.error());
   std::vector<Followed> streams;
   Life life;
   // `train-run logs` shows what was printed before.
@@ -334,7 +368,7 @@ int attach_command(const RunReference& reference) {
 
 int stop_command(const RunReference& reference) {
   const auto folder = folder_of(reference);
-  if (!folder) return exit_code::kNotFound;
+  if (!folder) return failed(folder.error());
   if (!is_running(*folder)) {
     print_err("train-run: error: {} is not running{}\n", folder->path(),
               read_json(folder->exit_json()).empty() ? ": " + left_text(*folder) : "");
@@ -343,20 +377,20 @@ int stop_command(const RunReference& reference) {
   if (running_elsewhere(*folder).empty()) {
     const std::string request = folder->stop_request();
     if (!(std::ofstream(request) << "stop\n" << std::flush)) {
-      print_error(system_error(errno, "writing " + request));
-      return 1;
+      return failed(system_error(errno, "writing " + request));
     }
   } else if (const auto asked = ask_elsewhere(*folder); !asked) {
-    print_error(asked.error());
-    return 1;
+    return failed(asked.error());
   }
   print_out("asked {} to checkpoint and stop\n", fs::path(folder->path()).filename().string());
-  while (is_running(*folder)) {
-    const bool far = !running_elsewhere(*folder).empty();
-    std::this_thread::sleep_for(far ? kFarPollEvery : kPollEvery);
-    if (far) fetch_again(*folder);
+  flush_out();
+  Life life(kFarPollEvery);
+  while (life.goes_on(*folder)) std::this_thread::sleep_for(kPollEvery);
+  if (read_json(folder->exit_json()).empty()) {
+    print_err("train-run: error: {} was not stopped: {}\n", folder->path(), left_text(*folder));
+    return exit_code::kUnavailable;
   }
-  print_out("stopped\n");
+  print_out("{}\n", view_of(*folder).state);
   return 0;
 }
 

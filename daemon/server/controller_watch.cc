@@ -60,9 +60,20 @@ void ControllerWatch::resume_all() {
   }
 }
 
+namespace {
+
+/// Return whether the request is for what we do unasked once a controller has died.
+bool asks_for_a_restart(const DetachController& request) {
+  std::vector<std::string> again = request.resume_argv;
+  std::erase(again, kRestartedOption);
+  return request.argv == again;
+}
+
+}  // namespace
+
 void ControllerWatch::detach(DetachController request, std::shared_ptr<Connection> asker) {
   for (const auto& [note, run] : runs_) {  // we may have resumed that run already
-    if (run->note.request.run_dir != request.run_dir || request.argv != request.resume_argv ||
+    if (run->note.request.run_dir != request.run_dir || !asks_for_a_restart(request) ||
         run->note.pid < 0)
       continue;
     run->asker = std::move(asker);

@@ -139,6 +139,7 @@ std::variant<ParsedSpec, std::string> parse_job_spec_text(const std::string& tex
   if (root == nullptr) return diagnostics.error_text();
 
   ParsedSpec parsed;
+  parsed.text = text;
   spec::read_spec(reading, *root, parsed.spec);
   read_cluster_variable(reading, parsed.spec);
   spec::check_spec(reading, *root, parsed.spec);

@@ -24,6 +24,7 @@ struct SpecSource {
 
 struct ParsedSpec {
   JobSpec spec;
+  std::string text;           // as it was read
   std::string resolved_yaml;  // everything spelled out; parses back to the same JobSpec
   /// The same for people: with each value's origin as a comment, and with secrets redacted.
   std::string annotated_yaml;

@@ -23,7 +23,7 @@ inline constexpr std::array kTable{
     Row{kUsage, "the command line is wrong"},
     Row{kDamaged, "a checkpoint is damaged or incomplete"},
     Row{kNotFound, "there is no such run or checkpoint"},
-    Row{kUnavailable, "no usable cluster; for attach: the launcher died"},
+    Row{kUnavailable, "no usable cluster; for attach and stop: the launcher died"},
     Row{kBug, "a bug of train-run"},
     Row{kTaken, "the run has finished, or another train-run has it"},
     Row{kIo, "a file, or stdout, cannot be read or written"},

@@ -120,10 +120,13 @@ struct DrainNode {  // `traind drain` → traind, over its control socket
   TRAIN_FIELDS(grace_ms, reason)
 };
 
+inline constexpr const char* kRestartedOption = "--restarted";
+
 struct DetachController {  // `train-run --detach` → traind, over its control socket
   static constexpr MessageType kType = MessageType::DetachController;
   std::vector<std::string> argv;
-  std::vector<std::string> resume_argv;  // run instead when it dies, once run_dir exists
+  /// Run instead when it dies, once run_dir exists. The word kRestartedOption tells it so.
+  std::vector<std::string> resume_argv;
   std::string working_dir;
   std::map<std::string, std::string> env;  // the whole environment
   std::string run_dir;

@@ -129,9 +129,11 @@ TEST(Checkpoints, OfARunWithoutAny) {
   Cluster cluster;
   ASSERT_EQ(cluster.run({training(cluster, "job", "epochs: 1, checkpoint_every: 0")}), 0);
   const std::string none = cluster.run_dir("job") + " has no checkpoints\n";
+  Process& verify = cluster.train_run({"checkpoint", "verify", cluster.run_dir("job")});
 
   EXPECT_EQ(checkpoint(cluster, {"list", cluster.run_dir("job")}, 0), none);
-  EXPECT_EQ(checkpoint(cluster, {"verify", cluster.run_dir("job")}, 0), none);
+  EXPECT_EQ(verify.wait(), 66);
+  EXPECT_EQ(verify.err(), "train-run: error: " + none);
   EXPECT_EQ(checkpoint(cluster, {"list", cluster.run_dir("job"), "--output", "json"}, 0), "[]\n");
 }
 

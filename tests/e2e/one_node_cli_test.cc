@@ -188,6 +188,35 @@ TEST(Cli, HostsThatNameNoDaemonAreRefused) {
   EXPECT_FALSE(contains(file.out(), "b:1")) << file.out();
 }
 
+TEST(Cli, APathOfTheCommandLineBeginsWhereTheCommandRuns) {
+  Cluster cluster;
+  const std::string job = two_worker_job(cluster);
+  const std::string place = cluster.path("my #place's");
+  std::filesystem::create_directories(place);
+  const auto printed = [&](const std::string& option, std::map<std::string, std::string> env) {
+    Process& process =
+        cluster.train_run({"run", job, "--print-config", "--hosts", "a:1", option, "keys"},
+                          {.env = std::move(env), .prefix = {}, .cwd = place});
+    EXPECT_EQ(process.wait(), 0) << process.err();
+    return process.out();
+  };
+  EXPECT_TRUE(contains(printed("--token-file", {}), "token_file: \"" + place + "/keys\""));
+  EXPECT_TRUE(contains(printed("--tls", {}), "tls: \"" + place + "/keys\""));
+  EXPECT_TRUE(contains(printed("--tls", {{"TRAINRUN_TOKEN_FILE", "/etc/token"}}), "/keys"));
+  EXPECT_TRUE(contains(printed("--token-file", {{"TRAINRUN_TLS", "/etc/tls"}}), "/keys"));
+}
+
+TEST(Cli, KeepsTheSpecThatItReadEvenFromAPipe) {
+  Cluster cluster;
+  const std::string job =
+      cluster.job("job", "command: [\"true\"]\nscaling_config: {num_workers: 1}\n");
+  Process& run =
+      cluster.start({"sh", "-c", "cat " + job + " | " + built("train-run") + " /dev/stdin"});
+
+  EXPECT_EQ(run.wait(), 0) << run.err();
+  EXPECT_EQ(cluster.read(cluster.run_dir("job") + "/spec.yaml"), cluster.read(job));
+}
+
 TEST(Cli, AnOptionBeatsItsVariable) {
   Cluster cluster;
   ASSERT_EQ(cluster.run({cluster.job("job",

@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <boost/json.hpp>
+#include <fstream>
 #include <set>
+#include <thread>
 
 #include "tests/e2e/cluster.h"
 
@@ -212,6 +215,33 @@ TEST_F(Detach, StopStopsIt) {
   expect_nothing_left();
 }
 
+TEST_F(Detach, ControllersThatFollowADeadOneStopItAsWasAsked) {
+  detach({training()});
+  Process& stop = cluster.train_run({"stop", "job"});
+  ASSERT_TRUE(wait_until([&] { return contains(log(), "stopping"); })) << log();
+
+  kill_all(controllers());
+  go_on();
+
+  EXPECT_EQ(stop.wait(), 0) << stop.err();
+  EXPECT_EQ(stop.out(), "asked job to checkpoint and stop\nstopped\n");
+  EXPECT_EQ(text_of(cluster.exit_json("job"), "code"), "130");
+  EXPECT_FALSE(exists(cluster.run_dir("job") + "/.stop.taken"));
+  expect_nothing_left();
+}
+
+TEST_F(Detach, OfASpecThatCanBeReadOnceOnly) {
+  const std::string pipe = cluster.path("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(pipe) << "command: [\"true\"]\n"; });
+  Process& run = cluster.train_run({"--detach", pipe});
+
+  EXPECT_EQ(run.wait(), 2);
+  writer.join();
+  EXPECT_TRUE(contains(run.err(), "is no regular file")) << run.err();
+  expect_nothing_left();
+}
+
 TEST_F(Detach, WhatKeepsItFromStartingIsSaidHere) {
   const std::string wrong = cluster.write("wrong.yaml", "comand: [x]\n");
   Process& misspelt = cluster.train_run({"--detach", wrong});
@@ -228,6 +258,27 @@ TEST_F(Detach, WhatKeepsItFromStartingIsSaidHere) {
   EXPECT_EQ(nobody.wait(), 69);
   EXPECT_TRUE(contains(nobody.err(), "no traind runs in " + cluster.path("none"))) << nobody.err();
   expect_nothing_left();
+}
+
+TEST_F(Detach, TwoOfOneJobAtOnceAreTwoRuns) {
+  const std::string job = cluster.write(
+      "my.yaml",
+      "command: [\"true\"]\nscaling_config: {num_workers: 1}\nrun_config: {storage_path: " +
+          cluster.storage() + "}\n");
+  std::vector<Process*> runs;
+  for (int i = 0; i < 2; ++i) runs.push_back(&cluster.train_run({"--detach", job}));
+  std::set<std::string> folders;
+  for (Process* run : runs) {
+    ASSERT_EQ(run->wait(), 0) << run->out() << run->err();
+    const std::string said = "\nfolder: ";
+    const auto at = run->out().find(said) + said.size();
+    folders.insert(run->out().substr(at, run->out().find('\n', at) - at));
+  }
+
+  EXPECT_EQ(folders.size(), 2u);
+  for (const std::string& folder : folders)
+    EXPECT_TRUE(wait_until([&] { return exists(folder + "/exit.json"); })) << folder;
+  EXPECT_TRUE(nothing_left(cluster));
 }
 
 TEST_F(Detach, ADefaultNameIsChosenBefore) {

@@ -172,6 +172,21 @@ TEST(Stop, TheStopCommandStopsARunFromElsewhere) {
   EXPECT_EQ(cluster.run({"stop", cluster.run_dir("job")}), 1);
 }
 
+TEST(Stop, OfALauncherThatDiesMeanwhileTheStopCommandSaysSo) {
+  Cluster cluster;
+  Process& run =
+      cluster.train_run({training(cluster, "epochs: 1000000, checkpoint_every: 0, ahead: 10")});
+  ASSERT_TRUE(wait_until([&] { return has_reported(cluster, 2); }));
+  run.signal(SIGSTOP);
+  Process& stop = cluster.train_run({"stop", cluster.run_dir("job")});
+  ASSERT_TRUE(wait_until([&] { return contains(stop.out(), "asked job"); }));
+
+  run.signal(SIGKILL);
+
+  EXPECT_EQ(stop.wait(), 69) << stop.out();
+  EXPECT_TRUE(contains(stop.err(), cluster.run_dir("job") + " was not stopped: ")) << stop.err();
+}
+
 TEST(Status, OfARunningAndOfAFinishedRun) {
   Cluster cluster;
   const std::string go = cluster.path("go");

@@ -444,6 +444,7 @@ Result<Unit> RunDriver::put_end(const RunSummary& summary) {
   (void)write_small_file(record_->files(), record_->folder().run_json(), run_json(summary));
   (void)write_small_file(record_->files(), record_->folder().exit_json(), exit_json(summary));
   remove_storage_markers(record_->files(), record_->folder().path());
+  (void)record_->files().remove_file(record_->folder().stop_request_taken());
   if (options_.detached) end_detached(record_->folder());
   if (owner.has_error()) return owner.error();  // who owns the run in the store is not known
   return record_->remote() != nullptr ? record_->remote()->finish() : Unit{};

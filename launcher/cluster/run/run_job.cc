@@ -55,6 +55,7 @@ int run_job(const RunOptions& options) {
   auto record = RunRecord::open(
       spec, {.unique_name = options.unique_name,
              .force = options.force,
+             .restarted = options.restarted,
              .changed = !options.changed_keys.empty(),
              .build = options.build,
              .say = [](const std::string& text) { print_err("train-run: {}\n", text); }});

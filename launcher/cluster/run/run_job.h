@@ -17,6 +17,7 @@ struct RunOptions {
   bool force = false;                          // take over the run
   std::vector<std::string> changed_keys = {};  // where the spec differs from the run's previous one
   bool detached = false;                       // a traind runs this controller
+  bool restarted = false;                      // in place of one that died
   std::string private_daemon;  // the runtime folder of that traind, if it is private
   OutputMode output = OutputMode::Plain;
   bool color = false;

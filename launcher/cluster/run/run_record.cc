@@ -110,14 +110,7 @@ Result<std::unique_ptr<RunRecord>> RunRecord::open(const JobSpec& spec,
                        ? make_remote(spec, options.unique_name)
                        : make_folder(spec, options.unique_name));
   record->name_ = std::filesystem::path(record->folder_.path()).filename();
-  const bool finished =
-      record->resumed_ && (record->remote_ ? finished_code(record->remote_->exit_json())
-                                           : finished_code(record->files_, record->folder_)) == 0;
-  if (finished) {
-    return Error{Errc::AlreadyExists,
-                 fmt::format("the run {} has finished: {}", record->name_, record->location()),
-                 "give run_config.name another value, or remove that folder"};
-  }
+  TRY_VOID(record->check_unfinished());
   TRY_VOID(record->take_ownership(spec, options));
   TRY_VOID(record->read_start(spec));
   // The run continues, so an earlier launcher's account of its end no longer holds.
@@ -127,6 +120,14 @@ Result<std::unique_ptr<RunRecord>> RunRecord::open(const JobSpec& spec,
   if (record->remote_) TRY_VOID(record->remote_->store().remove("exit.json"));
   register_run(record->name_, record->location());
   return record;
+}
+
+Result<Unit> RunRecord::check_unfinished() {
+  if (!resumed_) return Unit{};
+  const auto code = remote_ ? finished_code(remote_->exit_json()) : finished_code(files_, folder_);
+  if (code != 0) return Unit{};
+  return Error{Errc::AlreadyExists, fmt::format("the run {} has finished: {}", name_, location()),
+               "give run_config.name another value, or remove that folder"};
 }
 
 Result<std::unique_ptr<RunRecord>> RunRecord::make_folder(const JobSpec& spec, bool unique_name) {
@@ -259,7 +260,13 @@ Result<Unit> RunRecord::take_ownership(const JobSpec& spec, const RunRecordOptio
     }
     lock_.emplace(std::move(*lock));
   }
-  (void)files_.remove_file(folder_.stop_request());  // it was for an earlier launcher
+  TRY_VOID(check_unfinished());  // its launcher may have ended while we waited for the lock
+  if (options.restarted) {
+    (void)files_.rename(folder_.stop_request_taken(), folder_.stop_request());
+  } else {  // they were for an earlier launcher
+    (void)files_.remove_file(folder_.stop_request());
+    (void)files_.remove_file(folder_.stop_request_taken());
+  }
   if (remote_) TRY_VOID(take_remote(options));
   TRY(journal_, Journal::open(files_, folder_.journal(), {},
                               remote_ ? remote_->journal_copy() : JournalCopy{}));

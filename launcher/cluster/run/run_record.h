@@ -26,6 +26,8 @@ struct RunRecordOptions {
   /// Take over the run from a launcher that still holds it, and give up workers on nodes that
   /// cluster.nodes no longer names.
   bool force = false;
+  /// A traind restarts the run's controller, so requests to stop still hold.
+  bool restarted = false;
   bool changed = false;  // the spec has changed: refused while the run's workers may live
   std::string build;
   /// Reports progress if it takes long; may be empty.
@@ -85,6 +87,7 @@ class RunRecord {
 
  private:
   explicit RunRecord(RunFolder folder) : folder_(std::move(folder)) {}
+  Result<Unit> check_unfinished();
   static Result<std::unique_ptr<RunRecord>> make_folder(const JobSpec& spec, bool unique_name);
   static Result<std::unique_ptr<RunRecord>> make_remote(const JobSpec& spec, bool unique_name);
   Result<Unit> take_remote(const RunRecordOptions& options);

@@ -68,14 +68,17 @@ asio::awaitable<void> StopRequests::end_once_it_hangs(int code) {
 // Watch for the request that `train-run stop` leaves in the run's folder, on any machine that can
 // access the storage.
 asio::awaitable<void> StopRequests::watch_stop_file() {
-  const std::string path = RunFolder(folder_).stop_request();
+  const RunFolder folder(folder_);
+  const std::string path = folder.stop_request();
   std::error_code ec;
   for (;;) {
+    if (std::filesystem::exists(path, ec)) {
+      std::filesystem::rename(path, folder.stop_request_taken(), ec);
+      if (ec) std::filesystem::remove(path, ec);
+      asked_(StopAsked{StopKind::Command, "train-run stop"});
+    }
     const auto woken = co_await pause_for(kStopFileEvery);
     if (!woken) co_return;
-    if (!std::filesystem::exists(path, ec)) continue;
-    std::filesystem::remove(path, ec);
-    asked_(StopAsked{StopKind::Command, "train-run stop"});
   }
 }
 
