@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/exit_code.h"
 #include "lib/base/result.h"
 
 namespace train {
@@ -42,8 +43,9 @@ struct CheckpointCommand {
 
 /// Print to stderr what went wrong, and what to do about it.
 void print_error(const Error& error);
-/// Return the exit code of a command that cannot read what it was to show.
-int exit_code_of(const Error& error);
+/// Return the exit code of a command that cannot read what it was to show. `invalid`: that of
+/// InvalidArgument.
+int exit_code_of(const Error& error, int invalid = exit_code::kDamaged);
 /// Return the folder of the run that the reference names. NotFound says where we looked for it.
 Result<std::string> path_of(const RunReference& reference);
 

@@ -55,12 +55,13 @@ std::string as_list(const std::string& hosts) {
 }
 
 /// Return a path of the command line as a YAML value. In a spec, a relative path would begin at the
-/// folder of the spec.
+/// folder of the spec. The spec's reader expands "~/".
 std::string path_value(const std::string& path) {
   std::error_code ec;
   const std::string absolute = std::filesystem::absolute(path, ec).lexically_normal().string();
   std::string value = "'";
-  for (const char c : ec ? path : absolute) value += c == '\'' ? "''" : std::string(1, c);
+  for (const char c : ec || path.starts_with('~') ? path : absolute)
+    value += c == '\'' ? "''" : std::string(1, c);
   return value + "'";
 }
 
@@ -241,7 +242,7 @@ int resume_command(const RunReference& reference, const std::vector<std::string>
   const auto path = path_of(reference);
   if (!path) {
     print_error(path.error());
-    return exit_code_of(path.error());
+    return exit_code_of(path.error(), exit_code::kUsage);
   }
   const RunFolder folder(*path);
   auto parsed = parse_stored(folder, overrides);

@@ -41,7 +41,7 @@ Result<RunFolder> folder_of(const RunReference& reference) {
 
 int failed(const Error& error) {
   print_error(error);
-  return exit_code_of(error);
+  return exit_code_of(error, exit_code::kUsage);
 }
 
 /// Return whether a launcher has the run now: its lock is held, or it runs on another machine.
@@ -220,15 +220,16 @@ Result<Unit> ask_elsewhere(const RunFolder& folder) {
 
 void print_error(const Error& error) { print_error("train-run", error); }
 
-int exit_code_of(const Error& error) {
+int exit_code_of(const Error& error, int invalid) {
   switch (error.code) {
     case Errc::NotFound:
       return exit_code::kNotFound;
     case Errc::AlreadyExists:
       return exit_code::kTaken;
     case Errc::Corrupt:
-    case Errc::InvalidArgument:
       return exit_code::kDamaged;
+    case Errc::InvalidArgument:
+      return invalid;
     case Errc::Permission:
       return exit_code::kPermission;
     case Errc::Cancelled:

@@ -240,9 +240,10 @@ void AttemptController::on(const RankExited& event) {
 
 void AttemptController::on(const NodeGroupGone& event) {
   if (!group_.hosts.has(event.node)) return;
-  const bool stopped_before_it_started = state() == RunState::Starting &&
-                                         !group_.hosts.is_gone(event.node) &&
-                                         group_.hosts.unanswered_order(event.node) != nullptr;
+  const bool unstarted =
+      state() == RunState::Preparing ||
+      (state() == RunState::Starting && group_.hosts.unanswered_order(event.node) != nullptr);
+  const bool stopped_before_it_started = unstarted && !group_.hosts.is_gone(event.node);
   group_.hosts.gone(event.node);
   if (!stopped_before_it_started) return;
   // Its traind drained while nobody heard of that, and stopped it as it stood by.

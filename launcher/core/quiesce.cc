@@ -81,8 +81,8 @@ Quiesce::Next Quiesce::meet(Advance& advance, RankTable& ranks, const Surroundin
   if (at_checkpoint_ && !ranks.all_paused_at(furthest)) return advance_to(furthest, ranks);
   if (at_checkpoint_) advance.meeting = furthest;
   // Without a rank that has not reported yet, a checkpoint could not become complete.
-  if (pending && !silent)
-    return std::exchange(advance.checkpointing, true) ? Next::Wait : Next::Send;
+  if (pending && silent) return Next::Wait;
+  if (pending) return std::exchange(advance.checkpointing, true) ? Next::Wait : Next::Send;
   if (around.committing) return Next::AwaitCommit;
   if (!advance.all_arrived_at) advance.all_arrived_at = now;
   // A rank that ended earlier makes no checkpoint here, so the others' will never be complete.

@@ -200,7 +200,7 @@ void hide_assigned(std::string& text) {
     if (text[at] == '"' || text[at] == '\'') {
       const char quote = text[at++];
       for (end = at; end < text.size() && text[end] != quote; ++end)
-        if (text[end] == '\\') ++end;
+        if (text[end] == '\\' && quote == '"') ++end;  // as in JSON, and not in a shell's '…'
     } else {
       end = text.find_first_of(" \t\r\n\"'&,;)}]", at);
     }

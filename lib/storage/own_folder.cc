@@ -241,7 +241,9 @@ Result<bool> remove_own_folder(const std::string& path) {
   TRY_VOID(check_no_home(folder->get(), path));
   TRY_VOID(Remover(folder->get(), path, kOwnFolderMarker).run());
   const std::string mark(kOwnFolderMarker);
-  if (::unlinkat(folder->get(), mark.c_str(), 0) == 0 && ::rmdir(path.c_str()) == 0) return true;
+  if (::unlinkat(folder->get(), mark.c_str(), 0) != 0)
+    return path_error("removing the folder", path);
+  if (::rmdir(path.c_str()) == 0) return true;
   // Something came into it meanwhile: mark it again, so that a later call may remove it.
   const int failed = errno;
   const FileDescriptor again(::openat(folder->get(), mark.c_str(),

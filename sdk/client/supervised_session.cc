@@ -186,15 +186,17 @@ void SupervisedSession::wait_at_gate(Lock& lock, const Metrics& metrics) {
     if (next == StopGate::Next::GoOn) return;
     const bool at_target = next == StopGate::Next::Arrived || next == StopGate::Next::Checkpoint;
     // Reports of other threads, or of on_stop's function, do not move the place where we arrived.
-    if (at_target && (!arrived_at_ || *arrived_at_ < gate_.target()))
+    if (at_target && (!arrived_at_ || *arrived_at_ < gate_.target())) {
       arrived_at_ = queue_.last_report_seq();
+      stop_checkpoint_made_ = has_checkpoint;
+    }
     if (next == StopGate::Next::Checkpoint && !stop_checkpoint_made_) {
       stop_checkpoint_made_ = true;
       make_stop_checkpoint(lock, metrics);
       continue;
     }
     const bool makes_one = stop_maker_ != std::thread::id();
-    const bool may_make_one = !stop_checkpoint_made_ && !has_checkpoint && stop_function();
+    const bool may_make_one = !stop_checkpoint_made_ && stop_function();
     const WorkerPaused here{.rank = info().rank,
                             .report_seq = at_target ? *arrived_at_ : queue_.last_report_seq(),
                             .checkpoint_seq = checkpoint_seq_,

@@ -203,6 +203,11 @@ TEST(Cli, APathOfTheCommandLineBeginsWhereTheCommandRuns) {
   EXPECT_TRUE(contains(printed("--token-file", {}), "token_file: \"" + place + "/keys\""));
   EXPECT_TRUE(contains(printed("--tls", {}), "tls: \"" + place + "/keys\""));
   EXPECT_TRUE(contains(printed("--tls", {{"TRAINRUN_TOKEN_FILE", "/etc/token"}}), "/keys"));
+  Process& at_home =
+      cluster.train_run({"run", job, "--print-config", "--hosts", "a:1", "--tls=~/keys"},
+                        {.env = {{"HOME", "/home/ada"}}, .prefix = {}, .cwd = place});
+  EXPECT_EQ(at_home.wait(), 0) << at_home.err();
+  EXPECT_TRUE(contains(at_home.out(), "tls: /home/ada/keys ")) << at_home.out();
   EXPECT_TRUE(contains(printed("--token-file", {{"TRAINRUN_TLS", "/etc/tls"}}), "/keys"));
 }
 

@@ -234,9 +234,10 @@ Result<Unit> RemoteRun::claim(const LockHolder& self, const RunFolder& folder, b
                                                        {"folder", folder.path()}});
   TRY_VOID(write_text(join_path(folder.path(), kUrlNote), url_));
   TRY_VOID(write_text(join_path(folder.path(), kOwnerNote), ""));
-  if (!force) TRY_VOID(await_owner(self, folder, say));
-  return store_->remove(kStop);  // an earlier launcher died before it took the request
+  return force ? Result<Unit>(Unit{}) : await_owner(self, folder, say);
 }
+
+Result<Unit> RemoteRun::drop_stop_request() { return store_->remove(kStop); }
 
 /// Watch until it is certain that no launcher on another machine is alive.
 Result<Unit> RemoteRun::await_owner(const LockHolder& self, const RunFolder& folder,
@@ -288,8 +289,7 @@ Result<Unit> RemoteRun::leave_marker(Generation generation, const std::string& t
     return again.error().code == Errc::AlreadyExists ? Result<Unit>(Unit{}) : again.error();
   return Error{Errc::InvalidArgument,
                fmt::format("'{}' lets a conditional write replace an object that exists", url_),
-               "use a server that honours `If-None-Match: *`, as Amazon S3 and current releases "
-               "of MinIO do"};
+               "use a server that honours `If-None-Match: *`"};
 }
 
 void RemoteRun::begin(const RunFolder& folder, Generation generation,
@@ -366,8 +366,8 @@ Result<Unit> RemoteRun::beat() {
     if (stop.error().code == Errc::NotFound) return Unit{};
     return stop.error();
   }
-  TRY_VOID(store_->remove(kStop));
-  return write_text(RunFolder(folder_).stop_request(), "stop\n");
+  TRY_VOID(write_text(RunFolder(folder_).stop_request(), "stop\n"));
+  return store_->remove(kStop);
 }
 
 Result<Unit> RemoteRun::put_file(const std::string& path, const std::string& key) {

@@ -52,11 +52,12 @@ class RemoteRun {
   Result<Unit> ask_to_stop();
 
   /// Claim the run. AlreadyExists if a launcher on another machine owns it: its sign of life
-  /// (owner.json) then changes while we watch for up to 15 s. We tell `say` before we watch. Drops
-  /// a request to stop that an earlier launcher has not taken. The caller holds the lock of the
-  /// working folder here.
+  /// (owner.json) then changes while we watch for up to 15 s. We tell `say` before we watch. The
+  /// caller holds the lock of the working folder here.
   Result<Unit> claim(const LockHolder& self, const RunFolder& folder, bool force,
                      const std::function<void(const std::string&)>& say);
+  /// Drop a request to stop that an earlier launcher has not taken.
+  Result<Unit> drop_stop_request();
   /// Record that `folder` has been up to date since our generation began, so that nothing in it is
   /// replaced by what is in the store unless another machine has had the run since.
   static Result<Unit> note_generation(const RunFolder& folder, Generation generation);

@@ -19,9 +19,9 @@ namespace {
 constexpr std::string_view kRemoved =
     "[trainrun: removed, as the run's output had reached its limit]\n";
 
-Result<int> open_log(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd < 0) return system_error(errno, "opening " + path);
+Result<FileDescriptor> open_log(const std::string& path) {
+  FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (fd.get() < 0) return system_error(errno, "opening " + path);
   return fd;
 }
 
@@ -36,10 +36,6 @@ Result<Unit> write_all(int fd, std::string_view data, const std::string& path) {
 }
 
 }  // namespace
-
-OutputLog::~OutputLog() {
-  for (auto& [key, stream] : streams_) ::close(stream.fd);
-}
 
 Result<OutputLog::Stream*> OutputLog::stream_of(Attempt attempt, Rank rank, int number) {
   const auto key = std::make_tuple(attempt, rank, number);
@@ -57,9 +53,10 @@ Result<OutputLog::Stream*> OutputLog::stream_of(Attempt attempt, Rank rank, int 
 /// only the supervisor knows.
 Result<std::uint64_t> OutputLog::held_bytes(Stream& stream) {
   struct stat status {};
-  if (::fstat(stream.fd, &status) != 0) return system_error(errno, "looking at " + stream.path);
+  if (::fstat(stream.fd.get(), &status) != 0)
+    return system_error(errno, "looking at " + stream.path);
   stream.piece_bytes = static_cast<std::uint64_t>(status.st_size);
-  stream.rotated = ::stat((stream.path + ".head").c_str(), &status) == 0;
+  stream.rotated = has_head(stream);
   if (!stream.rotated) return stream.piece_bytes;
   const std::vector<LogPiece> pieces = open_pieces(stream.path);
   if (!pieces.empty() && pieces.back().newest) {
@@ -70,12 +67,18 @@ Result<std::uint64_t> OutputLog::held_bytes(Stream& stream) {
   // The launcher died before it wrote the header.
   stream.piece_begin = pieces.empty() ? 0 : pieces.back().end;
   if (stream.piece_bytes == 0)
-    TRY_VOID(write_all(stream.fd, piece_header(stream.piece_begin), stream.path));
+    TRY_VOID(write_all(stream.fd.get(), piece_header(stream.piece_begin), stream.path));
   return 0;
 }
 
+/// Return whether the stream's first piece has got its own name.
+bool OutputLog::has_head(const Stream& stream) {
+  struct stat status {};
+  return ::stat((stream.path + ".head").c_str(), &status) == 0;
+}
+
 Result<Unit> OutputLog::write_output(Stream& stream, std::string_view data) {
-  TRY_VOID(write_all(stream.fd, data, stream.path));
+  TRY_VOID(write_all(stream.fd.get(), data, stream.path));
   stream.piece_bytes += data.size();
   return Unit{};
 }
@@ -87,11 +90,12 @@ Result<std::uint64_t> OutputLog::append(Attempt attempt, Rank rank, int number,
   *fresh = {};
   if (std::exchange(stream->rotated, false)) stream->offset = offset;
   if (offset > stream->offset) {  // the node's spool was full while there was no launcher
+    // From here on, the file's size does not say how much has been copied, as a later launcher
+    // would believe.
+    if (!has_head(*stream)) TRY_VOID(rotate(*stream));
     TRY_VOID(write_output(*stream, fmt::format("\n[trainrun: {} bytes of output are lost here]\n",
                                                offset - stream->offset)));
     stream->offset = offset;
-    // The file's size says no longer how much has been copied, as a later launcher would believe.
-    if (!std::filesystem::exists(stream->path + ".head")) TRY_VOID(rotate(*stream));
   }
   const std::uint64_t known = stream->offset - offset;
   if (known >= data.size()) return stream->offset;
@@ -106,24 +110,31 @@ Result<std::uint64_t> OutputLog::append(Attempt attempt, Rank rank, int number,
 }
 
 Result<Unit> OutputLog::rotate(Stream& stream) {
-  const std::string head = stream.path + ".head";
+  // The new piece gets its header before its name: without one, nobody would read it.
+  const std::string header = piece_header(stream.piece_begin + stream.piece_bytes);
+  const std::string anew = stream.path + ".new";
+  ::unlink(anew.c_str());  // left by a launcher that died
+  TRY(FileDescriptor file, open_log(anew));
+  if (auto written = write_all(file.get(), header, anew); written.has_error()) {
+    ::unlink(anew.c_str());
+    return written;
+  }
+  const std::string to = stream.path + (has_head(stream) ? ".1" : ".head");
   struct stat status {};
-  const std::string to = ::stat(head.c_str(), &status) == 0 ? stream.path + ".1" : head;
   const std::uint64_t replaced =
       ::stat(to.c_str(), &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
   if (::rename(stream.path.c_str(), to.c_str()) != 0)
     return system_error(errno, "renaming " + stream.path);
-  if (held_bytes_) *held_bytes_ -= std::min(*held_bytes_, replaced);
-  const auto opened = open_log(stream.path);
-  if (!opened) {  // stay with the file that is open, under its name
+  if (::rename(anew.c_str(), stream.path.c_str()) != 0) {
+    const int failed = errno;
     (void)::rename(to.c_str(), stream.path.c_str());
-    return opened.error();
+    return system_error(failed, "renaming " + anew);
   }
-  ::close(std::exchange(stream.fd, *opened));
-  stream.piece_begin += std::exchange(stream.piece_bytes, 0);
-  const std::string header = piece_header(stream.piece_begin);
+  if (held_bytes_) *held_bytes_ -= std::min(*held_bytes_, replaced);
   if (held_bytes_) *held_bytes_ += header.size();
-  return write_all(stream.fd, header, stream.path);
+  stream.fd = std::move(file);
+  stream.piece_begin += std::exchange(stream.piece_bytes, 0);
+  return Unit{};
 }
 
 /// Return the limit of one piece. Streams share the run's limit so that each keeps its beginning
@@ -186,7 +197,6 @@ void OutputLog::close(Attempt attempt) {
       ++it;
       continue;
     }
-    ::close(it->second.fd);
     it = streams_.erase(it);
   }
 }

@@ -14,6 +14,7 @@
 #include <tuple>
 #include <vector>
 
+#include "lib/base/file_descriptor.h"
 #include "lib/base/ids.h"
 #include "lib/base/result.h"
 #include "lib/storage/run_folder.h"
@@ -28,7 +29,6 @@ struct OutputLimits {
 class OutputLog {
  public:
   OutputLog(RunFolder folder, OutputLimits limits) : folder_(std::move(folder)), limits_(limits) {}
-  ~OutputLog();
   OutputLog(const OutputLog&) = delete;
   OutputLog& operator=(const OutputLog&) = delete;
 
@@ -42,7 +42,7 @@ class OutputLog {
 
  private:
   struct Stream {
-    int fd = -1;
+    FileDescriptor fd;
     std::string path;
     std::uint64_t offset = 0;       // of the stream: everything before it is here
     std::uint64_t piece_begin = 0;  // position of the file that is being written, without headers
@@ -51,6 +51,7 @@ class OutputLog {
   };
   Result<Stream*> stream_of(Attempt attempt, Rank rank, int number);
   static Result<std::uint64_t> held_bytes(Stream& stream);
+  static bool has_head(const Stream& stream);
   static Result<Unit> write_output(Stream& stream, std::string_view data);
   Result<Unit> rotate(Stream& stream);
   std::uint64_t piece_bytes_max() const;

@@ -171,6 +171,7 @@ Result<Unit> RunRecord::take_remote(const RunRecordOptions& options) {
   TRY_VOID(remote_->claim(self, folder_, options.force, [&](const std::string& text) {
     if (options.say) options.say(text);
   }));
+  if (!options.restarted) TRY_VOID(remote_->drop_stop_request());
   if (resumed_) return remote_->fetch(folder_);
   // What is here belongs to a run that is no longer in the store.
   TRY(const auto left, files_.list(folder_.path()));

@@ -73,14 +73,13 @@ TEST(OutputLog, SaysHowMuchIsLost) {
   EXPECT_EQ(*log.append(kAttempt, kRank, 2, 1001, "b", &fresh), 1002u);
 
   const std::string note = "\n[trainrun: 1000 bytes of output are lost here]\n";
-  EXPECT_EQ(text_of(folder.stderr_log(kAttempt, kRank) + ".head"), "a" + note);
-  EXPECT_EQ(text_of(folder.stderr_log(kAttempt, kRank)), piece_header(1 + note.size()) + "b");
+  EXPECT_EQ(text_of(folder.stderr_log(kAttempt, kRank) + ".head"), "a");
+  EXPECT_EQ(text_of(folder.stderr_log(kAttempt, kRank)), piece_header(1) + note + "b");
 
   EXPECT_EQ(*log.append(kAttempt, kRank, 2, 1004, "c", &fresh), 1005u);
 
   const std::string next = "\n[trainrun: 2 bytes of output are lost here]\n";
-  EXPECT_EQ(text_of(folder.stderr_log(kAttempt, kRank)),
-            piece_header(1 + note.size()) + "b" + next + "c");
+  EXPECT_EQ(text_of(folder.stderr_log(kAttempt, kRank)), piece_header(1) + note + "b" + next + "c");
 }
 
 TEST(OutputLog, TheNextLauncherLosesAndRepeatsNothingBehindALoss) {
@@ -97,7 +96,7 @@ TEST(OutputLog, TheNextLauncherLosesAndRepeatsNothingBehindALoss) {
 
   EXPECT_EQ(fresh, "b");
   const std::string note = "\n[trainrun: 7 bytes of output are lost here]\n";
-  EXPECT_EQ(text_of(folder.stdout_log(kAttempt, kRank)), piece_header(note.size()) + "ab");
+  EXPECT_EQ(text_of(folder.stdout_log(kAttempt, kRank)), piece_header(0) + note + "ab");
 }
 
 TEST(OutputLog, KeepsTheBeginningAndTheNewestWithinItsLimit) {

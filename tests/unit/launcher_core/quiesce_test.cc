@@ -117,9 +117,12 @@ TEST(Quiesce, RanksMakeNoCheckpointThatARankWithoutReportsWouldLack) {
   ASSERT_EQ(g.told(), step(PauseStep::Advance, 6));
   g.arrive_without_checkpoint(0, 6);
 
-  EXPECT_EQ(g.advance(seconds(3)), Next::Send);
+  EXPECT_EQ(g.advance(seconds(9)), Next::Wait);
 
-  EXPECT_EQ(g.told(), step(PauseStep::Finish, 6));
+  g.of(1).joined = true;
+  g.pause(1, 6, 3, true);
+  EXPECT_EQ(g.advance(seconds(9)), Next::Send);
+  EXPECT_EQ(g.told(), step(PauseStep::Checkpoint, 6));
 }
 
 TEST(Quiesce, ARankThatCameToItsEndAfterTheOthersWereToldMovesThemOn) {

@@ -94,9 +94,9 @@ TEST(RunController, KnowsWhichAttemptsAreOver) {
   EXPECT_TRUE(d.run.is_over(Attempt{2}));
   EXPECT_FALSE(d.run.is_over(Attempt{3}) || d.run.is_over(Attempt{4}));
 
+  d.handle(StopAsked{StopKind::Command, "train-run stop"});
   d.handle(NodeGroupGone{Attempt{3}, kNodeA});
   d.handle(NodeGroupGone{Attempt{3}, kNodeB});
-  d.handle(StopAsked{StopKind::Command, "train-run stop"});
   ASSERT_TRUE(d.run.done());
   EXPECT_TRUE(d.run.is_over(Attempt{3}));
 }
@@ -244,6 +244,19 @@ TEST(RunController, AGroupStoppedBeforeItStartedIsTriedAgainAndCountsAsNoFailure
   d.handle(RankExited{kFirst, Rank{0}, killed(SIGTERM, true)});
   const Actions actions = d.handle(NodeGroupGone{kFirst, kNodeA});
 
+  EXPECT_FALSE(only<AttemptEnded>(actions).at(0).failed);
+  EXPECT_EQ(d.run.state(), S::Preparing);
+}
+
+TEST(RunController, AGroupThatWasStoppedIsNotWaitedForWhileItIsBeingPrepared) {
+  Driven d;
+  d.nodes();
+  d.handle(AttemptPrepared{kFirst, kNodeA, 41000});
+
+  d.handle(NodeGroupGone{kFirst, kNodeB});
+
+  EXPECT_EQ(d.run.state(), S::TearingDown);
+  const Actions actions = d.handle(NodeGroupGone{kFirst, kNodeA});
   EXPECT_FALSE(only<AttemptEnded>(actions).at(0).failed);
   EXPECT_EQ(d.run.state(), S::Preparing);
 }

@@ -75,6 +75,8 @@ TEST(Secrets, WhatIsAssignedToASecretsNameIsHidden) {
   EXPECT_EQ(
       redacted(R"({"password": "p1", 'token':'p2', "lr": 0.1, "secret":null})"),
       R"({"password": "<redacted:password>", 'token':'<redacted:token>', "lr": 0.1, "secret":null})");
+  EXPECT_EQ(redacted(R"(PASSWORD='abc\' TOKEN='xyz')"),
+            "PASSWORD='<redacted:PASSWORD>' TOKEN='<redacted:TOKEN>'");
   EXPECT_EQ(redacted(R"({"password": "ab\"cd\\", "lr": 0.1, "token": "open\)"),
             R"({"password": "<redacted:password>", "lr": 0.1, "token": "<redacted:token>)");
   EXPECT_EQ(redacted("HF_TOKEN=env:HF_TOKEN max_tokens=4096 the token: not found; token="),

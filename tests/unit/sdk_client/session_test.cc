@@ -412,6 +412,35 @@ TEST(SupervisedSession, MakesNoCheckpointAtTheStopWhenTheReportHadOne) {
   EXPECT_EQ(worker.supervisor.count(MessageType::CheckpointStaged), 1u);
 }
 
+TEST(SupervisedSession, AReportOfAnotherThreadAsksForNoSecondCheckpointAtTheStop) {
+  Worker worker;
+  worker.session->on_stop([] { return writing("not wanted"); });
+  worker.supervisor.send(PauseWorkers{.step = "pause", .report_seq = 0, .reason = ""});
+  const auto reporting = [&](bool with_checkpoint) {
+    return std::async(std::launch::async, [&worker, with_checkpoint] {
+      return failure_of([&] {
+        while (!worker.session->should_stop()) std::this_thread::yield();
+        const Checkpoint checkpoint = writing("mine");
+        worker.session->report({}, with_checkpoint ? &checkpoint : nullptr);
+      });
+    });
+  };
+  auto loop = reporting(true);
+  worker.supervisor.wait_for<WorkerPaused>(0);
+  worker.supervisor.send(PauseWorkers{.step = "advance", .report_seq = 1, .reason = ""});
+  EXPECT_FALSE(worker.supervisor.wait_for<WorkerPaused>(1).checkpoint_pending);
+  auto monitoring = reporting(false);
+  worker.supervisor.wait_for_reports(2);
+  worker.supervisor.send(PauseWorkers{.step = "checkpoint", .report_seq = 1, .reason = ""});
+  worker.supervisor.send(PauseWorkers{.step = "finish", .report_seq = 0, .reason = "done"});
+
+  EXPECT_EQ(loop.get(), "stopped: done");
+  EXPECT_EQ(monitoring.get(), "stopped: done");
+  worker.supervisor.wait_for<CheckpointStaged>(0);
+  EXPECT_EQ(worker.supervisor.count(MessageType::CheckpointStaged), 1u);
+  EXPECT_EQ(worker.supervisor.count(MessageType::WorkerPaused), 2u);
+}
+
 TEST(SupervisedSession, StopsAWorkerThatWaitsInACollective) {
   Worker worker(welcome(2));
   auto waiting = std::async(std::launch::async, [&] {
