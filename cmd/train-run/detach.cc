@@ -59,10 +59,11 @@ int start_detached(RunOptions run, std::vector<std::string> words, const RunComm
   const JobSpec& spec = run.parsed.spec;
   const RunFolder folder(run_path(spec.run_config.storage_path, spec.run_config.name));
   // A traind that comes up may restart the controller before we ask for it.
-  std::error_code ec;
-  const auto held = is_held(folder.lock());
-  if (words.front() == "resume" && held && !*held)
-    std::filesystem::remove(folder.stop_request_taken(), ec);
+  if (words.front() == "resume") {
+    std::error_code ec;
+    const auto held = is_held(folder.lock());
+    if (held && !*held) std::filesystem::remove(folder.stop_request_taken(), ec);
+  }
   DetachRequest request;
   request.build = kBuild;
   request.owns_run = [&](pid_t pid) { return holds_lock(folder, pid); };

@@ -51,7 +51,7 @@ std::map<Rank, std::int64_t> WorkerGroup::alive() const {
 void WorkerGroup::on(const GroupStart& event) {
   if (phase_ != GroupPhase::Prepared) {
     // Either the order was sent again after a lost link, or the group was stopped before it
-    // started, and the launcher, which it did not concern at that time, forgot.
+    // started. The launcher may not have heard of that, or may not have needed the group then.
     if (workers_.empty() && !released_) told_gone_ = false;
     return;
   }

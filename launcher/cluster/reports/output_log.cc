@@ -192,13 +192,7 @@ void OutputLog::make_room(std::uint64_t bytes) {
 }
 
 void OutputLog::close(Attempt attempt) {
-  for (auto it = streams_.begin(); it != streams_.end();) {
-    if (std::get<0>(it->first) != attempt) {
-      ++it;
-      continue;
-    }
-    it = streams_.erase(it);
-  }
+  std::erase_if(streams_, [attempt](const auto& one) { return std::get<0>(one.first) == attempt; });
 }
 
 }  // namespace train

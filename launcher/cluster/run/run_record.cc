@@ -261,7 +261,12 @@ Result<Unit> RunRecord::take_ownership(const JobSpec& spec, const RunRecordOptio
     }
     lock_.emplace(std::move(*lock));
   }
-  TRY_VOID(check_unfinished());  // its launcher may have ended while we waited for the lock
+  // Another launcher may have come between us and the lock, and may have ended since.
+  if (!resumed_ && !remote_ && files_.status(folder_.journal()))
+    return Error{Errc::AlreadyExists,
+                 fmt::format("another train-run has just begun the run {}", name_),
+                 "follow it with train-run attach, or give run_config.name another value"};
+  TRY_VOID(check_unfinished());
   if (options.restarted) {
     (void)files_.rename(folder_.stop_request_taken(), folder_.stop_request());
   } else {  // they were for an earlier launcher
