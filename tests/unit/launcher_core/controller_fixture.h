@@ -74,9 +74,12 @@ struct Driven {
     handle(node_up(kNodeA));
     handle(node_up(kNodeB));
   }
-  void started(Attempt attempt) {
+  void prepared(Attempt attempt) {
     handle(AttemptPrepared{attempt, kNodeA, 41000});
     handle(AttemptPrepared{attempt, kNodeB, 0});
+  }
+  void started(Attempt attempt) {
+    prepared(attempt);
     handle(AttemptStarted{attempt, kNodeA, {{Rank{0}, 100}}});
     handle(AttemptStarted{attempt, kNodeB, {{Rank{1}, 100}}});
   }

@@ -214,8 +214,7 @@ TEST(RunController, ANodeThatComesBackIsToldToEndWhatWasGivenUp) {
 TEST(RunController, ACommandThatDoesNotExistIsNotTriedAgain) {
   Driven d(two_workers(3));
   d.nodes();
-  d.handle(AttemptPrepared{kFirst, kNodeA, 41000});
-  d.handle(AttemptPrepared{kFirst, kNodeB, 0});
+  d.prepared(kFirst);
   const Error error{Errc::NotFound, "./train does not exist", "check the path"};
   const std::string cause =
       "rank 1 could not be started on node-b: ./train does not exist (check the path)";
@@ -233,8 +232,7 @@ TEST(RunController, ACommandThatDoesNotExistIsNotTriedAgain) {
 TEST(RunController, AGroupStoppedBeforeItStartedIsTriedAgainAndCountsAsNoFailure) {
   Driven d;
   d.nodes();
-  d.handle(AttemptPrepared{kFirst, kNodeA, 41000});
-  d.handle(AttemptPrepared{kFirst, kNodeB, 0});
+  d.prepared(kFirst);
   d.handle(AttemptStarted{kFirst, kNodeA, {{Rank{0}, 100}}});
   const std::string reason = "the supervisor on node-b was stopped before its workers started";
 
@@ -264,8 +262,7 @@ TEST(RunController, AGroupThatWasStoppedIsNotWaitedForWhileItIsBeingPrepared) {
 TEST(RunController, AGroupThatEndedOnOneNodeWhileAnotherStartsIsNoFailure) {
   Driven d;
   d.nodes();
-  d.handle(AttemptPrepared{kFirst, kNodeA, 41000});
-  d.handle(AttemptPrepared{kFirst, kNodeB, 0});
+  d.prepared(kFirst);
   d.handle(AttemptStarted{kFirst, kNodeB, {{Rank{1}, 100}}});
   d.handle(RankExited{kFirst, Rank{1}, exited(0)});
 
@@ -290,8 +287,7 @@ TEST(RunController, AStartThatMayWorkLaterIsTriedAgain) {
   spec.run_config.failure_config.max_start_failures = 3;
   Driven d(spec);
   d.nodes();
-  d.handle(AttemptPrepared{kFirst, kNodeA, 41000});
-  d.handle(AttemptPrepared{kFirst, kNodeB, 0});
+  d.prepared(kFirst);
   d.handle(
       StartRefused{kFirst, kNodeB, Rank{1}, Error{Errc::ResourceExhausted, "fork: out of memory"}});
 
@@ -364,8 +360,7 @@ TEST(RunController, GivesOrdersAgainThatABrokenLinkMayHaveLost) {
   d.nodes();
   EXPECT_EQ(d.handle(node_up(kNodeB)), (Actions{Prepare{kFirst, on_b(), false}}));
   EXPECT_EQ(d.handle(node_up(kNodeB, {kFirst})), Actions{});
-  d.handle(AttemptPrepared{kFirst, kNodeA, 41000});
-  d.handle(AttemptPrepared{kFirst, kNodeB, 0});
+  d.prepared(kFirst);
   EXPECT_EQ(d.handle(SupervisorAttached{kFirst, kNodeB}), (Actions{start_of(kFirst, kNodeB, 0)}));
   d.handle(AttemptStarted{kFirst, kNodeA, {}});
   d.handle(AttemptStarted{kFirst, kNodeB, {}});

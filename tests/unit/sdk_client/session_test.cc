@@ -337,6 +337,17 @@ TEST(SupervisedSession, PausesGoesOnAndStopsWhereAllRanksStop) {
   EXPECT_EQ(failure_of([&] { worker.session->report({}, nullptr); }), "stopped: stopped by Ctrl-C");
 }
 
+/// In another thread, wait until the ranks are to stop, and report once. Return why that threw.
+std::future<std::string> report_at_the_stop(Worker& worker, bool with_checkpoint = false) {
+  return std::async(std::launch::async, [&worker, with_checkpoint] {
+    return failure_of([&] {
+      while (!worker.session->should_stop()) std::this_thread::yield();
+      const Checkpoint checkpoint = writing("mine");
+      worker.session->report({}, with_checkpoint ? &checkpoint : nullptr);
+    });
+  });
+}
+
 TEST(SupervisedSession, ReportsDuringTheStopDoNotMoveThePlaceOfTheStop) {
   Worker worker;
   worker.session->on_stop([&] {
@@ -344,21 +355,13 @@ TEST(SupervisedSession, ReportsDuringTheStopDoNotMoveThePlaceOfTheStop) {
     return writing("last");
   });
   worker.supervisor.send(PauseWorkers{.step = "pause", .report_seq = 0, .reason = ""});
-  const auto reporting = [&] {
-    return std::async(std::launch::async, [&] {
-      return failure_of([&] {
-        while (!worker.session->should_stop()) std::this_thread::yield();
-        worker.session->report({}, nullptr);
-      });
-    });
-  };
-  auto loop = reporting();
+  auto loop = report_at_the_stop(worker);
   EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(0).report_seq, 1u);
   worker.supervisor.send(PauseWorkers{.step = "advance", .report_seq = 1, .reason = ""});
   EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(1).report_seq, 1u);
   worker.supervisor.send(PauseWorkers{.step = "checkpoint", .report_seq = 1, .reason = ""});
   EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(2).report_seq, 1u);
-  auto monitoring = reporting();
+  auto monitoring = report_at_the_stop(worker);
   worker.supervisor.wait_for_reports(3);
   worker.supervisor.send(PauseWorkers{.step = "finish", .report_seq = 0, .reason = "done"});
 
@@ -392,13 +395,7 @@ TEST(SupervisedSession, MakesNoCheckpointAtTheStopWhenTheReportHadOne) {
   Worker worker;
   worker.session->on_stop([] { return writing("not wanted"); });
   worker.supervisor.send(PauseWorkers{.step = "pause", .report_seq = 0, .reason = ""});
-  auto loop = std::async(std::launch::async, [&] {
-    return failure_of([&] {
-      while (!worker.session->should_stop()) std::this_thread::yield();
-      const Checkpoint checkpoint = writing("mine");
-      worker.session->report({}, &checkpoint);
-    });
-  });
+  auto loop = report_at_the_stop(worker, /*with_checkpoint=*/true);
   EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(0).checkpoint_seq, 1u);
   worker.supervisor.send(PauseWorkers{.step = "advance", .report_seq = 1, .reason = ""});
   EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(1).report_seq, 1u);
@@ -416,20 +413,11 @@ TEST(SupervisedSession, AReportOfAnotherThreadAsksForNoSecondCheckpointAtTheStop
   Worker worker;
   worker.session->on_stop([] { return writing("not wanted"); });
   worker.supervisor.send(PauseWorkers{.step = "pause", .report_seq = 0, .reason = ""});
-  const auto reporting = [&](bool with_checkpoint) {
-    return std::async(std::launch::async, [&worker, with_checkpoint] {
-      return failure_of([&] {
-        while (!worker.session->should_stop()) std::this_thread::yield();
-        const Checkpoint checkpoint = writing("mine");
-        worker.session->report({}, with_checkpoint ? &checkpoint : nullptr);
-      });
-    });
-  };
-  auto loop = reporting(true);
+  auto loop = report_at_the_stop(worker, /*with_checkpoint=*/true);
   worker.supervisor.wait_for<WorkerPaused>(0);
   worker.supervisor.send(PauseWorkers{.step = "advance", .report_seq = 1, .reason = ""});
   EXPECT_FALSE(worker.supervisor.wait_for<WorkerPaused>(1).checkpoint_pending);
-  auto monitoring = reporting(false);
+  auto monitoring = report_at_the_stop(worker);
   worker.supervisor.wait_for_reports(2);
   worker.supervisor.send(PauseWorkers{.step = "checkpoint", .report_seq = 1, .reason = ""});
   worker.supervisor.send(PauseWorkers{.step = "finish", .report_seq = 0, .reason = "done"});
