@@ -18,7 +18,7 @@ namespace {
 std::vector<NodeCapacity> nodes_of(const JobSpec& spec) {
   std::vector<NodeCapacity> nodes;
   if (spec.cluster.nodes.empty()) {
-    const Resources here = read_node_resources();
+    const Resources here = read_node_inventory().amounts;
     nodes.push_back({NodeId{0}, host_name(), here, here});
     return nodes;
   }
@@ -51,6 +51,7 @@ std::map<int, Environment> environments_of(const JobSpec& spec, const Placement&
     start.run.master_addr = master_addr;
     start.run.master_port = spec.backend == Backend::Torch ? 1 : 0;
     start.env = spec.env;
+    for (const auto& [name, value] : spec.env) start.job_env.push_back(name);
     start.max_restarts = spec.run_config.failure_config.max_failures;
     start.cpus_per_worker = spec.scaling_config.resources_per_worker.cpu;
     for (const WorkerRanks& worker : ranks_on(node, placement)) {

@@ -17,6 +17,7 @@
 namespace {
 
 constexpr double kAmountMax = 1e9, kMemoryBytesMax = 1e18;  // as for what a launcher claims
+constexpr double kGpusMax = 1024;
 
 void parse_amounts(const std::vector<std::string>& texts, std::map<std::string, double>& into) {
   for (const std::string& text : texts) {
@@ -32,7 +33,7 @@ void parse_amounts(const std::vector<std::string>& texts, std::map<std::string, 
       throw CLI::ValidationError(
           "--resource", fmt::format("'{}' is not NAME=AMOUNT, as in CPU=8 or tape=1", text));
     }
-    const double most = name == "memory" ? kMemoryBytesMax : kAmountMax;
+    const double most = name == "memory" ? kMemoryBytesMax : name == "GPU" ? kGpusMax : kAmountMax;
     if (!(value >= 0 && value <= most)) {  // a NaN is never within bounds
       throw CLI::ValidationError(
           "--resource", fmt::format("the amount in '{}' must be from 0 to {:g}", text, most));

@@ -55,6 +55,17 @@ std::string lack_of(const Resources& wanted, const Resources& free) {
   return "";
 }
 
+/// Return `count` GPUs: the named ones, and then the first indexes that are not among them.
+std::vector<std::string> named(std::vector<std::string> gpus, std::size_t count) {
+  const std::set<std::string> known(gpus.begin(), gpus.end());
+  for (std::size_t index = 0; gpus.size() < count; ++index) {
+    if (std::string name = std::to_string(index); !known.contains(name))
+      gpus.push_back(std::move(name));
+  }
+  gpus.resize(count);
+  return gpus;
+}
+
 Error fenced(const AttachRun& older, std::uint64_t generation) {
   return Error{Errc::Fenced,
                fmt::format("run {} is controlled by generation {}, newer than {}", older.run_name,
@@ -65,11 +76,12 @@ Error fenced(const AttachRun& older, std::uint64_t generation) {
 }  // namespace
 
 NodeAgent::NodeAgent(std::string node_name, std::string host, std::vector<std::string> addresses,
-                     Resources total)
+                     Resources total, std::vector<std::string> gpus)
     : node_name_(std::move(node_name)),
       host_(std::move(host)),
       addresses_(std::move(addresses)),
-      total_(std::move(total)) {}
+      total_(std::move(total)),
+      gpus_(named(std::move(gpus), static_cast<std::size_t>(total_.gpu))) {}
 
 std::vector<NodeAction> NodeAgent::handle(const NodeEvent& event) {
   actions_.clear();
@@ -150,7 +162,7 @@ void NodeAgent::on(const AttemptAsked& event) {
   Resources wanted = claim_of(event.message.per_worker, event.message.local_world_size);
   // Do not count older attempts of the same run: none of their workers is left.
   const std::string lack = lack_of(wanted, free_for(*run_id));
-  std::vector<std::int32_t> gpus = free_gpus(key, standby);
+  std::vector<std::string> gpus = free_gpus(key, standby);
   const auto gpus_wanted = static_cast<std::size_t>(std::ceil(wanted.gpu));
   if (!standby && (!lack.empty() || gpus.size() < gpus_wanted)) {
     actions_.push_back(RefuseAttempt{
@@ -329,8 +341,8 @@ Resources NodeAgent::free_for(const std::string& run_id) const {
 
 /// Return the GPUs that an attempt gets first, if they are free: those with which its processes
 /// stand by, or for processes that are to stand by, those that their run holds now.
-std::set<std::int32_t> NodeAgent::preferred_gpus(const AttemptKey& key, bool standby) const {
-  std::set<std::int32_t> preferred;
+std::set<std::string> NodeAgent::preferred_gpus(const AttemptKey& key, bool standby) const {
+  std::set<std::string> preferred;
   for (const auto& [other, supervisor] : supervisors_) {
     const bool gives = standby ? other.run_id == key.run_id && !supervisor.standby : other == key;
     if (gives) preferred.insert(supervisor.gpu_ids.begin(), supervisor.gpu_ids.end());
@@ -339,19 +351,18 @@ std::set<std::int32_t> NodeAgent::preferred_gpus(const AttemptKey& key, bool sta
 }
 
 /// Return the GPUs that no attempt of another run holds, the preferred ones first.
-std::vector<std::int32_t> NodeAgent::free_gpus(const AttemptKey& key, bool standby) const {
-  std::set<std::int32_t> taken;
+std::vector<std::string> NodeAgent::free_gpus(const AttemptKey& key, bool standby) const {
+  std::set<std::string> taken;
   for (const auto& [other, supervisor] : supervisors_) {
     if (other.run_id != key.run_id && !supervisor.standby)
       taken.insert(supervisor.gpu_ids.begin(), supervisor.gpu_ids.end());
   }
-  std::vector<std::int32_t> free;
-  for (std::int32_t id = 0; id < static_cast<std::int32_t>(total_.gpu); ++id) {
-    if (taken.count(id) == 0) free.push_back(id);
-  }
-  const std::set<std::int32_t> preferred = preferred_gpus(key, standby);
+  std::vector<std::string> free;
+  std::copy_if(gpus_.begin(), gpus_.end(), std::back_inserter(free),
+               [&](const std::string& gpu) { return !taken.contains(gpu); });
+  const std::set<std::string> preferred = preferred_gpus(key, standby);
   std::stable_partition(free.begin(), free.end(),
-                        [&](std::int32_t id) { return preferred.contains(id); });
+                        [&](const std::string& gpu) { return preferred.contains(gpu); });
   return free;
 }
 

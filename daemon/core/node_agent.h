@@ -133,8 +133,10 @@ using NodeAction =
 
 class NodeAgent {
  public:
+  /// `gpus` are the names of the node's GPUs (CUDA_VISIBLE_DEVICES). If `total` has more of them,
+  /// the rest are indexes.
   NodeAgent(std::string node_name, std::string host, std::vector<std::string> addresses,
-            Resources total);
+            Resources total, std::vector<std::string> gpus = {});
 
   std::vector<NodeAction> handle(const NodeEvent& event);
 
@@ -167,7 +169,7 @@ class NodeAgent {
   };
   struct Supervisor {
     Resources claimed;  // nothing while it stands by
-    std::vector<std::int32_t> gpu_ids;
+    std::vector<std::string> gpu_ids;
     bool standby = false;                  // its attempt has not begun
     bool in_step = false;                  // its frames continue what the launcher has received
     bool gone = false;                     // it has reported that none of its workers is left
@@ -192,13 +194,14 @@ class NodeAgent {
   void send_offer(const std::string& run_id);
   void send_offers();
   Resources free_for(const std::string& run_id) const;
-  std::set<std::int32_t> preferred_gpus(const AttemptKey& key, bool standby) const;
-  std::vector<std::int32_t> free_gpus(const AttemptKey& key, bool standby) const;
+  std::set<std::string> preferred_gpus(const AttemptKey& key, bool standby) const;
+  std::vector<std::string> free_gpus(const AttemptKey& key, bool standby) const;
   void tell_supervisors(const std::string& run_id, bool present);
 
   std::string node_name_, host_;
   std::vector<std::string> addresses_;
   Resources total_;
+  std::vector<std::string> gpus_;  // total_.gpu of them, as CUDA_VISIBLE_DEVICES names them
   std::map<std::string, Run> runs_;
   std::map<AttemptKey, Supervisor> supervisors_;
   int adoptions_ = 0;  // in progress: it is not known yet what is free, so nothing is offered

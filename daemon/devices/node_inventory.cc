@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -51,7 +53,7 @@ std::uint64_t memory_bytes() {
 
 // Count the GPUs. dlopen loads NVML, so that traind runs on nodes without a driver. Signatures:
 // NVIDIA NVML API reference, stable since v2.
-int gpu_count() {
+int installed_gpus() {
   void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return 0;
   const auto init = reinterpret_cast<int (*)()>(::dlsym(library, "nvmlInit_v2"));
@@ -67,14 +69,39 @@ int gpu_count() {
   return static_cast<int>(count);
 }
 
+/// Return whether CUDA takes this entry of CUDA_VISIBLE_DEVICES on a machine with so many GPUs.
+bool names_a_gpu(const std::string& entry, int installed) {
+  if (entry.starts_with("GPU-") || entry.starts_with("MIG-")) return installed > 0;
+  int index = -1;
+  const auto [end, failed] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
+  return failed == std::errc{} && end == entry.data() + entry.size() && index >= 0 &&
+         index < installed;
+}
+
 }  // namespace
 
-Resources read_node_resources() {
-  Resources amounts;
-  amounts.cpu = cpu_count();
-  amounts.gpu = gpu_count();
-  amounts.memory_bytes = memory_bytes();
-  return amounts;
+std::vector<std::string> visible_gpus(const char* listed, int installed) {
+  std::vector<std::string> gpus;
+  if (listed == nullptr) {
+    for (int i = 0; i < installed; ++i) gpus.push_back(std::to_string(i));
+    return gpus;
+  }
+  std::istringstream entries(listed);
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    std::erase(entry, ' ');
+    if (!names_a_gpu(entry, installed)) break;
+    if (std::find(gpus.begin(), gpus.end(), entry) == gpus.end()) gpus.push_back(entry);
+  }
+  return gpus;
+}
+
+NodeInventory read_node_inventory() {
+  NodeInventory found;
+  found.gpus = visible_gpus(std::getenv("CUDA_VISIBLE_DEVICES"), installed_gpus());
+  found.amounts.cpu = cpu_count();
+  found.amounts.gpu = static_cast<double>(found.gpus.size());
+  found.amounts.memory_bytes = memory_bytes();
+  return found;
 }
 
 std::vector<std::string> read_node_addresses() {

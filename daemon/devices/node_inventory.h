@@ -1,5 +1,5 @@
-// Finds the resources of this node: the cores that this process may use, memory, GPUs (through
-// NVML, if the driver is installed), and the addresses at which other nodes may reach it.
+// Finds the resources of this node: the cores and GPUs that this process may use, memory, and the
+// addresses at which other nodes may reach it.
 #pragma once
 
 #include <string>
@@ -9,9 +9,21 @@
 
 namespace train {
 
+struct NodeInventory {
+  Resources amounts;
+  std::vector<std::string> gpus;  // as CUDA_VISIBLE_DEVICES names them; amounts.gpu of them
+};
+
 /// Read the cores from affinity and cgroup quota, the memory from the cgroup limit and
-/// /proc/meminfo, and the GPUs from NVML (0 if it cannot be loaded).
-Resources read_node_resources();
+/// /proc/meminfo, and the GPUs from NVML (none if it cannot be loaded). If our own environment has
+/// CUDA_VISIBLE_DEVICES, only those GPUs are ours.
+NodeInventory read_node_inventory();
+
+/// Return the GPUs that a process may use, of `installed` ones, if its CUDA_VISIBLE_DEVICES is
+/// `listed` (null: not set). They are indexes in the order of the PCI bus (nvidia-smi's), or UUIDs
+/// of GPUs or of MIG instances. As CUDA does, stop at the first index that does not exist: CUDA C++
+/// Programming Guide, "CUDA Environment Variables".
+std::vector<std::string> visible_gpus(const char* listed, int installed);
 
 /// Return the numeric addresses of the interfaces that are up, IPv4 first, loopback last.
 std::vector<std::string> read_node_addresses();

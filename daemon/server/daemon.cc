@@ -69,7 +69,8 @@ class Daemon {
         changed_(executor_),
         host_(host_name()),
         node_name_(options.node_name.empty() ? host_ : options.node_name),
-        agent_(node_name_, host_, addresses(), resources()),
+        inventory_(inventory()),
+        agent_(node_name_, host_, addresses(), inventory_.amounts, inventory_.gpus),
         spaces_(executor_, {options.spool_dir, data_dir()},
                 [log = log_](const std::string& what, const std::string& folder) mutable {
                   log.info(what, {{"folder", folder}});
@@ -99,7 +100,7 @@ class Daemon {
   const std::optional<TlsContext>& current_tls();
   WorkerSpace& space_of_run(const std::string& run_id);
   std::vector<std::string> addresses() const;
-  Resources resources() const;
+  NodeInventory inventory() const;
   Identity identity() const { return {options_.build, "traind", host_, ::getpid(), node_name_}; }
   asio::awaitable<void> serve_launcher(Link link);
   template <class Message>
@@ -125,6 +126,7 @@ class Daemon {
   asio::signal_set signals_;
   Notifier changed_;
   std::string host_, node_name_;
+  NodeInventory inventory_;
   NodeAgent agent_;
   WorkerSpaces spaces_;
   std::unique_ptr<LauncherPort> launcher_port_;
@@ -234,8 +236,9 @@ std::vector<std::string> Daemon::addresses() const {
   return all;
 }
 
-Resources Daemon::resources() const {
-  Resources amounts = read_node_resources();
+NodeInventory Daemon::inventory() const {
+  NodeInventory found = read_node_inventory();
+  Resources& amounts = found.amounts;
   for (const auto& [name, value] : options_.resources) {
     if (name == "CPU")
       amounts.cpu = value;
@@ -246,7 +249,7 @@ Resources Daemon::resources() const {
     else
       amounts.custom[name] = value;
   }
-  return amounts;
+  return found;
 }
 
 // ---- launchers

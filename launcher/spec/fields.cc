@@ -51,7 +51,7 @@ constexpr std::array kFields{
     Field{"scaling_config.num_workers", Kind::Count, [](const Target& t) -> Ref { return &t.spec->scaling_config.num_workers; },
           "Workers on all nodes together: a number, or {min: 4, max: 8}. With a range, the group starts with as many as fit, continues with fewer if it loses a node, and grows at a checkpoint if there is capacity.", {}, 1, kWorkersMax, {}, "8"},
     Field{"scaling_config.use_gpu", Kind::Boolean, [](const Target& t) -> Ref { return &t.spec->scaling_config.use_gpu; },
-          "Give each worker GPUs."},
+          "Give each worker GPUs. Without it, workers see none (CUDA_VISIBLE_DEVICES is empty), unless env sets that variable."},
     Field{"scaling_config.resources_per_worker", Kind::Resources, [](const Target& t) -> Ref { return &t.spec->scaling_config.resources_per_worker; },
           "What a worker claims on its node: CPU (cores; 0 claims none), GPU (whole number), memory (size), and your own resources. Names are case-sensitive.", {}, 0, 0, "CPU: 1; GPU: 1 with use_gpu, else 0", R"({"CPU": 4, "GPU": 1, "memory": "16GiB"})"},
     Field{"scaling_config.placement_strategy", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.spec->scaling_config.placement_strategy); },

@@ -77,6 +77,20 @@ TEST(Environment, IsTheSubmittersWithTheSpecsOnTop) {
   EXPECT_EQ(text_of(env, "OMP_NUM_THREADS"), "3");
 }
 
+TEST(Environment, ShowsWorkersOnlyTheGpusThatTheyClaim) {
+  Cluster cluster;
+  const StartOptions shell{.env = {{"CUDA_VISIBLE_DEVICES", "3"}}, .prefix = {}, .cwd = ""};
+  const std::string command = "command: [python3, " + dump_script(cluster) + "]";
+  const auto visible = [&] { return text_of(environment_of(cluster, 0), "CUDA_VISIBLE_DEVICES"); };
+
+  ASSERT_EQ(cluster.run({cluster.job("none", command)}, shell), 0);
+  EXPECT_EQ(visible(), "");
+
+  ASSERT_EQ(
+      cluster.run({cluster.job("said", command + "\nenv: {CUDA_VISIBLE_DEVICES: '1'}")}, shell), 0);
+  EXPECT_EQ(visible(), "1");
+}
+
 TEST(Environment, HoldsNoSecretOfTheCluster) {
   Cluster cluster;
   const std::string token = cluster.path("token");

@@ -21,6 +21,10 @@ void set_default(Environment& env, const char* name, const Value& value) {
   env.try_emplace(name, fmt::format("{}", value));
 }
 
+bool set_by_job(const StartWorkers& start, const std::string& name) {
+  return std::find(start.job_env.begin(), start.job_env.end(), name) != start.job_env.end();
+}
+
 Environment common_environment(const NodeEnvironment& node) {
   const StartWorkers& start = node.start;
   Environment env = start.env;
@@ -28,10 +32,13 @@ Environment common_environment(const NodeEnvironment& node) {
   set_default(env, "OMP_NUM_THREADS",
               std::max(1, static_cast<int>(std::floor(start.cpus_per_worker))));
   // Every worker of the node sees the GPUs of all of them, in the order of local ranks: LOCAL_RANK
-  // is the device's index, as under torchrun.
+  // is the device's index, as under torchrun. Workers without a claim see none, whatever the
+  // submitter's own shell sees, because other runs hold them.
   if (!node.gpu_ids.empty()) {
     set_default(env, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
     env["CUDA_VISIBLE_DEVICES"] = fmt::format("{}", fmt::join(node.gpu_ids, ","));
+  } else if (!set_by_job(start, "CUDA_VISIBLE_DEVICES")) {
+    env["CUDA_VISIBLE_DEVICES"] = "";
   }
   set(env, "TRAINRUN_SOCKET", node.socket_path);
   set(env, "TRAINRUN_RUN_ID", start.run.run_id);
@@ -51,13 +58,10 @@ std::map<std::string, std::string> account_environment() {
 }
 
 void use_account(StartWorkers& start, const Environment& own) {
-  const auto set_by_job = [&](const std::string& name) {
-    return std::find(start.job_env.begin(), start.job_env.end(), name) != start.job_env.end();
-  };
   for (const char* name :
        {"HOME", "LOGNAME", "SHELL", "USER", "MAIL", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME",
         "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"}) {
-    if (set_by_job(name)) continue;
+    if (set_by_job(start, name)) continue;
     start.env.erase(name);
     if (const auto found = own.find(name); found != own.end()) start.env[name] = found->second;
   }

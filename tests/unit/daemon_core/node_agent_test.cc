@@ -7,6 +7,8 @@
 namespace train {
 namespace {
 
+using Gpus = std::vector<std::string>;
+
 TEST(NodeAgent, OffersWhatItHasToALauncherThatAttaches) {
   Node node;
 
@@ -66,38 +68,51 @@ TEST(NodeAgent, SpawnsASupervisorAndClaimsItsGpus) {
   const auto spawned = node.one<SpawnSupervisor>(ask(kLink, kFirst, 2, 1));
 
   EXPECT_EQ(spawned.key, (AttemptKey{"r1", kFirst}));
-  EXPECT_EQ(spawned.message.gpu_ids, (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(spawned.message.gpu_ids, (Gpus{"0", "1"}));
   EXPECT_EQ(spawned.message.claimed, cpus(2, 2));
   EXPECT_EQ(spawned.orphan_timeout_ms, 5000);
+}
+
+TEST(NodeAgent, GrantsGpusByTheirNamesAndThenByIndexesThatAreNotAmongThem) {
+  Node node;
+  node.agent = NodeAgent("node-a", "host-a", {}, cpus(4, 4), {"GPU-7", "1"});
+  node.handle(attach(kLink, 1));
+
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kLink, kFirst, 4, 1)).message.gpu_ids,
+            (Gpus{"GPU-7", "1", "0", "2"}));
+}
+
+TEST(NodeAgent, GrantsNoMoreOfItsNamedGpusThanItOffers) {
+  Node node;
+  node.agent = NodeAgent("node-a", "host-a", {}, cpus(4, 1), {"3", "5"});
+  node.handle(attach(kLink, 1));
+
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kLink, kFirst, 1, 1)).message.gpu_ids, Gpus{"3"});
 }
 
 TEST(NodeAgent, TwoRunsHaveDifferentGpus) {
   Node node;
   node.handle(attach(kLink, 1, "r1"));
   node.handle(attach(kOther, 1, "r2"));
-  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kLink, kFirst, 1, 1)).message.gpu_ids,
-            (std::vector<std::int32_t>{0}));
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kLink, kFirst, 1, 1)).message.gpu_ids, (Gpus{"0"}));
 
-  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kOther, kFirst, 1, 1)).message.gpu_ids,
-            (std::vector<std::int32_t>{1}));
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kOther, kFirst, 1, 1)).message.gpu_ids, (Gpus{"1"}));
 
   constexpr LinkId kThird = 3;
   node.handle(attach(kThird, 1, "r3"));
   EXPECT_EQ(node.one<RefuseAttempt>(ask(kThird, kFirst, 1, 1)).error.message,
             "node-a has too little free: GPU 1 wanted, 0 free");
   node.handle(node.down({"r1", kFirst}));
-  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kThird, kSecond, 1, 1)).message.gpu_ids,
-            (std::vector<std::int32_t>{0}));
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kThird, kSecond, 1, 1)).message.gpu_ids, (Gpus{"0"}));
 }
 
 TEST(NodeAgent, ARestartedTraindGivesNobodyTheGpusOfWorkersThatLive) {
   Node node;
-  SupervisorHello hello{"r1", kFirst.value, 1, cpus(1, 1), {0}, ""};
+  SupervisorHello hello{"r1", kFirst.value, 1, cpus(1, 1), {"0"}, ""};
   node.handle(SupervisorUp{{"r1", kFirst}, hello});
   node.handle(attach(kOther, 1, "r2"));
 
-  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kOther, kFirst, 1, 1)).message.gpu_ids,
-            (std::vector<std::int32_t>{1}));
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kOther, kFirst, 1, 1)).message.gpu_ids, (Gpus{"1"}));
 }
 
 TEST(NodeAgent, RefusesWhatAnotherRunHasTaken) {
@@ -219,8 +234,7 @@ TEST(NodeAgent, HoldsWhatADeadSupervisorClaimedUntilItsWorkersAreGoneToo) {
             "node-a has too little free: GPU 1 wanted, 0 free");
   const auto lost = node.one<TellAttemptLost>(AttemptLeftoversReaped{{"r1", kFirst}});
   EXPECT_EQ(lost.reason, "killed by signal 9");
-  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kOther, kSecond, 1, 1)).message.gpu_ids,
-            (std::vector<std::int32_t>{0}));
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kOther, kSecond, 1, 1)).message.gpu_ids, (Gpus{"0"}));
   EXPECT_TRUE(node.handle(AttemptLeftoversReaped{{"r1", kFirst}}).empty());
 }
 
@@ -315,7 +329,7 @@ TEST(NodeAgent, ThoseThatStandByShareWhatTheAttemptBeforeThemHolds) {
 
   ASSERT_EQ(actions.size(), 1u);  // the node stops nothing for them
   const auto& spawned = std::get<SpawnSupervisor>(actions[0]);
-  EXPECT_EQ(spawned.message.gpu_ids, (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(spawned.message.gpu_ids, (Gpus{"0", "1"}));
   EXPECT_EQ(spawned.message.claimed, Resources{});
   node.handle(up(kSecond, 0));
   EXPECT_EQ(node.one<SendOffer>(attach(kOther, 1, "r2")).offer.free, cpus(2, 0));
@@ -421,7 +435,7 @@ struct FourGpus : Node {
   }
   static constexpr LinkId kThird = 3;
 };
-const std::vector<std::int32_t> kLower{0, 1}, kUpper{2, 3};
+const Gpus kLower{"0", "1"}, kUpper{"2", "3"};
 
 TEST(NodeAgent, ThoseThatStandByHaveTheGpusOfTheirRunEvenIfOthersAreFree) {
   FourGpus node;
@@ -455,7 +469,7 @@ TEST(NodeAgent, AnAttemptBeginsOnOtherGpusIfThoseWithWhichItStoodByAreTaken) {
 
   const auto begins = node.one<SendPrepare>(ask(kLink, kSecond, 1, 1));
 
-  EXPECT_EQ(begins.message.gpu_ids, std::vector<std::int32_t>{3});
+  EXPECT_EQ(begins.message.gpu_ids, Gpus{"3"});
 }
 
 TEST(NodeAgent, AnAttemptBeginsAlsoWhereThoseThatStoodByHaveDied) {

@@ -27,7 +27,7 @@ StartWorkers two_of_four() {
 
 TEST(WorkerEnvironment, IsTorchrunsInFullAndOurs) {
   const StartWorkers start = two_of_four();
-  const auto env = worker_environment({start, Attempt{1}, "/run/x.sock", {2, 5}},
+  const auto env = worker_environment({start, Attempt{1}, "/run/x.sock", {"2", "5"}},
                                       {start.workers[1], "/ckpt", "/err.json", ""});
   const std::map<std::string, std::string> expected{{"PATH", "/bin"},
                                                     {"RANK", "3"},
@@ -70,6 +70,19 @@ TEST(WorkerEnvironment, LeavesTheJobsOwnThreadCountAlone) {
             "7");
 }
 
+TEST(WorkerEnvironment, WorkersThatClaimNoGpuSeeNoneUnlessTheJobSaysSo) {
+  StartWorkers start = two_of_four();
+  start.env["CUDA_VISIBLE_DEVICES"] = "3";  // of the submitter's shell
+  const auto visible = [&] {
+    return worker_environment({start, Attempt{0}, "", {}}, {start.workers[0], "", "", ""})
+        .at("CUDA_VISIBLE_DEVICES");
+  };
+  EXPECT_EQ(visible(), "");
+
+  start.job_env = {"CUDA_VISIBLE_DEVICES"};
+  EXPECT_EQ(visible(), "3");
+}
+
 TEST(WorkerEnvironment, OfOneThatStandsByHasWhatLibrariesReadWhenTheyAreLoaded) {
   StartWorkers start = two_of_four();
   start.env.erase("RANK");
@@ -83,7 +96,7 @@ TEST(WorkerEnvironment, OfOneThatStandsByHasWhatLibrariesReadWhenTheyAreLoaded) 
                                                     {"TRAINRUN_RUN_NAME", "vit"},
                                                     {"TRAINRUN_ATTEMPT", "1"},
                                                     {"TRAINRUN_STANDBY", "7"}};
-  EXPECT_EQ(standby_environment({start, Attempt{1}, "/run/x.sock", {2, 5}}, 7), expected);
+  EXPECT_EQ(standby_environment({start, Attempt{1}, "/run/x.sock", {"2", "5"}}, 7), expected);
 }
 
 TEST(WorkerEnvironment, OfAStandbyProcessBringsOnlyWhatIsNewOrDifferent) {
@@ -98,7 +111,7 @@ TEST(ValidationEnvironment, HasNoRankNoPeersNoSupervisorAndNoGpus) {
        {"TRAINRUN_SOCKET", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
         "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
     start.env[of_an_outer_launcher] = "7";
-  const NodeEnvironment node{start, Attempt{1}, "/run/x.sock", {2, 5}};
+  const NodeEnvironment node{start, Attempt{1}, "/run/x.sock", {"2", "5"}};
   const ValidationFiles files{"/runs/vit/checkpoints/checkpoint_000012", "/v/result", "/v/error",
                               "/v/spec"};
 
