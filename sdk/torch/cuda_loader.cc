@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 
 #include "sdk/torch/failure.h"
@@ -11,33 +12,53 @@
 namespace train::sdk {
 namespace {
 
+/// The module, or why there is none although a GPU is visible.
+struct Loaded {
+  const CudaModule* module = nullptr;
+  std::optional<Error> error = {};
+};
+
 #ifdef TRAIN_CUDA_MODULE
-const CudaModule* load() {
+Loaded load() {
   // The loader finds it through the program's RUNPATH, or in its other search paths.
   void* handle = ::dlopen("libtrainrun_cuda.so", RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) {
     const char* why = ::dlerror();
-    raise(Error{
-        Errc::Unavailable,
-        std::string("a GPU is visible, but the GPU part cannot be loaded: ") + (why ? why : "?"),
-        "install the CUDA libraries that LibTorch needs, or set CUDA_VISIBLE_DEVICES= to train on "
-        "the CPU"});
+    return {nullptr,
+            Error{Errc::Unavailable,
+                  std::string("a GPU is visible, but the GPU part cannot be loaded: ") +
+                      (why ? why : "?"),
+                  "install the CUDA libraries that LibTorch needs, or set CUDA_VISIBLE_DEVICES= to "
+                  "train on the CPU"}};
   }
   using Entry = const CudaModule* (*)();
   const auto entry = reinterpret_cast<Entry>(::dlsym(handle, kCudaModuleEntry));
-  if (entry == nullptr)
-    raise(Error{Errc::Internal, std::string("libtrainrun_cuda.so lacks ") + kCudaModuleEntry});
-  const CudaModule* module = entry();
-  return module->device_count() > 0 ? module : nullptr;
+  if (entry == nullptr) {
+    return {nullptr,
+            Error{Errc::Internal, std::string("libtrainrun_cuda.so lacks ") + kCudaModuleEntry}};
+  }
+  return {entry()};
 }
 #else
-const CudaModule* load() {
-  raise(Error{
-      Errc::Unavailable,
-      "a GPU is visible, but trainrun was built without its CUDA part (TRAIN_CUDA)",
-      "build it where the CUDA toolkit is, or set CUDA_VISIBLE_DEVICES= to train on the CPU"});
+Loaded load() {
+  return {nullptr,
+          Error{Errc::Unavailable,
+                "a GPU is visible, but trainrun was built without its CUDA part (TRAIN_CUDA)",
+                "build it where the CUDA toolkit is, or set CUDA_VISIBLE_DEVICES= to train on the "
+                "CPU"}};
 }
 #endif
+
+const Loaded& loaded() {
+  static const Loaded once =
+      gpu_visible(std::getenv("CUDA_VISIBLE_DEVICES"), ::access("/dev/nvidiactl", R_OK | W_OK) == 0)
+          ? load()
+          : Loaded{};
+  return once;
+}
+
+// Before main. CUDA itself begins with the first device_count(), so that a program may still fork.
+[[maybe_unused]] const Loaded& loaded_early = loaded();
 
 }  // namespace
 
@@ -50,11 +71,9 @@ bool gpu_visible(const char* cuda_visible_devices, bool driver_present) {
 }
 
 const CudaModule* cuda_module() {
-  static const CudaModule* const module =
-      gpu_visible(std::getenv("CUDA_VISIBLE_DEVICES"), ::access("/dev/nvidiactl", R_OK | W_OK) == 0)
-          ? load()
-          : nullptr;
-  return module;
+  if (loaded().error) raise(*loaded().error);
+  static const bool any = loaded().module != nullptr && loaded().module->device_count() > 0;
+  return any ? loaded().module : nullptr;
 }
 
 }  // namespace train::sdk

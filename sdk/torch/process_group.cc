@@ -69,6 +69,15 @@ Group make_group(const WorkerInfo& info) {
                 "backend_config.collectives is nccl, but this worker sees no GPU",
                 "set scaling_config.use_gpu: true, or collectives: gloo"});
   }
+  const bool nccl = on_gpu && info.collectives != "gloo";
+  const int gpus = on_gpu ? cuda_module()->device_count() : 0;
+  if (nccl && info.local_world_size > gpus) {
+    raise(Error{Errc::InvalidArgument,
+                "the " + std::to_string(info.local_world_size) + " workers of this node see " +
+                    std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs") +
+                    ", and NCCL needs one for each",
+                "let each worker claim a GPU, or set backend_config.collectives: gloo"});
+  }
   Group made;
   // Each attempt has its own keys.
   const std::string prefix = "trainrun/" + std::to_string(info.attempt) + "/";
@@ -89,9 +98,9 @@ Group make_group(const WorkerInfo& info) {
                                       info.collective_timeout);
   made.group->setBackend(c10::DeviceType::CPU, BackendType::GLOO, gloo);
   made.group->setDefaultBackend(BackendType::GLOO);
-  if (on_gpu && info.collectives == "gloo") {
+  if (on_gpu && !nccl) {
     made.group->setBackend(c10::DeviceType::CUDA, BackendType::GLOO, gloo);
-  } else if (on_gpu) {
+  } else if (nccl) {
     made.group->setBackend(c10::DeviceType::CUDA, BackendType::NCCL,
                            cuda_module()->make_nccl_backend(
                                under("nccl"), info.rank, info.world_size, info.collective_timeout));

@@ -6,17 +6,26 @@
 #include <deque>
 #include <mutex>
 
+#include "sdk/torch/cuda_loader.h"
 #include "sdk/torch/failure.h"
 
 namespace train::sdk {
 namespace {
 
-constexpr std::size_t kKept = 2;
+constexpr std::size_t kKept = 4;
+constexpr std::int64_t kLargeBytes = 1 << 20;
 
 struct Buffer {
   void* address = nullptr;
   std::size_t bytes = 0;
+  bool pinned = false;
 };
+
+Buffer pinned(Buffer buffer) {
+  const CudaModule* cuda = cuda_module();
+  if (!buffer.pinned && cuda != nullptr) buffer.pinned = cuda->pin(buffer.address, buffer.bytes);
+  return buffer;
+}
 
 class Pool {
  public:
@@ -34,15 +43,17 @@ class Pool {
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (address == MAP_FAILED) raise(system_error(errno, "memory for a checkpoint's copy"));
     ::madvise(address, bytes, MADV_HUGEPAGE);  // fewer page faults, if the kernel has huge pages
-    return {address, bytes};
+    return {address, bytes, false};
   }
 
   void give_back(const Buffer& buffer) {
     const std::lock_guard lock(mutex_);
     kept_.push_back(buffer);
     if (kept_.size() <= kKept) return;
-    ::munmap(kept_.front().address, kept_.front().bytes);
+    const Buffer oldest = kept_.front();
     kept_.pop_front();
+    if (oldest.pinned) cuda_module()->unpin(oldest.address);
+    ::munmap(oldest.address, oldest.bytes);
   }
 
  private:
@@ -58,9 +69,10 @@ Pool& pool() {
 
 }  // namespace
 
-torch::Tensor staging_buffer(std::int64_t bytes) {
-  if (bytes == 0) return torch::empty({0}, torch::kUInt8);
-  const Buffer buffer = pool().take(static_cast<std::size_t>(bytes));
+torch::Tensor staging_buffer(std::int64_t bytes, bool from_gpu) {
+  if (bytes < kLargeBytes) return torch::empty({bytes}, torch::kUInt8);
+  const Buffer taken = pool().take(static_cast<std::size_t>(bytes));
+  const Buffer buffer = from_gpu ? pinned(taken) : taken;
   return torch::from_blob(
       buffer.address, {bytes}, [buffer](void*) { pool().give_back(buffer); }, torch::kUInt8);
 }

@@ -1,7 +1,10 @@
 #include "sdk/torch/tensor_file.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string_view>
 
 #include "sdk/torch/failure.h"
@@ -63,6 +66,12 @@ TensorEntry rows_of(const TensorEntry& entry, std::int64_t begin, std::int64_t e
   return part;
 }
 
+/// Wait for what this thread has asked of a GPU.
+void wait_for_copies(torch::DeviceIndex gpu) {
+  const c10::impl::VirtualGuardImpl guard(torch::kCUDA);
+  guard.getStream({torch::kCUDA, gpu}).synchronize();
+}
+
 }  // namespace
 
 StagedFile stage_tensors(const NamedTensors& tensors,
@@ -77,12 +86,17 @@ StagedFile stage_tensors(const NamedTensors& tensors,
   StagedFile staged;
   staged.header = make_header(file);
   const std::uint64_t bytes = file.tensors.empty() ? 0 : file.tensors.back().end;
-  staged.data = staging_buffer(static_cast<std::int64_t>(bytes));
+  std::set<torch::DeviceIndex> gpus;
+  for (const auto& [name, tensor] : tensors)
+    if (tensor.is_cuda()) gpus.insert(tensor.device().index());
+  staged.data = staging_buffer(static_cast<std::int64_t>(bytes), !gpus.empty());
   const torch::NoGradGuard no_grad;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].second.numel() == 0) continue;
-    view_at(staged.data, file.tensors[i].begin, file.tensors[i]).copy_(tensors[i].second);
+    view_at(staged.data, file.tensors[i].begin, file.tensors[i])
+        .copy_(tensors[i].second, /*non_blocking=*/true);
   }
+  for (const torch::DeviceIndex gpu : gpus) wait_for_copies(gpu);
   return staged;
 }
 

@@ -1,6 +1,7 @@
 // libtrainrun_cuda.so: the parts of CUDA and NCCL that sdk/torch needs, behind the table in
 // cuda_loader.h.
 #include <c10/cuda/CUDAFunctions.h>
+#include <cuda_runtime_api.h>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
@@ -21,7 +22,17 @@ c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10
   return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, world_size, options);
 }
 
-constexpr CudaModule kModule{&device_count, &set_device, &make_nccl_backend};
+bool pin(void* address, std::size_t bytes) {
+  if (cudaHostRegister(address, bytes, cudaHostRegisterPortable) == cudaSuccess) return true;
+  (void)cudaGetLastError();  // the next call of CUDA would report it
+  return false;
+}
+
+void unpin(void* address) {
+  if (cudaHostUnregister(address) != cudaSuccess) (void)cudaGetLastError();
+}
+
+constexpr CudaModule kModule{&device_count, &set_device, &make_nccl_backend, &pin, &unpin};
 
 }  // namespace
 }  // namespace train::sdk

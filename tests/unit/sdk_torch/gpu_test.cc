@@ -1,7 +1,10 @@
 // These tests need a GPU. Without one, each says so and is skipped.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <train/torch.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "sdk/torch/cuda_loader.h"
@@ -57,6 +60,159 @@ TEST_F(Gpu, FusedAdamWStepsParametersOfSeveralTypes) {
   }));
 
   EXPECT_EQ(found, std::vector<std::string>{"equal"});
+}
+
+struct DropoutNetImpl : torch::nn::Module {
+  DropoutNetImpl() {
+    first = register_module("first", torch::nn::Linear(8, 16));
+    norm = register_module("norm", torch::nn::BatchNorm1d(16));
+    second = register_module("second", torch::nn::Linear(16, 1));
+  }
+  torch::Tensor forward(torch::Tensor x) {
+    return second(torch::dropout(norm(first(x)), 0.5, is_training()));
+  }
+  torch::nn::Linear first{nullptr}, second{nullptr};
+  torch::nn::BatchNorm1d norm{nullptr};
+};
+TORCH_MODULE(DropoutNet);
+
+/// Train on random inputs, with random numbers of the device. Return the last loss.
+double train_steps(DropoutNet& net, torch::optim::Optimizer& optimizer, int steps) {
+  double last = 0;
+  for (int i = 0; i < steps; ++i) {
+    optimizer.zero_grad();
+    const auto loss = net(torch::randn({32, 8}, device())).square().mean();
+    loss.backward();
+    optimizer.step();
+    last = loss.item<double>();
+  }
+  return last;
+}
+
+class Folder {
+ public:
+  Folder() { path_ = ::mkdtemp(pattern_); }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::string path() const { return path_; }
+
+ private:
+  char pattern_[32] = "/tmp/train-gpu-XXXXXX";
+  std::string path_;
+};
+
+TEST_F(Gpu, TrainingGoesOnAsIfItHadNeverStopped) {
+  need(1);
+  if (IsSkipped()) return;
+
+  const auto found = testing::results(testing::run_ranks(1, [](int) {
+    const Folder folder;
+    DropoutNet net;
+    auto model = prepare_model(net);
+    FusedAdamW optimizer(net->parameters(), torch::optim::AdamWOptions(1e-2));
+    train_steps(net, optimizer, 3);
+    save_state(folder.path(), {.modules = {net.get()}, .optimizers = {&optimizer}});
+    const double expected = train_steps(net, optimizer, 3);
+
+    DropoutNet other;
+    auto other_model = prepare_model(other);
+    FusedAdamW other_optimizer(other->parameters(), torch::optim::AdamWOptions(1e-3));
+    load_state(folder.path(), {.modules = {other.get()}, .optimizers = {&other_optimizer}});
+    const double went_on = train_steps(other, other_optimizer, 3);
+    return std::string(expected == went_on ? "the same" : "another") + " loss on " +
+           other->first->weight.device().str();
+  }));
+
+  EXPECT_EQ(found, std::vector<std::string>{"the same loss on cuda:0"});
+}
+
+TEST_F(Gpu, WhatADeviceSavedACpuLoads) {
+  need(1);
+  if (IsSkipped()) return;
+
+  const auto found = testing::results(testing::run_ranks(1, [](int) {
+    const Folder folder;
+    DropoutNet net;
+    auto model = prepare_model(net);
+    torch::optim::AdamW optimizer(net->parameters());
+    train_steps(net, optimizer, 2);
+    save_state(folder.path(), {.modules = {net.get()}, .optimizers = {&optimizer}});
+
+    DropoutNet on_cpu;
+    torch::optim::AdamW cpu_optimizer(on_cpu->parameters());
+    load_state(folder.path(), {.modules = {on_cpu.get()}, .optimizers = {&cpu_optimizer}});
+    const bool same = torch::equal(net->first->weight.cpu(), on_cpu->first->weight) &&
+                      torch::equal(net->norm->running_var.cpu(), on_cpu->norm->running_var);
+    return std::string(same ? "the same" : "other") + " weights on " +
+           on_cpu->first->weight.device().str();
+  }));
+
+  EXPECT_EQ(found, std::vector<std::string>{"the same weights on cpu"});
+}
+
+/// A checkpoint holds what the device's queue had been told before it, and nothing that came after.
+TEST_F(Gpu, ACheckpointHoldsTheMomentAtWhichItWasTaken) {
+  need(1);
+  if (IsSkipped()) return;
+
+  const auto found = testing::results(testing::run_ranks(1, [](int) {
+    const Folder folder;
+    torch::Tensor weights = torch::zeros({64, 1 << 18}, device());  // 64 MiB
+    ShardedState state;
+    state.replicated("weights", weights);
+    for (int i = 0; i < 200; ++i) weights.add_(1);
+    const auto write = detail::stage_state({.sharded = {&state}});
+    weights.zero_();
+    write(folder.path());
+
+    load_state(folder.path(), {.sharded = {&state}});
+    return std::to_string(weights.min().item<int>()) + " to " +
+           std::to_string(weights.max().item<int>());
+  }));
+
+  EXPECT_EQ(found, std::vector<std::string>{"200 to 200"});
+}
+
+/// As on a machine with fewer GPUs than ranks.
+TEST_F(Gpu, RanksThatShareADeviceAverageGradientsAndBuffersOverGloo) {
+  need(1);
+  if (IsSkipped()) return;
+
+  const auto found = testing::results(testing::run_ranks(2, [](int rank) {
+    if (::setenv("CUDA_VISIBLE_DEVICES", "0", 1) != 0) return std::string("setenv failed");
+    testing::fake_worker().collectives = "gloo";
+    DropoutNet net;
+    auto model = prepare_model(net);
+    model->eval();  // no dropout
+    model->norm->train();
+    model(torch::full({4, 8}, 1.0 + rank, device()) + torch::arange(4, device()).unsqueeze(1))
+        .sum()
+        .backward();
+    const auto gradient = model->first->weight.grad();
+    return gradient.device().str() + " " + std::to_string(gradient.sum().item<double>()) + " " +
+           std::to_string(model->norm->running_mean.sum().item<double>());
+  }));
+
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0], found[1]);
+  EXPECT_EQ(found[0].substr(0, 7), "cuda:0 ");
+}
+
+TEST_F(Gpu, RefusesNcclForRanksThatShareADevice) {
+  need(1);
+  if (IsSkipped()) return;
+
+  const auto ends = testing::run_ranks(2, [](int) {
+    if (::setenv("CUDA_VISIBLE_DEVICES", "0", 1) != 0) return std::string("setenv failed");
+    prepare_model(torch::nn::Linear(1, 1));
+    return std::string("no error");
+  });
+
+  for (const auto& end : ends) {
+    EXPECT_THAT(end.result,
+                ::testing::HasSubstr(
+                    "the 2 workers of this node see 1 GPU, and NCCL needs one for each (let each "
+                    "worker claim a GPU, or set backend_config.collectives: gloo)"));
+  }
 }
 
 TEST_F(Gpu, AveragesGradientsOverNccl) {

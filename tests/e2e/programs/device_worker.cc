@@ -1,0 +1,48 @@
+// Trains a small network on train::device() for `steps` steps, with a checkpoint after each, and
+// reports the device. In attempt 0, rank 0 kills itself before step `die_step`, once a checkpoint
+// is committed.
+#include <signal.h>
+#include <train/torch.h>
+#include <train/train.h>
+#include <unistd.h>
+
+#include "tests/e2e/programs/file_wait.h"
+
+namespace {
+
+void die_where_asked(const train::Config& config, int step) {
+  const train::Context& context = train::get_context();
+  if (context.attempt() != 0 || step != config.get<int>("die_step", -1)) return;
+  train::e2e::wait_for_file(context.storage_path() +
+                            "/checkpoints/checkpoint_000001/.manifest.json");
+  ::kill(::getpid(), SIGKILL);
+}
+
+void train_noise(const train::Config& config) {
+  torch::manual_seed(1);
+  auto model = train::prepare_model(torch::nn::Sequential(
+      torch::nn::Linear(8, 32), torch::nn::Dropout(0.5), torch::nn::Linear(32, 1)));
+  train::FusedAdamW optimizer(model->parameters(), torch::optim::AdamWOptions(1e-2));
+  int step = 0;
+  if (auto checkpoint = train::get_checkpoint()) {
+    checkpoint->load(model, optimizer);
+    step = train::start_epoch();
+  }
+  for (; step < config.get<int>("steps"); ++step) {
+    die_where_asked(config, step);
+    optimizer.zero_grad();
+    const auto loss = model->forward(torch::randn({16, 8}, train::device())).square().mean();
+    loss.backward();
+    optimizer.step();
+    train::report({{"epoch", step},
+                   {"loss", loss.item<double>()},
+                   {"in_attempt", train::get_context().attempt()},
+                   {"device", train::device().str()},
+                   {"parameters_on", model->parameters().front().device().str()}},
+                  train::Checkpoint::from_state(model, optimizer));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return train::run(argc, argv, train_noise); }
