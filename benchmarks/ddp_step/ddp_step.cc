@@ -55,13 +55,15 @@ template <class Model>
 void measure(const Options& options, const Model& bare, const torch::Tensor& input) {
   auto model = train::prepare_model(bare);
   auto optimizer = make_optimizer(options.optimizer, model->parameters());
-  const auto target = torch::randint(10, {input.size(0)});
+  const auto images = input.to(train::device());
+  const auto target = torch::randint(10, {input.size(0)}).to(train::device());
   std::vector<double> milliseconds;
   for (int step = 0; step < kWarmUpSteps + options.steps; ++step) {
     const auto start = std::chrono::steady_clock::now();
     optimizer->zero_grad();
-    torch::nn::functional::cross_entropy(model->forward(input), target).backward();
+    torch::nn::functional::cross_entropy(model->forward(images), target).backward();
     optimizer->step();
+    if (train::device().is_cuda()) torch::cuda::synchronize();
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     if (step >= kWarmUpSteps) milliseconds.push_back(took.count());
   }

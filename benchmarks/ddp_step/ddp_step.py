@@ -56,23 +56,27 @@ def main():
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--optimizer", choices=["sgd", "adamw", "fused"], default="adamw")
     parser.add_argument("--bucket-view", action="store_true", help="gradient_as_bucket_view=True, which is not the default")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     options = parser.parse_args()
 
     torch.manual_seed(1)
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo" if options.device == "cpu" else "nccl")
     bare, rows = (mlp(), torch.randn(32, 1024)) if options.model == "mlp" else (VisionTransformer(), torch.randn(16, 3, 32, 32))
-    model = nn.parallel.DistributedDataParallel(bare, gradient_as_bucket_view=options.bucket_view)
+    rows = rows.to(options.device)
+    model = nn.parallel.DistributedDataParallel(bare.to(options.device), gradient_as_bucket_view=options.bucket_view)
     if options.optimizer == "sgd":
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     else:
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=options.optimizer == "fused")
-    target = torch.randint(10, (rows.shape[0],))
+    target = torch.randint(10, (rows.shape[0],)).to(options.device)
     milliseconds = []
     for step in range(WARM_UP_STEPS + options.steps):
         start = time.perf_counter()
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(rows), target).backward()
         optimizer.step()
+        if options.device == "cuda":
+            torch.cuda.synchronize()
         took = (time.perf_counter() - start) * 1000
         if step >= WARM_UP_STEPS:
             milliseconds.append(round(took, 3))

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Run ddp_step (ours) and ddp_step.py (PyTorch DDP) in turn on this machine, over gloo, with one thread per process.
 
-    run.py --build BUILD [--python VENV/bin/python] [--json FILE] [--case NAME] [--rounds N]
+    run.py --build BUILD [--python VENV/bin/python] [--json FILE] [--case NAME] [--rounds N] [--device cuda]
 
 PyTorch runs in two ways: like ours, with gradients as views of their buckets ("pytorch, bucket view"), and with its
 default, which copies them. Prints medians and the ratio to the first of these; --json writes what
 benchmarks/measures/ddp_step.py reads. Each value is the median step of one new group. The sides alternate, so that a busy
-minute of the machine affects all of them.
+minute of the machine affects all of them. With --device cuda, each side is one process on one GPU, with the fused AdamW.
 """
 
 import argparse
@@ -69,11 +69,16 @@ def median_step(command, world_size):
 
 def measure(options, name):
     title, model, optimizer, steps, rounds = CASES[name]
+    on_gpu = options.device == "cuda"
+    if on_gpu:
+        optimizer, steps = "fused", 50
+    world_size = 1 if on_gpu else WORLD_SIZE
     flags = ["--model", model, "--steps", str(steps), "--optimizer", optimizer]
     ours = [str(pathlib.Path(options.build) / "bin" / "benchmarks" / "ddp_step"), *flags]
-    theirs = [options.python, str(HERE / "ddp_step.py"), *flags]
-    sides = {"ours": (ours, WORLD_SIZE), LIKE_FOR_LIKE: ([*theirs, "--bucket-view"], WORLD_SIZE), "pytorch": (theirs, WORLD_SIZE),
-             "one process": (ours, 1)}
+    theirs = [options.python, str(HERE / "ddp_step.py"), *flags, "--device", options.device]
+    sides = {"ours": (ours, world_size), LIKE_FOR_LIKE: ([*theirs, "--bucket-view"], world_size), "pytorch": (theirs, world_size)}
+    if not on_gpu:
+        sides["one process"] = (ours, 1)
     seconds = {side: [] for side in sides}
     failures = {side: [] for side in sides}
     for _ in range(options.rounds or rounds):
@@ -101,6 +106,7 @@ def main():
     parser.add_argument("--python", default=default_python(), help="one with PyTorch")
     parser.add_argument("--json", help="write the figures into this file")
     parser.add_argument("--rounds", type=int)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--case", action="append", choices=sorted(CASES))
     options = parser.parse_args()
     found = []
