@@ -69,10 +69,10 @@ Result<Unit> check_order(const AttachRun& message) {
 
 Result<Unit> check_order(const SupervisorHello& message) {
   TRY_VOID(check_amounts(message.claimed));
-  for (const std::string& gpu : message.gpu_ids)
+  for (const std::string& gpu : message.gpus)
     TRY_VOID(
         within_bounds<std::size_t>("the length of a GPU's name", gpu.size(), 1, kNameBytesMax));
-  return within_bounds<std::size_t>("the number of GPUs", message.gpu_ids.size(), 0, kWorkersMax);
+  return within_bounds<std::size_t>("the number of GPUs", message.gpus.size(), 0, kWorkersMax);
 }
 
 Result<Unit> check_order(const PrepareAttempt& message) {

@@ -176,7 +176,7 @@ void NodeAgent::on(const AttemptAsked& event) {
   const auto [entry, fresh] = supervisors_.try_emplace(key);
   Supervisor& supervisor = entry->second;
   supervisor.claimed = standby ? Resources{} : std::move(wanted);
-  supervisor.gpu_ids = std::move(gpus);
+  supervisor.gpus = std::move(gpus);
   supervisor.standby = standby;
   PrepareAttempt message = granted(event.message, supervisor);
   if (fresh)
@@ -188,7 +188,7 @@ void NodeAgent::on(const AttemptAsked& event) {
 
 PrepareAttempt NodeAgent::granted(PrepareAttempt message, const Supervisor& supervisor) {
   message.claimed = supervisor.claimed;
-  message.gpu_ids = supervisor.gpu_ids;
+  message.gpus = supervisor.gpus;
   return message;
 }
 
@@ -224,7 +224,7 @@ bool NodeAgent::stop_older_attempts(const AttemptKey& than) {
 // launcher that attached before the supervisor answered may be an older one.
 void NodeAgent::on(const SupervisorUp& event) {
   const SupervisorHello& hello = event.message;
-  supervisors_.try_emplace(event.key, Supervisor{hello.claimed, hello.gpu_ids, hello.standby});
+  supervisors_.try_emplace(event.key, Supervisor{hello.claimed, hello.gpus, hello.standby});
   const auto [entry, unknown] = runs_.try_emplace(event.key.run_id);
   Run& run = entry->second;
   if (unknown) run.lease.orphan_timeout_ms = kKeepOrphanTimeoutMs;
@@ -345,7 +345,7 @@ std::set<std::string> NodeAgent::preferred_gpus(const AttemptKey& key, bool stan
   std::set<std::string> preferred;
   for (const auto& [other, supervisor] : supervisors_) {
     const bool gives = standby ? other.run_id == key.run_id && !supervisor.standby : other == key;
-    if (gives) preferred.insert(supervisor.gpu_ids.begin(), supervisor.gpu_ids.end());
+    if (gives) preferred.insert(supervisor.gpus.begin(), supervisor.gpus.end());
   }
   return preferred;
 }
@@ -355,7 +355,7 @@ std::vector<std::string> NodeAgent::free_gpus(const AttemptKey& key, bool standb
   std::set<std::string> taken;
   for (const auto& [other, supervisor] : supervisors_) {
     if (other.run_id != key.run_id && !supervisor.standby)
-      taken.insert(supervisor.gpu_ids.begin(), supervisor.gpu_ids.end());
+      taken.insert(supervisor.gpus.begin(), supervisor.gpus.end());
   }
   std::vector<std::string> free;
   std::copy_if(gpus_.begin(), gpus_.end(), std::back_inserter(free),

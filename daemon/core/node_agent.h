@@ -169,7 +169,7 @@ class NodeAgent {
   };
   struct Supervisor {
     Resources claimed;  // nothing while it stands by
-    std::vector<std::string> gpu_ids;
+    std::vector<std::string> gpus;
     bool standby = false;                  // its attempt has not begun
     bool in_step = false;                  // its frames continue what the launcher has received
     bool gone = false;                     // it has reported that none of its workers is left

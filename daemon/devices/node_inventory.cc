@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 namespace train {
@@ -51,46 +52,83 @@ std::uint64_t memory_bytes() {
   return total;
 }
 
-// Count the GPUs. dlopen loads NVML, so that traind runs on nodes without a driver. Signatures:
-// NVIDIA NVML API reference, stable since v2.
-int installed_gpus() {
+// The functions of NVML that we use; dlopen loads it, so that traind runs on nodes without a
+// driver. Signatures: NVIDIA NVML API reference, stable since v2.
+struct Nvml {
+  explicit Nvml(void* library)
+      : init(reinterpret_cast<int (*)()>(::dlsym(library, "nvmlInit_v2"))),
+        shutdown(reinterpret_cast<int (*)()>(::dlsym(library, "nvmlShutdown"))),
+        count(reinterpret_cast<int (*)(unsigned*)>(::dlsym(library, "nvmlDeviceGetCount_v2"))),
+        device(reinterpret_cast<int (*)(unsigned, void**)>(
+            ::dlsym(library, "nvmlDeviceGetHandleByIndex_v2"))),
+        uuid(reinterpret_cast<int (*)(void*, char*, unsigned)>(
+            ::dlsym(library, "nvmlDeviceGetUUID"))) {}
+
+  bool complete() const { return init && shutdown && count && device && uuid; }
+
+  int (*init)();
+  int (*shutdown)();
+  int (*count)(unsigned*);
+  int (*device)(unsigned, void**);
+  int (*uuid)(void*, char*, unsigned);
+};
+
+/// Return the UUIDs of the GPUs, in the order of the PCI bus; "" for one that does not tell its
+/// own.
+std::vector<std::string> installed_gpus() {
+  std::vector<std::string> uuids;
   void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return 0;
-  const auto init = reinterpret_cast<int (*)()>(::dlsym(library, "nvmlInit_v2"));
-  const auto count_of =
-      reinterpret_cast<int (*)(unsigned*)>(::dlsym(library, "nvmlDeviceGetCount_v2"));
-  const auto shutdown = reinterpret_cast<int (*)()>(::dlsym(library, "nvmlShutdown"));
+  if (library == nullptr) return uuids;
+  const Nvml nvml(library);
   unsigned count = 0;
-  if (init != nullptr && count_of != nullptr && shutdown != nullptr && init() == 0) {
-    if (count_of(&count) != 0) count = 0;
-    shutdown();
+  if (nvml.complete() && nvml.init() == 0) {
+    if (nvml.count(&count) != 0) count = 0;
+    for (unsigned index = 0; index < count; ++index) {
+      void* device = nullptr;
+      char uuid[96] = {};  // NVML_DEVICE_UUID_V2_BUFFER_SIZE
+      const bool told =
+          nvml.device(index, &device) == 0 && nvml.uuid(device, uuid, sizeof uuid) == 0;
+      uuids.emplace_back(told ? uuid : "");
+    }
+    nvml.shutdown();
   }
   ::dlclose(library);
-  return static_cast<int>(count);
+  return uuids;
 }
 
-/// Return whether CUDA takes this entry of CUDA_VISIBLE_DEVICES on a machine with so many GPUs.
-bool names_a_gpu(const std::string& entry, int installed) {
-  if (entry.starts_with("GPU-") || entry.starts_with("MIG-")) return installed > 0;
-  int index = -1;
+/// Return the index of the GPU that this entry of CUDA_VISIBLE_DEVICES names.
+std::optional<std::size_t> index_of(const std::string& entry,
+                                    const std::vector<std::string>& uuids) {
+  if (entry.starts_with("GPU-")) {
+    const auto named = [&](const std::string& uuid) { return uuid.starts_with(entry); };
+    const auto found = std::find_if(uuids.begin(), uuids.end(), named);
+    if (found == uuids.end() || std::any_of(found + 1, uuids.end(), named)) return std::nullopt;
+    return static_cast<std::size_t>(found - uuids.begin());
+  }
+  std::size_t index = 0;
   const auto [end, failed] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
-  return failed == std::errc{} && end == entry.data() + entry.size() && index >= 0 &&
-         index < installed;
+  if (failed != std::errc{} || end != entry.data() + entry.size() || index >= uuids.size())
+    return std::nullopt;
+  return index;
 }
 
 }  // namespace
 
-std::vector<std::string> visible_gpus(const char* listed, int installed) {
+std::vector<std::string> visible_gpus(const char* listed, const std::vector<std::string>& uuids) {
   std::vector<std::string> gpus;
   if (listed == nullptr) {
-    for (int i = 0; i < installed; ++i) gpus.push_back(std::to_string(i));
+    for (std::size_t index = 0; index < uuids.size(); ++index)
+      gpus.push_back(std::to_string(index));
     return gpus;
   }
   std::istringstream entries(listed);
   for (std::string entry; std::getline(entries, entry, ',');) {
     std::erase(entry, ' ');
-    if (!names_a_gpu(entry, installed)) break;
-    if (std::find(gpus.begin(), gpus.end(), entry) == gpus.end()) gpus.push_back(entry);
+    if (entry.starts_with("MIG-") && gpus.empty() && !uuids.empty()) return {entry};
+    const auto index = index_of(entry, uuids);
+    if (!index) break;
+    const std::string gpu = std::to_string(*index);
+    if (std::find(gpus.begin(), gpus.end(), gpu) == gpus.end()) gpus.push_back(gpu);
   }
   return gpus;
 }

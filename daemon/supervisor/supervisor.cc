@@ -180,7 +180,7 @@ asio::awaitable<void> Supervisor::serve_link(std::unique_ptr<Connection> connect
   uplink_.connect(*connection);
   const PrepareAttempt granted = orders_.prepare.value_or(PrepareAttempt{});
   uplink_.send(SupervisorHello{options_.run_id, options_.attempt.value, ::getpid(), granted.claimed,
-                               granted.gpu_ids, options_.build, generation_, granted.standby});
+                               granted.gpus, options_.build, generation_, granted.standby});
   for (;;) {
     auto frame = co_await connection->receive();
     if (!frame) break;
@@ -339,7 +339,7 @@ asio::awaitable<void> Supervisor::start_group() {
   for (const WorkerRanks& worker : orders_.start->workers) {
     WorkerSlot& slot = slots_[Rank{worker.rank}];
     slot.ranks = worker;
-    slot.standby = standbys_.take(Rank{worker.rank});
+    slot.standby = standbys_.take(Rank{worker.rank}, orders_.prepare->gpus);
   }
   for (const pid_t pid : standbys_.close()) scope_.spawn("reap", runner_.reap(pid));
   feed(to_event(*orders_.start));

@@ -61,9 +61,9 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   bool standby = false;
   // What is granted. traind fills it in, and the supervisor reports it to a restarted traind.
   Resources claimed;
-  std::vector<std::string> gpu_ids;
+  std::vector<std::string> gpus;
   TRAIN_FIELDS(node_rank, local_world_size, per_worker, bind_master, bind_address, generation,
-               run_dir, stop_grace_ms, output_bytes_max, standby, claimed, gpu_ids, storage_marker,
+               run_dir, stop_grace_ms, output_bytes_max, standby, claimed, gpus, storage_marker,
                storage_env, may_relay, no_access, upload_timeout_ms, replicas, limits)
 };
 
@@ -96,12 +96,12 @@ struct SupervisorHello {  // supervisor → traind, each time a traind connects 
   std::uint32_t attempt = 0;
   std::int64_t pid = 0;
   Resources claimed;
-  std::vector<std::string> gpu_ids;
+  std::vector<std::string> gpus;
   std::string build;
   // The highest that it knows; a restarted traind fences older launchers with it.
   std::uint64_t generation = 0;
   bool standby = false;  // its attempt has not begun
-  TRAIN_FIELDS(run_id, attempt, pid, claimed, gpu_ids, build, generation, standby)
+  TRAIN_FIELDS(run_id, attempt, pid, claimed, gpus, build, generation, standby)
 };
 
 // traind → launchers: checkpoint and leave this node; when the grace is over, traind stops the

@@ -57,8 +57,9 @@ const Loaded& loaded() {
   return once;
 }
 
-// Before main. CUDA itself begins with the first device_count(), so that a program may still fork.
-[[maybe_unused]] const Loaded& loaded_early = loaded();
+// Before main, and before the program's own static objects. CUDA itself begins with the first
+// device_count() or operation, so that a program may still fork.
+[[gnu::constructor(101)]] void load_early() { loaded(); }
 
 }  // namespace
 

@@ -70,14 +70,6 @@ Group make_group(const WorkerInfo& info) {
                 "set scaling_config.use_gpu: true, or collectives: gloo"});
   }
   const bool nccl = on_gpu && info.collectives != "gloo";
-  const int gpus = on_gpu ? cuda_module()->device_count() : 0;
-  if (nccl && info.local_world_size > gpus) {
-    raise(Error{Errc::InvalidArgument,
-                "the " + std::to_string(info.local_world_size) + " workers of this node see " +
-                    std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs") +
-                    ", and NCCL needs one for each",
-                "let each worker claim a GPU, or set backend_config.collectives: gloo"});
-  }
   Group made;
   // Each attempt has its own keys.
   const std::string prefix = "trainrun/" + std::to_string(info.attempt) + "/";
@@ -165,6 +157,12 @@ Error classify_torch_error(const std::string& what) {
   if (has("Connection closed") || has("Connection reset") || has("onnection refused") ||
       has("Broken pipe") || has("failed to connect")) {
     return {Errc::Unavailable, what, "another rank ended first: its own error is the cause"};
+  }
+  if (has("Duplicate GPU")) {
+    return {
+        Errc::InvalidArgument, what,
+        "two workers share a GPU, which NCCL does not allow: let each worker claim a GPU, or set "
+        "backend_config.collectives: gloo"};
   }
   if (has("No space left")) return {Errc::NoSpace, what};
   return {Errc::Internal, what};

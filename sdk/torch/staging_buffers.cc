@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <deque>
 #include <mutex>
+#include <optional>
 
 #include "sdk/torch/cuda_loader.h"
 #include "sdk/torch/failure.h"
@@ -27,18 +28,15 @@ Buffer pinned(Buffer buffer) {
   return buffer;
 }
 
+void free(const Buffer& buffer) {
+  if (buffer.pinned) cuda_module()->unpin(buffer.address);
+  ::munmap(buffer.address, buffer.bytes);
+}
+
 class Pool {
  public:
   Buffer take(std::size_t bytes) {
-    {
-      const std::lock_guard lock(mutex_);
-      for (auto it = kept_.begin(); it != kept_.end(); ++it) {
-        if (it->bytes < bytes || it->bytes / 2 > bytes) continue;  // too small, or far too large
-        const Buffer found = *it;
-        kept_.erase(it);
-        return found;
-      }
-    }
+    if (const auto found = best_kept(bytes)) return *found;
     void* address =
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (address == MAP_FAILED) raise(system_error(errno, "memory for a checkpoint's copy"));
@@ -47,16 +45,32 @@ class Pool {
   }
 
   void give_back(const Buffer& buffer) {
-    const std::lock_guard lock(mutex_);
-    kept_.push_back(buffer);
-    if (kept_.size() <= kKept) return;
-    const Buffer oldest = kept_.front();
-    kept_.pop_front();
-    if (oldest.pinned) cuda_module()->unpin(oldest.address);
-    ::munmap(oldest.address, oldest.bytes);
+    Buffer oldest;
+    {
+      const std::lock_guard lock(mutex_);
+      kept_.push_back(buffer);
+      if (kept_.size() <= kKept) return;
+      oldest = kept_.front();
+      kept_.pop_front();
+    }
+    free(oldest);
   }
 
  private:
+  /// Take the smallest buffer that is large enough, and not far too large.
+  std::optional<Buffer> best_kept(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    auto best = kept_.end();
+    for (auto it = kept_.begin(); it != kept_.end(); ++it) {
+      if (it->bytes < bytes || it->bytes / 2 > bytes) continue;
+      if (best == kept_.end() || it->bytes < best->bytes) best = it;
+    }
+    if (best == kept_.end()) return std::nullopt;
+    const Buffer found = *best;
+    kept_.erase(best);
+    return found;
+  }
+
   std::mutex mutex_;
   std::deque<Buffer> kept_;  // oldest first
 };

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "sdk/torch/failure.h"
 #include "sdk/torch/safetensors.h"
@@ -66,11 +68,39 @@ TensorEntry rows_of(const TensorEntry& entry, std::int64_t begin, std::int64_t e
   return part;
 }
 
-/// Wait for what this thread has asked of a GPU.
-void wait_for_copies(torch::DeviceIndex gpu) {
-  const c10::impl::VirtualGuardImpl guard(torch::kCUDA);
-  guard.getStream({torch::kCUDA, gpu}).synchronize();
-}
+/// Waits, also if one of them fails, until no GPU writes into host memory any more.
+class DeviceCopies {
+ public:
+  explicit DeviceCopies(const NamedTensors& tensors) {
+    for (const auto& [name, tensor] : tensors)
+      if (tensor.is_cuda()) gpus_.insert(tensor.device().index());
+  }
+  ~DeviceCopies() { (void)wait_for_all(); }
+  DeviceCopies(const DeviceCopies&) = delete;
+  DeviceCopies& operator=(const DeviceCopies&) = delete;
+
+  bool any() const { return !gpus_.empty(); }
+  void wait() {
+    if (const std::exception_ptr error = wait_for_all()) std::rethrow_exception(error);
+  }
+
+ private:
+  /// Return the first error.
+  std::exception_ptr wait_for_all() {
+    std::exception_ptr first;
+    for (const torch::DeviceIndex gpu : std::exchange(gpus_, {})) {
+      try {
+        const c10::impl::VirtualGuardImpl guard(torch::kCUDA);
+        guard.getStream({torch::kCUDA, gpu}).synchronize();
+      } catch (...) {
+        if (!first) first = std::current_exception();
+      }
+    }
+    return first;
+  }
+
+  std::set<torch::DeviceIndex> gpus_;
+};
 
 }  // namespace
 
@@ -86,17 +116,17 @@ StagedFile stage_tensors(const NamedTensors& tensors,
   StagedFile staged;
   staged.header = make_header(file);
   const std::uint64_t bytes = file.tensors.empty() ? 0 : file.tensors.back().end;
-  std::set<torch::DeviceIndex> gpus;
-  for (const auto& [name, tensor] : tensors)
-    if (tensor.is_cuda()) gpus.insert(tensor.device().index());
-  staged.data = staging_buffer(static_cast<std::int64_t>(bytes), !gpus.empty());
+  DeviceCopies copies(tensors);
+  staged.data = staging_buffer(static_cast<std::int64_t>(bytes), copies.any());
   const torch::NoGradGuard no_grad;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].second.numel() == 0) continue;
+    const torch::Tensor& tensor = tensors[i].second;
+    if (tensor.numel() == 0) continue;
+    // A lazy negation would be done on this side, perhaps before the bytes are here.
     view_at(staged.data, file.tensors[i].begin, file.tensors[i])
-        .copy_(tensors[i].second, /*non_blocking=*/true);
+        .copy_(tensor.resolve_neg(), /*non_blocking=*/true);
   }
-  for (const torch::DeviceIndex gpu : gpus) wait_for_copies(gpu);
+  copies.wait();
   return staged;
 }
 

@@ -149,6 +149,14 @@ TEST(Cli, DryRunStartsNothing) {
   EXPECT_FALSE(exists(cluster.run_dir("demo")));
 }
 
+TEST(Cli, DryRunShowsTheGpusThatTheJobNamesItself) {
+  Cluster cluster;
+  Process& dry = cluster.train_run(
+      {"run", "--dry-run", cluster.job("job", "command: [x]\nenv: {CUDA_VISIBLE_DEVICES: '1'}\n")});
+  EXPECT_EQ(dry.wait(), 0) << dry.out() << dry.err();
+  EXPECT_TRUE(contains(dry.out(), "    CUDA_VISIBLE_DEVICES=1\n")) << dry.out();
+}
+
 TEST(Cli, DryRunPutsAllWorkersOfAStrictPackOnOneNode) {
   Cluster cluster;
   const std::string job =

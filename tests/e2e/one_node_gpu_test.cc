@@ -60,9 +60,13 @@ TEST_F(OneNodeGpu, AKilledWorkerGoesOnAsIfNothingHadHappened) {
 /// One process stands by on the GPU of the worker that is killed.
 TEST_F(OneNodeGpu, AProcessThatStoodByTrainsOnTheGpuToo) {
   Process& run =
-      cluster.train_run({job("job", "use_gpu: true, standby_workers: 1", "steps: 6, die_step: 3")});
+      cluster.train_run({job("job", "use_gpu: true, standby_workers: 1",
+                             "steps: 6, die_step: 3, die_file: '" + cluster.path("go") + "'")});
+  ASSERT_TRUE(wait_until([&] { return cluster.standbys().size() == 1; }));
+  cluster.write("go", "");
 
   ASSERT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_TRUE(contains(run.out(), "(1 from standby)")) << run.out();
   EXPECT_EQ(last("job", "device"), "cuda:0");
   EXPECT_EQ(last("job", "in_attempt"), "1");
 }
@@ -80,7 +84,7 @@ TEST_F(OneNodeGpu, TwoWorkersShareAGpuOverGlooOnly) {
   Process& refused = cluster.train_run(
       {job("nccl", "num_workers: 2", "steps: 2", "env: {CUDA_VISIBLE_DEVICES: '0'}\n")});
   EXPECT_EQ(refused.wait(), 1);
-  EXPECT_TRUE(contains(refused.out() + refused.err(), "NCCL needs one for each"))
+  EXPECT_TRUE(contains(refused.out() + refused.err(), "two workers share a GPU"))
       << refused.out() << refused.err();
 
   Process& shared = cluster.train_run(

@@ -32,7 +32,7 @@ void SimSupervisor::attach(LinkPtr link) {
                       set_presence(false);
                     }});
   const PrepareAttempt granted = prepare_.value_or(PrepareAttempt{});
-  send(frame(SupervisorHello{key_.run_id, key_.attempt.value, 1, granted.claimed, granted.gpu_ids,
+  send(frame(SupervisorHello{key_.run_id, key_.attempt.value, 1, granted.claimed, granted.gpus,
                              "sim", generation_, granted.standby}));
 }
 

@@ -25,6 +25,7 @@ bool reap_if_dead(pid_t pid) {
 
 void StandbyProcesses::start(asio::any_io_executor executor, const NodeEnvironment& node, int count,
                              const Confinement& confinement) {
+  gpus_ = node.gpus;
   for (int number = 0; number < count; ++number) {
     StandbyProcess standby{.number = number, .process = {}, .cgroup = {}, .env = {}};
     standby.env = standby_environment(node, number);
@@ -41,7 +42,9 @@ void StandbyProcesses::start(asio::any_io_executor executor, const NodeEnvironme
   }
 }
 
-std::optional<StandbyProcess> StandbyProcesses::take(Rank rank) {
+std::optional<StandbyProcess> StandbyProcesses::take(Rank rank,
+                                                     const std::vector<std::string>& gpus) {
+  if (gpus != gpus_) return std::nullopt;
   while (!waiting_.empty()) {
     StandbyProcess next = std::move(waiting_.front());
     waiting_.erase(waiting_.begin());

@@ -27,8 +27,9 @@ class StandbyProcesses {
   void start(asio::any_io_executor executor, const NodeEnvironment& node, int count,
              const Confinement& confinement);
   /// Take a living process to become this rank, or none if no process waits. Reap those that have
-  /// died.
-  std::optional<StandbyProcess> take(Rank rank);
+  /// died. Take none if the attempt has other GPUs than they were started with, because CUDA reads
+  /// the list once.
+  std::optional<StandbyProcess> take(Rank rank, const std::vector<std::string>& gpus);
   /// Kill the remaining processes: no rank takes one any more. Return them, to be reaped.
   std::vector<pid_t> close();
 
@@ -37,7 +38,8 @@ class StandbyProcesses {
 
  private:
   std::vector<StandbyProcess> waiting_;
-  std::map<int, Rank> taken_;  // by number
+  std::vector<std::string> gpus_;  // that they see
+  std::map<int, Rank> taken_;      // by number
   bool closed_ = false;
 };
 

@@ -24,7 +24,7 @@ struct AttemptOrders {
   std::string worker_socket() const { return spool_dir + "/worker.sock"; }
   /// Return the node's part of an environment. `start` must outlive it; `prepare` must be set.
   NodeEnvironment node_environment(const StartWorkers& start) const {
-    return {start, attempt, worker_socket(), prepare->gpu_ids};
+    return {start, attempt, worker_socket(), prepare->gpus};
   }
 };
 

@@ -34,9 +34,9 @@ Environment common_environment(const NodeEnvironment& node) {
   // Every worker of the node sees the GPUs of all of them, in the order of local ranks: LOCAL_RANK
   // is the device's index, as under torchrun. Workers without a claim see none, whatever the
   // submitter's own shell sees, because other runs hold them.
-  if (!node.gpu_ids.empty()) {
-    set_default(env, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
-    env["CUDA_VISIBLE_DEVICES"] = fmt::format("{}", fmt::join(node.gpu_ids, ","));
+  if (!node.gpus.empty()) {
+    env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";  // that of the node's indexes
+    env["CUDA_VISIBLE_DEVICES"] = fmt::format("{}", fmt::join(node.gpus, ","));
   } else if (!set_by_job(start, "CUDA_VISIBLE_DEVICES")) {
     env["CUDA_VISIBLE_DEVICES"] = "";
   }

@@ -16,7 +16,7 @@ struct NodeEnvironment {
   const StartWorkers& start;
   Attempt attempt;
   std::string socket_path;
-  std::vector<std::string> gpu_ids;  // that the node has granted, in the order of local ranks
+  std::vector<std::string> gpus;  // that the node has granted, in the order of local ranks
 };
 
 /// For workers that run as another user than the submitter: replace the submitter's HOME, LOGNAME,

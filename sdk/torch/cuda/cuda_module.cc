@@ -1,8 +1,10 @@
 // libtrainrun_cuda.so: the parts of CUDA and NCCL that sdk/torch needs, behind the table in
 // cuda_loader.h.
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "sdk/torch/cuda_loader.h"
@@ -12,7 +14,13 @@ namespace {
 
 int device_count() { return static_cast<int>(c10::cuda::device_count()); }
 
-void set_device(int index) { c10::cuda::set_device(static_cast<c10::DeviceIndex>(index)); }
+/// This rank's device. Without it, threads that have not set one would use the first GPU.
+std::atomic<c10::DeviceIndex> own_device{0};
+
+void set_device(int index) {
+  own_device = static_cast<c10::DeviceIndex>(index);
+  c10::cuda::set_device(own_device);
+}
 
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     int rank, int world_size,
@@ -23,12 +31,14 @@ c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10
 }
 
 bool pin(void* address, std::size_t bytes) {
+  const c10::cuda::CUDAGuard guard(own_device.load());
   if (cudaHostRegister(address, bytes, cudaHostRegisterPortable) == cudaSuccess) return true;
   (void)cudaGetLastError();  // the next call of CUDA would report it
   return false;
 }
 
 void unpin(void* address) {
+  const c10::cuda::CUDAGuard guard(own_device.load());
   if (cudaHostUnregister(address) != cudaSuccess) (void)cudaGetLastError();
 }
 

@@ -1,6 +1,6 @@
 // Trains a small network on train::device() for `steps` steps, with a checkpoint after each, and
-// reports the device. In attempt 0, rank 0 kills itself before step `die_step`, once a checkpoint
-// is committed.
+// reports the device. In attempt 0, it kills itself before step `die_step`, once a checkpoint is
+// committed and, if it is given, `die_file` exists.
 #include <signal.h>
 #include <train/torch.h>
 #include <train/train.h>
@@ -15,11 +15,12 @@ void die_where_asked(const train::Config& config, int step) {
   if (context.attempt() != 0 || step != config.get<int>("die_step", -1)) return;
   train::e2e::wait_for_file(context.storage_path() +
                             "/checkpoints/checkpoint_000001/.manifest.json");
+  if (const auto file = config.get<std::string>("die_file", ""); !file.empty())
+    train::e2e::wait_for_file(file);
   ::kill(::getpid(), SIGKILL);
 }
 
 void train_noise(const train::Config& config) {
-  torch::manual_seed(1);
   auto model = train::prepare_model(torch::nn::Sequential(
       torch::nn::Linear(8, 32), torch::nn::Dropout(0.5), torch::nn::Linear(32, 1)));
   train::FusedAdamW optimizer(model->parameters(), torch::optim::AdamWOptions(1e-2));
@@ -45,4 +46,10 @@ void train_noise(const train::Config& config) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return train::run(argc, argv, train_noise); }
+// A global that asks LibTorch for CUDA before main, as programs do.
+const torch::Device any_device(torch::cuda::is_available() ? torch::kCUDA : torch::kCPU);
+
+int main(int argc, char** argv) {
+  torch::manual_seed(1);  // a process that stands by has done so already
+  return train::run(argc, argv, train_noise);
+}

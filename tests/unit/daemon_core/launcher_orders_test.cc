@@ -81,18 +81,18 @@ TEST(LauncherOrders, ANameHasAtMost1024Bytes) {
 TEST(LauncherOrders, WhatASupervisorHoldsHasBoundsToo) {
   SupervisorHello hello;
   hello.claimed = {.cpu = 4, .gpu = 1, .memory_bytes = 1 << 30, .custom = {{"tape", 1}}};
-  hello.gpu_ids = {"GPU-1234"};
+  hello.gpus = {"GPU-1234"};
   EXPECT_TRUE(check_order(hello));
-  hello.gpu_ids.clear();
+  hello.gpus.clear();
   EXPECT_TRUE(check_order(hello));
   const std::function<void(SupervisorHello&)> wrong[] = {
       [](SupervisorHello& m) { m.claimed.cpu = std::nan(""); },
       [](SupervisorHello& m) { m.claimed.gpu = -1; },
       [](SupervisorHello& m) { m.claimed.memory_bytes = ~std::uint64_t{0}; },
       [](SupervisorHello& m) { m.claimed.custom[std::string(1025, 'x')] = 1; },
-      [](SupervisorHello& m) { m.gpu_ids.assign(1 << 20, "1"); },
-      [](SupervisorHello& m) { m.gpu_ids = {""}; },
-      [](SupervisorHello& m) { m.gpu_ids = {std::string(1025, 'x')}; },
+      [](SupervisorHello& m) { m.gpus.assign(1 << 20, "1"); },
+      [](SupervisorHello& m) { m.gpus = {""}; },
+      [](SupervisorHello& m) { m.gpus = {std::string(1025, 'x')}; },
   };
   for (const auto& change : wrong) {
     SupervisorHello bad = hello;

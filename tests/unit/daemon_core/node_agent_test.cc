@@ -68,7 +68,7 @@ TEST(NodeAgent, SpawnsASupervisorAndClaimsItsGpus) {
   const auto spawned = node.one<SpawnSupervisor>(ask(kLink, kFirst, 2, 1));
 
   EXPECT_EQ(spawned.key, (AttemptKey{"r1", kFirst}));
-  EXPECT_EQ(spawned.message.gpu_ids, (Gpus{"0", "1"}));
+  EXPECT_EQ(spawned.message.gpus, (Gpus{"0", "1"}));
   EXPECT_EQ(spawned.message.claimed, cpus(2, 2));
   EXPECT_EQ(spawned.orphan_timeout_ms, 5000);
 }
@@ -78,7 +78,7 @@ TEST(NodeAgent, GrantsGpusByTheirNamesAndThenByIndexesThatAreNotAmongThem) {
   node.agent = NodeAgent("node-a", "host-a", {}, cpus(4, 4), {"GPU-7", "1"});
   node.handle(attach(kLink, 1));
 
-  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kLink, kFirst, 4, 1)).message.gpu_ids,
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kLink, kFirst, 4, 1)).message.gpus,
             (Gpus{"GPU-7", "1", "0", "2"}));
 }
 
@@ -87,23 +87,23 @@ TEST(NodeAgent, GrantsNoMoreOfItsNamedGpusThanItOffers) {
   node.agent = NodeAgent("node-a", "host-a", {}, cpus(4, 1), {"3", "5"});
   node.handle(attach(kLink, 1));
 
-  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kLink, kFirst, 1, 1)).message.gpu_ids, Gpus{"3"});
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kLink, kFirst, 1, 1)).message.gpus, Gpus{"3"});
 }
 
 TEST(NodeAgent, TwoRunsHaveDifferentGpus) {
   Node node;
   node.handle(attach(kLink, 1, "r1"));
   node.handle(attach(kOther, 1, "r2"));
-  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kLink, kFirst, 1, 1)).message.gpu_ids, (Gpus{"0"}));
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kLink, kFirst, 1, 1)).message.gpus, (Gpus{"0"}));
 
-  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kOther, kFirst, 1, 1)).message.gpu_ids, (Gpus{"1"}));
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kOther, kFirst, 1, 1)).message.gpus, (Gpus{"1"}));
 
   constexpr LinkId kThird = 3;
   node.handle(attach(kThird, 1, "r3"));
   EXPECT_EQ(node.one<RefuseAttempt>(ask(kThird, kFirst, 1, 1)).error.message,
             "node-a has too little free: GPU 1 wanted, 0 free");
   node.handle(node.down({"r1", kFirst}));
-  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kThird, kSecond, 1, 1)).message.gpu_ids, (Gpus{"0"}));
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kThird, kSecond, 1, 1)).message.gpus, (Gpus{"0"}));
 }
 
 TEST(NodeAgent, ARestartedTraindGivesNobodyTheGpusOfWorkersThatLive) {
@@ -112,7 +112,7 @@ TEST(NodeAgent, ARestartedTraindGivesNobodyTheGpusOfWorkersThatLive) {
   node.handle(SupervisorUp{{"r1", kFirst}, hello});
   node.handle(attach(kOther, 1, "r2"));
 
-  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kOther, kFirst, 1, 1)).message.gpu_ids, (Gpus{"1"}));
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kOther, kFirst, 1, 1)).message.gpus, (Gpus{"1"}));
 }
 
 TEST(NodeAgent, RefusesWhatAnotherRunHasTaken) {
@@ -234,7 +234,7 @@ TEST(NodeAgent, HoldsWhatADeadSupervisorClaimedUntilItsWorkersAreGoneToo) {
             "node-a has too little free: GPU 1 wanted, 0 free");
   const auto lost = node.one<TellAttemptLost>(AttemptLeftoversReaped{{"r1", kFirst}});
   EXPECT_EQ(lost.reason, "killed by signal 9");
-  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kOther, kSecond, 1, 1)).message.gpu_ids, (Gpus{"0"}));
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kOther, kSecond, 1, 1)).message.gpus, (Gpus{"0"}));
   EXPECT_TRUE(node.handle(AttemptLeftoversReaped{{"r1", kFirst}}).empty());
 }
 
@@ -329,7 +329,7 @@ TEST(NodeAgent, ThoseThatStandByShareWhatTheAttemptBeforeThemHolds) {
 
   ASSERT_EQ(actions.size(), 1u);  // the node stops nothing for them
   const auto& spawned = std::get<SpawnSupervisor>(actions[0]);
-  EXPECT_EQ(spawned.message.gpu_ids, (Gpus{"0", "1"}));
+  EXPECT_EQ(spawned.message.gpus, (Gpus{"0", "1"}));
   EXPECT_EQ(spawned.message.claimed, Resources{});
   node.handle(up(kSecond, 0));
   EXPECT_EQ(node.one<SendOffer>(attach(kOther, 1, "r2")).offer.free, cpus(2, 0));
@@ -440,7 +440,7 @@ const Gpus kLower{"0", "1"}, kUpper{"2", "3"};
 TEST(NodeAgent, ThoseThatStandByHaveTheGpusOfTheirRunEvenIfOthersAreFree) {
   FourGpus node;
 
-  EXPECT_EQ(node.one<SpawnSupervisor>(ask_standby(kSecond)).message.gpu_ids, kUpper);
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask_standby(kSecond)).message.gpus, kUpper);
 }
 
 TEST(NodeAgent, ThoseThatStandByKeepNoGpusFromOtherRuns) {
@@ -449,7 +449,7 @@ TEST(NodeAgent, ThoseThatStandByKeepNoGpusFromOtherRuns) {
   all.message.local_world_size = 4;
   node.handle(all);
 
-  EXPECT_EQ(node.one<SpawnSupervisor>(ask(FourGpus::kThird, kFirst, 2, 1)).message.gpu_ids, kLower);
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(FourGpus::kThird, kFirst, 2, 1)).message.gpus, kLower);
 }
 
 TEST(NodeAgent, AnAttemptBeginsOnTheGpusWithWhichItStoodBy) {
@@ -457,7 +457,7 @@ TEST(NodeAgent, AnAttemptBeginsOnTheGpusWithWhichItStoodBy) {
   node.handle(ask_standby(kSecond));
   node.handle(node.down({"r1", kFirst}));
 
-  EXPECT_EQ(node.one<SendPrepare>(ask(kLink, kSecond, 2, 1)).message.gpu_ids, kUpper);
+  EXPECT_EQ(node.one<SendPrepare>(ask(kLink, kSecond, 2, 1)).message.gpus, kUpper);
 }
 
 TEST(NodeAgent, AnAttemptBeginsOnOtherGpusIfThoseWithWhichItStoodByAreTaken) {
@@ -469,7 +469,7 @@ TEST(NodeAgent, AnAttemptBeginsOnOtherGpusIfThoseWithWhichItStoodByAreTaken) {
 
   const auto begins = node.one<SendPrepare>(ask(kLink, kSecond, 1, 1));
 
-  EXPECT_EQ(begins.message.gpu_ids, Gpus{"3"});
+  EXPECT_EQ(begins.message.gpus, Gpus{"3"});
 }
 
 TEST(NodeAgent, AnAttemptBeginsAlsoWhereThoseThatStoodByHaveDied) {

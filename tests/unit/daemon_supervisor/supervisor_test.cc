@@ -235,6 +235,23 @@ TEST(Supervisor, AStandbyProcessThatDiedIsReplacedByANewOne) {
   EXPECT_EQ(first_output(supervisor), "new\n");
 }
 
+/// CUDA reads CUDA_VISIBLE_DEVICES once: the process might train on the GPU of another run.
+TEST(Supervisor, AProcessThatStoodByWithOtherGpusIsReplacedByANewOne) {
+  SupervisorProcess supervisor;
+  const PidPipe pid(supervisor.dir() + "/pid");
+  supervisor.attach(1);
+  supervisor.order().gpus = {"0"};
+  supervisor.stand_by(1, "echo $$ > pid; exec sleep 1000");
+  const pid_t stood_by = pid.read();
+  supervisor.order().gpus = {"1"};
+
+  EXPECT_EQ(supervisor.start({"echo $CUDA_VISIBLE_DEVICES; exec sleep 1000"}).from_standby, 0);
+
+  EXPECT_TRUE(ends(stood_by));
+  supervisor.attach(1);
+  EXPECT_EQ(first_output(supervisor), "1\n");
+}
+
 TEST(Supervisor, ThoseThatAreLeftOverAreKilled) {
   SupervisorProcess supervisor;
   const PidPipe first(supervisor.dir() + "/0"), second(supervisor.dir() + "/1");

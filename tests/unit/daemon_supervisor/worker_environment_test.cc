@@ -70,6 +70,14 @@ TEST(WorkerEnvironment, LeavesTheJobsOwnThreadCountAlone) {
             "7");
 }
 
+TEST(WorkerEnvironment, GpusAreCountedInTheNodesOrderWhateverTheShellSays) {
+  StartWorkers start = two_of_four();
+  start.env["CUDA_DEVICE_ORDER"] = "FASTEST_FIRST";
+  EXPECT_EQ(worker_environment({start, Attempt{0}, "", {"1"}}, {start.workers[0], "", "", ""})
+                .at("CUDA_DEVICE_ORDER"),
+            "PCI_BUS_ID");
+}
+
 TEST(WorkerEnvironment, WorkersThatClaimNoGpuSeeNoneUnlessTheJobSaysSo) {
   StartWorkers start = two_of_four();
   start.env["CUDA_VISIBLE_DEVICES"] = "3";  // of the submitter's shell

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include "sdk/torch/failure.h"
 #include "tests/unit/sdk_torch/fake_session.h"
 #include "tests/unit/sdk_torch/ranks.h"
 
@@ -514,6 +515,16 @@ TEST(ProcessGroup, AWorldOfOneNeedsNone) {
   });
 
   EXPECT_THAT(results(ends), ElementsAre("no group cpu"));
+}
+
+TEST(TorchErrors, OneOfNcclAboutASharedGpuSaysWhatToDo) {
+  const Error error = sdk::classify_torch_error(
+      "NCCL error in: NCCLUtils.cpp:94, invalid usage\nncclInvalidUsage: This usually reflects "
+      "invalid usage of NCCL library.\nLast error:\nDuplicate GPU detected : rank 0 and rank 1 "
+      "both on CUDA device 1000");
+
+  EXPECT_EQ(error.code, Errc::InvalidArgument);
+  EXPECT_THAT(error.hint, HasSubstr("let each worker claim a GPU"));
 }
 
 TEST(ProcessGroup, RefusesNcclWithoutAGpu) {

@@ -137,6 +137,21 @@ TEST_F(State, StagingTakesItsCopyAtOnce) {
   EXPECT_TRUE(torch::equal(net->linear->weight, before));
 }
 
+TEST_F(State, ALazilyNegatedTensorIsSavedNegated) {
+  torch::Tensor negated = torch::imag(torch::complex(torch::ones({3}), torch::ones({3})).conj());
+  ASSERT_TRUE(negated.is_neg());
+  ShardedState saved;
+  saved.replicated("imaginary", negated);
+  save_state(folder(), {.sharded = {&saved}});
+
+  torch::Tensor loaded = torch::zeros({3});
+  ShardedState state;
+  state.replicated("imaginary", loaded);
+  load_state(folder(), {.sharded = {&state}});
+
+  EXPECT_TRUE(torch::equal(loaded, torch::full({3}, -1.0)));
+}
+
 TEST_F(State, FilesAreDigestedAsTheyAreWritten) {
   torch::nn::Linear net(300, 1000);  // several pieces
   torch::optim::SGD optimizer(net->parameters(), 0.1);
