@@ -85,7 +85,7 @@ void NodeData::remove_later(const std::string& folder, std::function<void()> the
         {
           const ActAs owner(account);
           if (const auto removed = remove_own_folder(removing); !removed)
-            say("not removed: " + removed.error().describe(), folder);
+            return say("not removed: " + removed.error().describe(), folder);
         }
         if (is_free) then();  // else the folder is there as well
       });

@@ -64,11 +64,4 @@ std::vector<SupervisorFiles> list_supervisor_files(const std::string& runtime_di
   return all;
 }
 
-Result<Unit> remove_supervisor_files(const SupervisorFiles& files) {
-  const auto removed = remove_own_folder(files.spool);
-  ::unlink(files.socket.c_str());  // last, because the socket leads to the others
-  TRY_VOID(removed);
-  return Unit{};
-}
-
 }  // namespace train

@@ -30,7 +30,5 @@ SupervisorFiles supervisor_files(const std::string& runtime_dir, const std::stri
 /// dead.
 std::vector<SupervisorFiles> list_supervisor_files(const std::string& runtime_dir,
                                                    const std::string& spool_dir);
-/// Remove the files. Return an Error, and leave the spool folder, if that is not marked as ours.
-Result<Unit> remove_supervisor_files(const SupervisorFiles& files);
 
 }  // namespace train

@@ -36,7 +36,8 @@ constexpr Duration kHelloExpected = seconds(5);  // for a supervisor's answer, a
 constexpr Duration kHelloLimit = seconds(25);    // in addition; then we kill it
 constexpr Duration kReachAgainAfter = milliseconds(200);
 constexpr Duration kReapEvery = milliseconds(2), kReapEveryAtLast = milliseconds(100);
-constexpr Duration kReapLimit = seconds(30);  // a driver may need seconds to free a GPU's memory
+constexpr Duration kEndAfterLink = seconds(10);  // an ending supervisor closes its link first
+constexpr Duration kReapLimit = seconds(30);     // a driver may need seconds to free a GPU's memory
 
 /// Kill the process that, according to the kernel, opened the supervisor's socket for listening. It
 /// may have ended since, and another process may have its pid, so kill only one that has the
@@ -164,6 +165,7 @@ asio::awaitable<void> Supervisors::serve(AttemptKey key, Link link, bool ours) {
       feed_(SupervisorUp{key, std::move(*hello)});
       continue;
     }
+    if (!is_relayed(frame->type) || frame->attempt != key.attempt) continue;
     const Link to = route_up_(key, frame->type);
     if (!to) continue;  // it sends everything again when a launcher attaches
     to->send(*frame);
@@ -173,6 +175,18 @@ asio::awaitable<void> Supervisors::serve(AttemptKey key, Link link, bool ours) {
   if (const auto found = links_.find(key); found != links_.end() && found->second == link)
     links_.erase(found);
   if (!ours) feed_(SupervisorDown{key, "it ended"});  // for our own child, watch() does this
+  if (ours) co_await end_without_link(key);
+}
+
+// One that lives on without a link, because what it sent could not be read, would be heard of no
+// more, and its run would wait for it forever.
+asio::awaitable<void> Supervisors::end_without_link(AttemptKey key) {
+  const auto paused = co_await pause_for(kEndAfterLink);  // named, because of a bug of g++ 12
+  const auto child = children_.find(key);
+  if (paused.has_error() || child == children_.end() || links_.contains(key)) co_return;
+  log_.error("a supervisor lost its link and did not end: it is killed",
+             {{"run", key.run_id}, {"pid", child->second}});
+  ::kill(child->second, SIGKILL);
 }
 
 asio::awaitable<void> Supervisors::watch(AttemptKey key, pid_t pid) {
@@ -312,13 +326,9 @@ asio::awaitable<void> Supervisors::reap_leftovers(SupervisorFiles files,
     if (paused.has_error()) break;
   }
   if (cgroup) cgroup->remove();
-  if (!ours) {  // not here: the user's files decide how long it takes
-    spaces_.of(files.uid).data.remove_later(
-        files.spool, [this, files] { asio::post(executor_, [this, files] { forget(files); }); });
-    co_return;
-  }
-  if (const auto removed = remove_supervisor_files(files); !removed)
-    log_.warn("not removed", {{"folder", files.spool}, {"why", removed.error().describe()}});
+  // Not here: its files, such as those of a checkpoint, decide how long it takes.
+  spaces_.of(files.uid).data.remove_later(
+      files.spool, [this, files] { asio::post(executor_, [this, files] { forget(files); }); });
 }
 
 /// Remove the socket, which leads a later traind to the other files, unless the attempt has a new

@@ -75,6 +75,7 @@ class Supervisors {
                                                   const WorkerSpace& space);
   asio::awaitable<void> log_stderr(std::string user, int pipe);
   asio::awaitable<void> serve(AttemptKey key, Link link, bool ours);
+  asio::awaitable<void> end_without_link(AttemptKey key);
   asio::awaitable<void> watch(AttemptKey key, pid_t pid);
   asio::awaitable<void> adopt(SupervisorFiles files);
   asio::awaitable<Link> reach(SupervisorFiles files);

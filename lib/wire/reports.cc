@@ -81,7 +81,7 @@ void append_report(std::int64_t wall_us, bool has_checkpoint, const Metrics& met
 Result<std::vector<ReportRecord>> read_reports(const ReportBatch& batch, std::uint32_t attempt) {
   std::vector<ReportRecord> records;
   std::size_t offset = 0;
-  const msgpack::unpack_limit limit(4096, 4096, kReportBytesMax, 0, 0, 4);
+  const msgpack::unpack_limit limit(kReportMetricsMax, kReportMetricsMax, kReportBytesMax, 0, 0, 4);
   msgpack::zone zone;
   try {
     while (offset < batch.data.size()) {

@@ -15,6 +15,7 @@ namespace train {
 struct ReportBatch;
 
 inline constexpr std::size_t kReportBytesMax = 64u << 10;  // of one report
+inline constexpr std::size_t kReportMetricsMax = 4096;
 
 /// Append one report to a batch's data.
 void append_report(std::int64_t wall_us, bool has_checkpoint, const Metrics& metrics,

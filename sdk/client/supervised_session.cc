@@ -31,6 +31,13 @@ std::int64_t wall_us() {
 }
 
 std::string pack_report(bool has_checkpoint, const Metrics& metrics) {
+  if (metrics.size() > kReportMetricsMax) {
+    throw Failure(
+        "invalid_argument",
+        fmt::format("report: {} metrics, at most {} fit into one report (put large values "
+                    "into a checkpoint or a file)",
+                    metrics.size(), kReportMetricsMax));
+  }
   std::string packed;
   packed.reserve(256);
   append_report(wall_us(), has_checkpoint, metrics, packed);

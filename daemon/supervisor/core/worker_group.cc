@@ -6,6 +6,12 @@
 #include <csignal>
 
 namespace train {
+namespace {
+
+// traind tells of the launcher after the start: that takes longer than a short orphan timeout.
+constexpr Duration kFirstLauncherMax = seconds(30);
+
+}  // namespace
 
 std::string_view to_string(GroupPhase phase) {
   switch (phase) {
@@ -103,6 +109,7 @@ void WorkerGroup::on(const GroupStop& event) { stop(event.grace); }
 // A launcher that comes back too late still takes what the workers left, and releases it.
 void WorkerGroup::on(const LauncherPresence& event) {
   if (event.present) {
+    was_present_ = true;
     absent_since_.reset();
     abandoned_ = false;
   } else if (!absent_since_) {
@@ -179,7 +186,8 @@ std::optional<TimePoint> WorkerGroup::next_deadline() const {
 /// Return when the workers are to stop, unless a launcher comes back before.
 std::optional<TimePoint> WorkerGroup::orphaned_at() const {
   if (!absent_since_ || abandoned_ || released_) return std::nullopt;
-  return *absent_since_ + orphan_timeout_;
+  return *absent_since_ +
+         (was_present_ ? orphan_timeout_ : std::max(orphan_timeout_, kFirstLauncherMax));
 }
 
 }  // namespace train

@@ -146,6 +146,7 @@ class WorkerGroup {
   std::optional<TellStartFailed> start_failure_;
   std::optional<TimePoint> kill_at_;
   std::optional<TimePoint> absent_since_;  // when the launcher left
+  bool was_present_ = false;
   bool told_gone_ = false;
   bool abandoned_ = false;  // no launcher came back in time; until one does after all
   bool released_ = false;

@@ -14,7 +14,10 @@
 #include <chrono>
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <thread>
+
+#include "lib/base/text_file.h"
 
 namespace train {
 namespace {
@@ -94,8 +97,23 @@ int kill_all(const std::vector<pid_t>& pids) {
   return static_cast<int>(pids.size());
 }
 
+/// Return whether the process is about to end: its memory is gone already, its children not yet
+/// adopted. PF_EXITING in field 9 of proc_pid_stat(5); field 2 may hold anything, in parentheses.
+bool is_exiting(pid_t pid) {
+  constexpr unsigned long kExiting = 0x4;
+  const std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
+  const auto name_end = stat.rfind(')');
+  if (name_end == std::string::npos) return false;
+  std::istringstream fields(stat.substr(name_end + 1));
+  std::string skipped;
+  for (int field = 3; field < 9; ++field) fields >> skipped;
+  unsigned long flags = 0;
+  return (fields >> flags) && (flags & kExiting) != 0;
+}
+
 /// Kill the adopted processes whose environment matches. In the middle of execve() a process has
-/// none: look at such processes again for a while, all together.
+/// none: look at such processes again for a while, all together. One that ends has none either, and
+/// counts, because what it leaves comes to us afterwards.
 template <class Matches>
 int kill_adopted_if_environment(const Matches& matches) {
   std::vector<pid_t> pids = adopted_children();
@@ -108,13 +126,14 @@ int kill_adopted_if_environment(const Matches& matches) {
       const std::string environment = environment_of(pid);
       if (matches(environment))
         matching.push_back(pid);
-      else if (environment.size() <= 1 && !reap(pid))
+      else if (environment.size() <= 1)
         without.push_back(pid);
     }
     killed += kill_all(matching);
+    killed += static_cast<int>(std::erase_if(without, reap));
     pids = std::move(without);
   }
-  return killed;
+  return killed + static_cast<int>(std::count_if(pids.begin(), pids.end(), is_exiting));
 }
 
 }  // namespace

@@ -20,13 +20,15 @@ inline constexpr std::size_t kUnansweredCallsMax = 256;
 inline constexpr std::size_t kCallBytesMax = 128u << 10;  // the SDK: 64 KiB of data, and a name
 inline constexpr std::size_t kUnresolvedShardsMax = 64;   // the SDK waits with the third
 
-/// Decode the message, and put the rank of the connection into it and into `frame`.
+/// Decode the message, and put the rank of the connection into it and into `frame`, if it fits.
 template <class Message>
 Result<Message> decode_from(Rank rank, Frame& frame) {
   TRY(Message message, decode<Message>(frame));
   if (message.rank != rank.value) {
     message.rank = rank.value;
     frame = encode(message, frame.attempt);
+    if (frame.payload.size() > kFramePayloadBytesMax)  // traind would drop our link
+      return Error{Errc::Protocol, "a message of a worker is too large to be passed on"};
   }
   return message;
 }

@@ -38,6 +38,8 @@ Result<Unit> WorkerMessages::pass_on(std::uint64_t number, const Frame& call,
 Result<Unit> WorkerMessages::received(Rank rank, Frame frame) {
   WorkerSlot& slot = parts_.slots.at(rank);
   frame.attempt = attempt_;
+  if (frame.type != MessageType::WorkerError && frame.type != MessageType::WorkerGoodbye)
+    slot.has_numbered = true;
   switch (frame.type) {
     case MessageType::ReportBatch: {
       TRY(const ReportBatch batch, decode_from<ReportBatch>(rank, frame));

@@ -20,6 +20,14 @@ Result<Welcome> make_welcome(const WorkerHello& hello, const WelcomeInput& input
                     kProtocolMax),
         "build the worker against the SDK of this version, or upgrade traind"};
   }
+  if (input.has_numbered) {
+    return Error{Errc::InvalidArgument,
+                 fmt::format("another program has already been rank {} of this attempt, and has "
+                             "reported or taken part in a collective",
+                             hello.rank),
+                 "let one program of the command use the SDK for more than its rank, or run a job "
+                 "for each"};
+  }
   return Welcome{.protocol = std::min(hello.protocol_max, kProtocolMax),
                  .attempt = input.attempt.value,
                  .ranks = *input.ranks,

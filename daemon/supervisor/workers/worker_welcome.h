@@ -19,10 +19,11 @@ struct WelcomeInput {
   int master_listen_fd = -1;                    // inherited by rank 0
   std::string build;                            // ours
   std::map<std::string, std::string> env = {};  // for a standby process
+  bool has_numbered = false;                    // WorkerSlot's
 };
 
-/// Make the answer. Refuse a rank that is not on this node, another attempt, and a protocol that we
-/// do not speak.
+/// Make the answer. Refuse a rank that is not on this node, another attempt, a protocol that we do
+/// not speak, and a program whose calls would be taken for those of the rank's program before.
 Result<Welcome> make_welcome(const WorkerHello& hello, const WelcomeInput& input);
 
 }  // namespace train

@@ -36,6 +36,24 @@ TEST(WorkerGroup, TellsThatItStartedOnceAllAreSpawned) {
   EXPECT_EQ(g.group.phase(), GroupPhase::Running);
 }
 
+/// Even if the job allows none: traind tells of the launcher a moment after the start.
+TEST(WorkerGroup, WaitsAWhileForTheFirstLauncher) {
+  WorkerGroup group(seconds(30), seconds(0), kStart);
+  (void)group.handle(GroupTick{}, kStart + seconds(29));
+  EXPECT_EQ(group.phase(), GroupPhase::Prepared);
+
+  (void)group.handle(LauncherPresence{true}, kStart + seconds(29));
+  (void)group.handle(LauncherPresence{false}, kStart + seconds(29));
+
+  EXPECT_EQ(group.phase(), GroupPhase::Gone);
+}
+
+TEST(WorkerGroup, EndsIfNoLauncherComesAtAll) {
+  WorkerGroup group(seconds(30), seconds(0), kStart);
+  (void)group.handle(GroupTick{}, kStart + seconds(30));
+  EXPECT_EQ(group.phase(), GroupPhase::Gone);
+}
+
 TEST(WorkerGroup, StartsAllOrNone) {
   Group g;
   const Error error{Errc::NotFound, "no such command"};
@@ -145,6 +163,8 @@ TEST(WorkerGroup, KeepsItsOrphanTimeoutWhenADaemonDoesNotKnowIt) {
   Group g;
   g.group.set_limits(seconds(30), seconds(20));
   g.group.set_limits(seconds(30), milliseconds(-1));
+  g.handle(LauncherPresence{true});
+  g.handle(LauncherPresence{false});
   EXPECT_EQ(g.group.next_deadline(), kStart + seconds(20));
 }
 

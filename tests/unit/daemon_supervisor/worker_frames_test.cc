@@ -27,6 +27,16 @@ TEST(WorkerFrames, TheRankIsTheConnectionsWhateverTheFrameSays) {
   }
 }
 
+TEST(WorkerFrames, OneThatOutgrowsAFrameWithItsRankIsRefused) {
+  WorkerResult result;
+  result.json = std::string(kFramePayloadBytesMax - encode(result, Attempt{3}).payload.size(), 'x');
+  while (encode(result, Attempt{3}).payload.size() > kFramePayloadBytesMax) result.json.pop_back();
+  while (encode(result, Attempt{3}).payload.size() < kFramePayloadBytesMax) result.json += 'x';
+  Frame frame = encode(result, Attempt{3});
+
+  EXPECT_EQ(decode_from<WorkerResult>(Rank{60000}, frame).error().code, Errc::Protocol);
+}
+
 TEST(WorkerFrames, ReportsGoOnWhereTheLastEnded) {
   const auto batch = [](std::uint64_t first, std::uint32_t count) {
     return ReportBatch{.rank = 0, .first_report_seq = first, .count = count, .data = ""};

@@ -23,7 +23,7 @@ void WorkerLink::SetUp() {
   join();
 }
 
-void WorkerLink::join(const std::string& build) {
+void WorkerLink::say_hello(const std::string& build) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const std::string path = supervisor_.dir() + "/spool/worker.sock";
@@ -37,6 +37,17 @@ void WorkerLink::join(const std::string& build) {
   hello.attempt = kAttempt.value;
   hello.build = build;
   ASSERT_TRUE(say(hello));
+}
+
+std::optional<Refused> WorkerLink::join_again() {
+  link_ = FileDescriptor();
+  supervisor_.wait_for<WorkerJoined>();
+  say_hello("");
+  return hear<Refused>();
+}
+
+void WorkerLink::join(const std::string& build) {
+  say_hello(build);
   const auto welcome = hear<Welcome>();
   ASSERT_TRUE(welcome);
   staging_ = welcome->staging_dir;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "lib/base/file_descriptor.h"
+#include "lib/wire/link_messages.h"
 #include "tests/unit/daemon_supervisor/supervisor_process.h"
 
 namespace train {
@@ -31,6 +32,8 @@ class WorkerLink : public testing::Test {
   }
   /// Connect as the worker, and say hello as a program of this build.
   void join(const std::string& build = "");
+  /// Close the connection, and connect as the rank's next program. Return why it is refused.
+  std::optional<Refused> join_again();
   void expect_ended_for(const std::string& why, const std::string& code = "resource_exhausted");
 
   SupervisorProcess supervisor_;
@@ -38,6 +41,7 @@ class WorkerLink : public testing::Test {
   std::string staging_;  // where it makes its checkpoints' files
 
  private:
+  void say_hello(const std::string& build);
   bool say_frame(const Frame& frame);
   std::optional<Frame> hear_frame();
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "daemon/supervisor/workers/worker_frames.h"
+#include "lib/wire/reports.h"
 #include "tests/unit/daemon_supervisor/worker_link.h"
 
 namespace train {
@@ -293,6 +294,21 @@ TEST_F(WorkerMessagesTest, ACheckpointThatIsStagedAgainBeforeItsOutcomeEndsItsCo
   say(failed);
 
   expect_ended_for("checkpoint 1 was staged twice", "protocol");
+}
+
+TEST_F(WorkerMessagesTest, ANextProgramOfARankThatHasReportedIsRefused) {
+  ReportBatch batch;
+  batch.first_report_seq = batch.count = 1;
+  append_report(0, false, {}, batch.data);
+  say(batch);
+  wait_until_handled();
+
+  const auto refused = join_again();
+
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->message,
+            "another program has already been rank 0 of this attempt, and has reported or taken "
+            "part in a collective");
 }
 
 TEST_F(WorkerMessagesTest, ACallThatIsTooLargeEndsItsConnection) {

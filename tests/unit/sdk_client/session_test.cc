@@ -142,6 +142,11 @@ TEST(SupervisedSession, RefusesMetricsThatNoLogCanKeep) {
             "or a string, or a dict of such)");
   EXPECT_EQ(report({{"a", Dict{{"b", 1}}}, {"a.b", 2}}),
             "invalid_argument: report: two metrics have the name 'a.b'");
+  Dict many;
+  for (int i = 0; i < 4097; ++i) many["m" + std::to_string(i)] = 1;
+  EXPECT_EQ(report(many),
+            "invalid_argument: report: 4097 metrics, at most 4096 fit into one report (put large "
+            "values into a checkpoint or a file)");
   EXPECT_EQ(report({{"text", std::string(70'000, 'x')}}),
             "invalid_argument: report: 70022 bytes of metrics, at most 65536 fit into one report "
             "(put large values into a checkpoint or a file)");
