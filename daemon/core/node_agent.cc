@@ -92,17 +92,21 @@ std::vector<NodeAction> NodeAgent::handle(const NodeEvent& event) {
 // The newest generation wins: refuse an older controller, and drop one that is still connected.
 void NodeAgent::on(const LauncherAttached& event) {
   const AttachRun& message = event.message;
-  Run& run = runs_[message.run_id];
-  if (message.generation < run.generation) {
-    actions_.push_back(RefuseLink{event.link, fenced(message, run.generation)});
+  const auto known = runs_.find(message.run_id);
+  const PastRun past = known == runs_.end()
+                           ? past_.find(message.run_id)
+                           : PastRun{known->second.generation, known->second.ended};
+  if (message.generation < past.generation) {
+    actions_.push_back(RefuseLink{event.link, fenced(message, past.generation)});
     return;
   }
+  Run& run = runs_[message.run_id];
   // TCP may still deliver what a launcher sent over an older connection, which it has replaced by
   // the current one.
   const bool held_up = run.link && message.generation == run.generation && event.link < *run.link;
   if (held_up) return;
   if (run.link && *run.link != event.link) actions_.push_back(DropLink{*run.link});
-  run = Run{message.generation, event.link, message, run.ended};
+  run = Run{message.generation, event.link, message, past.ended};
   for (auto& [key, supervisor] : supervisors_) {
     if (key.run_id == message.run_id) supervisor.in_step = false;
   }
@@ -118,7 +122,6 @@ void NodeAgent::on(const LauncherDetached& event) {
   on(LauncherLinkClosed{event.link});
 }
 
-// Keep the generation as long as a supervisor lives, so that an older launcher is still refused.
 void NodeAgent::on(const LauncherLinkClosed& event) {
   const auto run_id = run_of(event.link);
   if (!run_id) return;
@@ -127,7 +130,7 @@ void NodeAgent::on(const LauncherLinkClosed& event) {
   tell_supervisors(*run_id, false);
   const bool has_supervisor = std::any_of(supervisors_.begin(), supervisors_.end(),
                                           [&](const auto& s) { return s.first.run_id == *run_id; });
-  if (!has_supervisor) runs_.erase(*run_id);  // nothing of it is left here
+  if (!has_supervisor) forget(*run_id);  // nothing of it is left here
 }
 
 void NodeAgent::on(const AttemptAsked& event) {
@@ -198,6 +201,23 @@ void NodeAgent::wait(const std::string& run_id, const AttemptAsked& event) {
   if (!event.message.standby || !attempt_waits) waiting = event;  // an attempt comes first
 }
 
+void NodeAgent::forget(const std::string& run_id) {
+  const auto run = runs_.extract(run_id);
+  past_.add(run_id, {run.mapped().generation, run.mapped().ended});
+}
+
+void NodeAgent::PastRuns::add(const std::string& run_id, const PastRun& past) {
+  if (by_id_.insert_or_assign(run_id, past).second) order_.push_back(run_id);
+  if (order_.size() <= kMax) return;
+  by_id_.erase(order_.front());
+  order_.pop_front();
+}
+
+NodeAgent::PastRun NodeAgent::PastRuns::find(const std::string& run_id) const {
+  const auto found = by_id_.find(run_id);
+  return found == by_id_.end() ? PastRun{} : found->second;
+}
+
 /// Return whether processes for another attempt of the run stand by. The run waits for their end:
 /// as they claim nothing, it could have any number of them.
 bool NodeAgent::others_stand_by(const AttemptKey& than) const {
@@ -262,7 +282,7 @@ void NodeAgent::on(const AttemptLeftoversReaped& event) {
   const bool last = std::none_of(supervisors_.begin(), supervisors_.end(),
                                  [&](const auto& s) { return s.first.run_id == event.key.run_id; });
   if (run != runs_.end() && !run->second.link && last) {
-    runs_.erase(run);
+    forget(event.key.run_id);
   } else if (run != runs_.end() && run->second.waiting) {
     on(*std::exchange(run->second.waiting, std::nullopt));
   }

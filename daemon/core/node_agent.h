@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -167,6 +168,22 @@ class NodeAgent {
     /// supervisors that may still be found.
     std::optional<AttemptAsked> waiting = {};
   };
+  /// What is remembered of a run that has nothing here any more, so that an older launcher is still
+  /// refused, and no attempt begins a second time.
+  struct PastRun {
+    std::uint64_t generation = 0;
+    std::optional<Attempt> ended = {};
+  };
+  class PastRuns {
+   public:
+    void add(const std::string& run_id, const PastRun& past);
+    PastRun find(const std::string& run_id) const;
+
+   private:
+    static constexpr std::size_t kMax = 1000;
+    std::map<std::string, PastRun> by_id_;
+    std::deque<std::string> order_;  // the oldest first
+  };
   struct Supervisor {
     Resources claimed;  // nothing while it stands by
     std::vector<std::string> gpus;
@@ -191,6 +208,7 @@ class NodeAgent {
   bool others_stand_by(const AttemptKey& than) const;
   bool stop_older_attempts(const AttemptKey& than);
   static PrepareAttempt granted(PrepareAttempt message, const Supervisor& supervisor);
+  void forget(const std::string& run_id);
   void send_offer(const std::string& run_id);
   void send_offers();
   Resources free_for(const std::string& run_id) const;
@@ -203,6 +221,7 @@ class NodeAgent {
   Resources total_;
   std::vector<std::string> gpus_;  // total_.gpu of them, as CUDA_VISIBLE_DEVICES names them
   std::map<std::string, Run> runs_;
+  PastRuns past_;
   std::map<AttemptKey, Supervisor> supervisors_;
   int adoptions_ = 0;  // in progress: it is not known yet what is free, so nothing is offered
   std::optional<std::string> draining_;  // why

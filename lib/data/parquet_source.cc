@@ -169,8 +169,12 @@ class ParquetSource final : public RowSource {
       if (schema_->GetFieldByName(leaves.GetColumnRoot(leaf)->name())) file.leaves.push_back(leaf);
     }
     for (int group = 0; group < file.footer->num_row_groups(); ++group) {
+      const std::int64_t rows = file.footer->RowGroup(group)->num_rows();
+      if (rows < 0 || __builtin_add_overflow(rows_, rows, &rows_))
+        return Error{Errc::Corrupt,
+                     fmt::format("{} says that it has {} rows in row group {}", path, rows, group)};
       groups_.push_back({files_.size(), group});
-      group_rows_.push_back(file.footer->RowGroup(group)->num_rows());
+      group_rows_.push_back(rows);
     }
     files_.push_back(std::move(file));
     return Unit{};
@@ -179,6 +183,7 @@ class ParquetSource final : public RowSource {
   std::vector<OpenedFile> files_;
   std::vector<GroupOfFile> groups_;
   std::vector<std::int64_t> group_rows_;
+  std::int64_t rows_ = 0;  // in all groups
   std::shared_ptr<arrow::Schema> schema_;
 };
 

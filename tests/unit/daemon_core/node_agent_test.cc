@@ -36,6 +36,28 @@ TEST(NodeAgent, RefusesAnOlderGeneration) {
   EXPECT_EQ(node.agent.link_of("r1"), kLink);
 }
 
+TEST(NodeAgent, RefusesAnOlderGenerationThoughNothingOfTheRunIsLeft) {
+  Node node;
+  node.handle(attach(kLink, 5));
+  node.handle(LauncherLinkClosed{kLink});
+  ASSERT_TRUE(node.agent.idle());
+
+  EXPECT_EQ(node.one<RefuseLink>(attach(kOther, 4)).link, kOther);
+  EXPECT_TRUE(node.agent.idle());
+  EXPECT_EQ(node.one<SendOffer>(attach(kOther, 5)).link, kOther);
+}
+
+TEST(NodeAgent, BeginsNoAttemptASecondTimeThoughTheLauncherWasAway) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(ask(kLink, kFirst, 1, 1));
+  node.handle(LauncherLinkClosed{kLink});
+  node.handle(node.down({"r1", kFirst}));
+  node.handle(attach(kOther, 1));
+
+  EXPECT_EQ(node.one<TellAttemptLost>(ask(kOther, kFirst, 1, 1)).attempt, kFirst);
+}
+
 TEST(NodeAgent, ANewerGenerationTakesTheRunOver) {
   Node node;
   node.handle(attach(kLink, 5));
