@@ -25,6 +25,13 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a <= 0 ? 0 : (a +
 
 }  // namespace
 
+std::string order_of(const std::vector<std::int64_t>& group_rows,
+                     std::optional<std::uint64_t> seed) {
+  std::uint64_t id = mix(seed.has_value() ? 1 : 0, seed.value_or(0));
+  for (const std::int64_t rows : group_rows) id = mix(id, static_cast<std::uint64_t>(rows));
+  return fmt::format("{:016x}", id);
+}
+
 std::int64_t equal_share(std::int64_t total, int world_size, int rank) {
   return total / world_size + (rank < total % world_size ? 1 : 0);
 }

@@ -21,6 +21,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "lib/base/result.h"
@@ -108,6 +110,11 @@ class ShardPlan {
   Permutation groups_;  // of the groups, when shuffled otherwise
   std::vector<std::int64_t> position_begin_;
 };
+
+/// Return what identifies the order of a dataset's rows in each epoch: it differs if the row groups
+/// have other sizes, or are shuffled in another way (`seed`; none: not shuffled).
+std::string order_of(const std::vector<std::int64_t>& group_rows,
+                     std::optional<std::uint64_t> seed);
 
 /// Return the share of `rank` if `total` rows are split equally; the first ranks may get one more.
 std::int64_t equal_share(std::int64_t total, int world_size, int rank);

@@ -102,9 +102,8 @@ std::vector<std::string> all_gather(const std::string& name, const std::string& 
   return current_session().all_gather(name, mine, timeout);
 }
 
-void set_data_position(const std::string& dataset, std::uint64_t epoch,
-                       std::int64_t rows_consumed) {
-  current_session().set_data_position(dataset, epoch, rows_consumed);
+void set_data_position(const std::string& dataset, const DataPosition& position) {
+  current_session().set_data_position(dataset, position);
 }
 
 }  // namespace train::sdk

@@ -53,8 +53,16 @@ std::vector<std::string> all_gather(
     const std::string& name, const std::string& mine,
     std::chrono::milliseconds timeout = std::chrono::milliseconds::max());
 
+/// Where a dataset is read.
+struct DataPosition {
+  std::uint64_t epoch = 0;
+  std::int64_t rows_consumed = 0;
+  std::string order = {};  // identifies the order of the rows that `rows_consumed` counts in
+  bool operator==(const DataPosition&) const = default;
+};
+
 /// Remember a dataset's position, so that every checkpoint that is reported from now on contains
 /// it. Any thread.
-void set_data_position(const std::string& dataset, std::uint64_t epoch, std::int64_t rows_consumed);
+void set_data_position(const std::string& dataset, const DataPosition& position);
 
 }  // namespace train::sdk

@@ -34,10 +34,11 @@ std::function<Checkpoint()> WorkerSession::stop_function() const {
   return on_stop_;
 }
 
-void WorkerSession::set_data_position(const std::string& dataset, std::uint64_t epoch,
-                                      std::int64_t rows_consumed) {
+void WorkerSession::set_data_position(const std::string& dataset, const DataPosition& position) {
+  Dict entry{{"epoch", position.epoch}, {"rows", position.rows_consumed}};
+  if (!position.order.empty()) entry["order"] = position.order;
   const std::lock_guard lock(base_mutex_);
-  data_positions_.insert_or_assign(dataset, Dict{{"epoch", epoch}, {"rows", rows_consumed}});
+  data_positions_.insert_or_assign(dataset, std::move(entry));
 }
 
 void WorkerSession::restore_data_positions(const Dict& metadata) {

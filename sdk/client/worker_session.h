@@ -43,8 +43,7 @@ class WorkerSession {
   virtual void abandon_in_fork_child() = 0;
 
   void on_stop(std::function<Checkpoint()> make);
-  void set_data_position(const std::string& dataset, std::uint64_t epoch,
-                         std::int64_t rows_consumed);
+  void set_data_position(const std::string& dataset, const DataPosition& position);
   /// Keep the positions in the metadata of the checkpoint that this attempt starts from, for the
   /// datasets that it has not read yet.
   void restore_data_positions(const Dict& metadata);

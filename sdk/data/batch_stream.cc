@@ -111,16 +111,16 @@ void BatchStream::tell_position(const data::ReadBatch& batch) {
   if (handed_out_ == pass_.batches) {
     // a checkpoint taken at the last batch continues with the next epoch, even when drop_last
     // leaves rows over
-    sdk::set_data_position(pass_.dataset, pass_.epoch + 1, 0);
+    sdk::set_data_position(pass_.dataset, {pass_.epoch + 1, 0, pass_.order});
   } else {
-    sdk::set_data_position(pass_.dataset, pass_.epoch, batch.rows_consumed);
+    sdk::set_data_position(pass_.dataset, {pass_.epoch, batch.rows_consumed, pass_.order});
   }
 }
 
 void BatchStream::tell_over() {
   if (over_) return;
   over_ = true;
-  sdk::set_data_position(pass_.dataset, pass_.epoch + 1, 0);
+  sdk::set_data_position(pass_.dataset, {pass_.epoch + 1, 0, pass_.order});
 }
 
 BatchRange::BatchRange(std::shared_ptr<BatchStream> stream) : stream_(std::move(stream)) {}

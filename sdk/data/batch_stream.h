@@ -18,6 +18,7 @@ class BatchStream {
  public:
   struct Pass {
     std::string dataset = {};
+    std::string order = {};  // data::order_of
     std::uint64_t epoch = 0;
     std::int64_t batches = 0;
     int prefetch_batches = 2;  // the queue's limit; 0: read when asked, with no thread

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <train/checkpoint.h>
 
+#include <cstdio>
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <optional>
 
 #include "lib/data/shard_plan.h"
 #include "sdk/client/session.h"
@@ -45,6 +47,11 @@ const Dict& spec_entry(const std::string& name) {
              : throw Failure("invalid_argument", fmt::format("dataset '{}' is not a dict", name));
 }
 
+std::string order_of(const DatasetShard::Impl& shard) {
+  return data::order_of(shard.source->group_rows(),
+                        shard.spec.shuffle ? std::optional(shard.spec.shuffle_seed) : std::nullopt);
+}
+
 /// Let the first pass begin at the restored checkpoint's position in the dataset; without one, at
 /// the epoch after the checkpoint's. What has another form than the SDK's positions is none:
 /// earlier versions let users' metadata have the key.
@@ -60,13 +67,23 @@ void restore_position(DatasetShard::Impl& shard) {
   const auto mine = all.find(shard.name);
   if (mine == all.end() || !mine->second.is_dict()) return;
   const Config position(mine->second.as<Dict>());
+  std::string order;
   try {
     const auto epoch = position.get<std::uint64_t>("epoch");
     shard.next_rows_consumed = position.get<std::int64_t>("rows");
     shard.next_epoch = epoch;
+    order = position.get<std::string>("order", "");  // earlier versions did not write it
   } catch (const Failure&) {
     return;
   }
+  if (shard.next_rows_consumed == 0 || order.empty() || order == order_of(shard)) return;
+  // The first rows of this order are others than those of the order that the checkpoint counted in.
+  shard.next_rows_consumed = 0;
+  if (sdk::worker_info().rank != 0) return;
+  std::fprintf(stderr,
+               "trainrun: dataset '%s' has other rows, or another order, than when the checkpoint "
+               "was made: epoch %llu begins again from its first row\n",
+               shard.name.c_str(), static_cast<unsigned long long>(shard.next_epoch));
 }
 
 std::shared_ptr<DatasetShard::Impl> open_shard(const std::string& name) {
@@ -175,6 +192,7 @@ BatchRange DatasetShard::iter_batches(const BatchOptions& options) {
   const std::int64_t batches = plan.batches();
   auto stream =
       std::make_shared<BatchStream>(BatchStream::Pass{.dataset = impl_->name,
+                                                      .order = order_of(*impl_),
                                                       .epoch = impl_->next_epoch,
                                                       .batches = batches,
                                                       .prefetch_batches = options.prefetch_batches},

@@ -37,9 +37,9 @@ std::vector<std::string> all_gather(const std::string& name, const std::string& 
   return std::vector<std::string>(static_cast<std::size_t>(session.info.world_size), mine);
 }
 
-void set_data_position(const std::string& dataset, std::uint64_t epoch,
-                       std::int64_t rows_consumed) {
-  fakes::session().positions.push_back({dataset, epoch, rows_consumed});
+void set_data_position(const std::string& dataset, const DataPosition& position) {
+  fakes::session().positions.push_back({dataset, position.epoch, position.rows_consumed});
+  fakes::session().order = position.order;
 }
 
 }  // namespace sdk

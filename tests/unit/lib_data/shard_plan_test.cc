@@ -368,5 +368,15 @@ TEST(Permutation, PutsEachIndexEverywhereAboutEquallyOften) {
   }
 }
 
+TEST(OrderOf, DiffersWithTheRowsAndTheShuffle) {
+  const std::string plain = order_of({10, 10}, std::nullopt);
+  EXPECT_EQ(order_of({10, 10}, std::nullopt), plain);
+  for (const std::string& other :
+       {order_of({10, 10, 0}, std::nullopt), order_of({20}, std::nullopt), order_of({10, 10}, 0),
+        order_of({10, 10}, 1), order_of({}, std::nullopt)})
+    EXPECT_NE(other, plain);
+  EXPECT_NE(order_of({10, 10}, 0), order_of({10, 10}, 1));
+}
+
 }  // namespace
 }  // namespace train::data

@@ -158,7 +158,7 @@ TEST(WorkerProgram, KeepsTheDataPositionsOfTheCheckpointThatItResumesFrom) {
   Folder folder;
   {
     sdk::SoloSession before({}, (folder.path / "checkpoints").string());
-    before.set_data_position("train", 3, 640);
+    before.set_data_position("train", {3, 640});
     const Checkpoint checkpoint = Checkpoint::from_json(Dict{{"epoch", 3}});
     before.report({{"epoch", 3}}, &checkpoint);
     before.finish();

@@ -31,7 +31,7 @@ TEST(SupervisedSession, HandsOverAWrittenCheckpointBehindItsReport) {
   Worker worker;
   Checkpoint checkpoint = writing("weights");
   checkpoint.set_metadata({{"note", "best"}});
-  worker.session->set_data_position("train", 2, 640);
+  worker.session->set_data_position("train", {2, 640});
 
   worker.session->report({{"epoch", 2}}, &checkpoint);
 

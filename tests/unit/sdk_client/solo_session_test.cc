@@ -46,7 +46,7 @@ TEST_F(Solo, KeepsACheckpointWithAllThatBelongsToIt) {
   SoloSession solo = session(info);
   Checkpoint checkpoint = writing("weights");
   checkpoint.set_metadata({{"note", "best"}});
-  solo.set_data_position("train", 2, 640);
+  solo.set_data_position("train", {2, 640});
 
   solo.report({{"epoch", 1}}, nullptr);
   EXPECT_EQ(solo.wait_for_checkpoint(), std::nullopt);
@@ -70,10 +70,10 @@ TEST_F(Solo, KeepsACheckpointWithAllThatBelongsToIt) {
 
 TEST_F(Solo, KeepsTheRestoredPositionsOfDatasetsThatItHasNotReadYet) {
   SoloSession solo = session();
-  solo.set_data_position("both", 4, 8);
+  solo.set_data_position("both", {4, 8});
   solo.restore_data_positions({{"data", Dict{{"both", Dict{{"epoch", 3}, {"rows", 640}}},
                                              {"later", Dict{{"epoch", 1}, {"rows", 64}}}}}});
-  solo.set_data_position("new", 0, 16);
+  solo.set_data_position("new", {0, 16, "a1"});
   const Checkpoint checkpoint = writing("weights");
 
   solo.report({}, &checkpoint);
@@ -83,7 +83,7 @@ TEST_F(Solo, KeepsTheRestoredPositionsOfDatasetsThatItHasNotReadYet) {
             (boost::json::object{{"data",
                                   {{"both", {{"epoch", 4}, {"rows", 8}}},
                                    {"later", {{"epoch", 1}, {"rows", 64}}},
-                                   {"new", {{"epoch", 0}, {"rows", 16}}}}}}));
+                                   {"new", {{"epoch", 0}, {"order", "a1"}, {"rows", 16}}}}}}));
 }
 
 TEST_F(Solo, NumbersItsCheckpointsAndSaysWhichIsTheNewest) {

@@ -252,6 +252,26 @@ TEST_F(DatasetShardTest, TakesWhatIsNoPositionForNone) {
   }
 }
 
+TEST_F(DatasetShardTest, BeginsTheEpochAgainIfItsRowsHaveAnotherOrderThanTheCheckpoints) {
+  add_numbers(10, 10, {});
+  std::string order;
+  {
+    const DatasetShard shard = get_dataset_shard("train");
+    (void)ids_of_pass(shard, {.batch_size = 10});
+    order = fakes::session().order;
+  }
+  const auto rest_after = [&](const std::string& checkpoints) {
+    become(0, 1);
+    fakes::session().checkpoint_metadata =
+        Dict{{"data", Dict{{"train", Dict{{"epoch", 3}, {"rows", 8}, {"order", checkpoints}}}}}};
+    return ids_of_pass(get_dataset_shard("train"), {.batch_size = 10}).size();
+  };
+
+  EXPECT_EQ(rest_after(order), 2u);
+  EXPECT_EQ(rest_after("another"), 10u);
+  EXPECT_EQ(fakes::session().last_position(), (Position{"train", 4, 0}));
+}
+
 TEST_F(DatasetShardTest, BeginsTheNextEpochWhereTheCheckpointLeftNothingToDo) {
   add_numbers(10, 10, {});
   fakes::session().checkpoint_metadata =
