@@ -43,11 +43,11 @@ std::string StreamLines::feed(std::string_view prefix, std::string_view data, bo
     data.remove_prefix(newline + 1);
   }
   partial_ += data;
-  if (const auto state = last_state(partial_);
-      state.size() < partial_.size() && !partial_.ends_with('\r')) {
-    // What a progress bar has overwritten is never shown: keep only its last state.
-    partial_ = std::string(state);
-  }
+  // What a progress bar has overwritten is never shown: keep only its last state. Whether that is
+  // overwritten too shows with what follows.
+  const bool may_be_overwritten = partial_.ends_with('\r');
+  partial_ = std::string(last_state(partial_));
+  if (may_be_overwritten) partial_ += '\r';
   while (partial_.size() > kLineBytesMax) {
     const std::size_t bytes = whole_prefix(partial_, kLineBytesMax);
     append_line(out, prefix, std::string_view(partial_).substr(0, bytes));

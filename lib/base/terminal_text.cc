@@ -93,6 +93,15 @@ int columns_of(std::string_view text) {
   return columns;
 }
 
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:=@%+,";
+  if (!text.empty() && text.find_first_not_of(kPlain) == text.npos) return std::string(text);
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
 std::string cut_to_columns(std::string_view text, int columns_max) {
   if (columns_of(text) <= columns_max) return std::string(text);
   if (columns_max <= 3)

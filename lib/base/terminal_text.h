@@ -15,6 +15,10 @@ std::string terminal_safe(std::string_view text);
 /// Apply terminal_safe to each line; keep the line ends.
 std::string terminal_safe_lines(std::string_view text);
 
+/// Return `text` as one word of a command that a user may paste into a POSIX shell, in quotes if it
+/// needs them.
+std::string shell_word(std::string_view text);
+
 /// Return the number of columns of a text that terminal_safe has returned (a tab counts as one).
 int columns_of(std::string_view text);
 

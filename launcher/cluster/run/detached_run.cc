@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "launcher/cluster/checkpoints/remote_run.h"
+#include "lib/base/terminal_text.h"
 #include "lib/net/control_call.h"
 #include "lib/net/runtime_dir.h"
 #include "lib/net/scope.h"
@@ -143,7 +144,7 @@ std::string left_text(const RunFolder& folder) {
   return fmt::format(
       "interrupted: {}; `train-run resume {}{}` finds its workers, or continues from the newest "
       "checkpoint",
-      what, detached ? "--detach " : "", location_of_run(folder));
+      what, detached ? "--detach " : "", shell_word(location_of_run(folder)));
 }
 
 Result<DetachOutcome> detach_controller(const DetachRequest& request) {

@@ -15,6 +15,7 @@
 #include "lib/base/file_descriptor.h"
 #include "lib/base/host.h"
 #include "lib/base/metrics.h"
+#include "lib/base/terminal_text.h"
 #include "lib/base/time.h"
 #include "lib/net/run_owner.h"
 #include "lib/storage/object_checkpoint.h"
@@ -367,7 +368,7 @@ Result<Unit> RunRecord::check_living(const JobSpec& spec, const RunRecordOptions
                              living.id.value, name_),
                  fmt::format("resume it with `train-run resume {}`, stop it with Ctrl-C or "
                              "`train-run stop`, and only then resume it with --set",
-                             folder_.path())};
+                             shell_word(folder_.path()))};
   }
   if (history.living_is_on(spec.cluster.nodes)) return Unit{};
   const std::string text = fmt::format(

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "lib/base/secrets.h"
+#include "lib/base/terminal_text.h"
 #include "lib/base/utf8.h"
 
 namespace train {
@@ -224,7 +225,7 @@ RunSummary RunSummaryBuilder::summary(const RunEnded& ended, const Metrics& last
   const bool ours_to_resume = summary.outcome == Outcome::Failed ||
                               summary.outcome == Outcome::Interrupted ||
                               summary.outcome == Outcome::Preempted;
-  if (ours_to_resume) summary.resume_command = "train-run resume " + summary.path;
+  if (ours_to_resume) summary.resume_command = "train-run resume " + shell_word(summary.path);
   return summary;
 }
 

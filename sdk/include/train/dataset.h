@@ -82,8 +82,10 @@ using TorchBatchRange = TorchBatchRangeOf<void>;
 /// divide the next rows of one global order among themselves, so with the same global batch a step
 /// trains on the same rows at any world size. Checkpoints record the position: after a restart, at
 /// any world size, the first pass continues after the last batch that was handed out before the
-/// checkpoint, and sees each remaining row of that epoch once. Not thread-safe. Passes over one
-/// dataset cannot overlap: a new pass ends the previous one.
+/// checkpoint, and sees each remaining row of that epoch once. If the dataset has other rows, or
+/// another order, than when the checkpoint was made, that epoch begins again from its first row,
+/// and rank 0 says so on stderr. Not thread-safe. Passes over one dataset cannot overlap: a new
+/// pass ends the previous one.
 class DatasetShard {
  public:
   struct Impl;

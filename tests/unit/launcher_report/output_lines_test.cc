@@ -23,6 +23,15 @@ TEST(OutputLines, ShowsTheLastStateOfAProgressBar) {
   EXPECT_EQ(lines.feed("a", 0, 2, "100%\r\n\x1b[2Jdone\n", false), "[a 0] 100%\n[a 0] done\n");
 }
 
+TEST(OutputLines, ShowsNothingOfALongProgressBarBeforeItEnds) {
+  OutputLines lines;
+  const std::string state = std::string(100, '#') + "\r";
+  for (std::size_t shown = 0; shown < 3 * StreamLines::kLineBytesMax; shown += state.size())
+    ASSERT_EQ(lines.feed("a", 0, 2, state, false), "");
+
+  EXPECT_EQ(lines.feed("a", 0, 2, "done\n", false), "[a 0] done\n");
+}
+
 TEST(OutputLines, SplitsLongLinesBetweenCharacters) {
   OutputLines lines;
   const std::string before(StreamLines::kLineBytesMax - 1, 'x');

@@ -50,6 +50,15 @@ TEST(TerminalText, KeepsLinesOfLines) {
   EXPECT_EQ(terminal_safe_lines(""), "");
 }
 
+TEST(ShellWord, IsQuotedIfAShellWouldChangeIt) {
+  EXPECT_EQ(shell_word("/runs/vit-1.2"), "/runs/vit-1.2");
+  EXPECT_EQ(shell_word("s3://bucket/run"), "s3://bucket/run");
+  EXPECT_EQ(shell_word("/my runs/$a;b"), "'/my runs/$a;b'");
+  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_word(""), "''");
+  EXPECT_EQ(shell_word("~/runs"), "'~/runs'");
+}
+
 TEST(Utf8Text, IsUtf8AndNoLongerThanAsked) {
   EXPECT_EQ(utf8_text("plain", 5), "plain");
   EXPECT_EQ(utf8_text("plains", 5), "pl...");
