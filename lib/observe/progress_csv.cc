@@ -13,16 +13,35 @@
 namespace train {
 namespace {
 
-constexpr std::string_view kFixedColumns = "attempt,report_seq,time,checkpoint";
+// The columns before those of metrics.
+constexpr std::array<std::string_view, 4> kFixedNames = {"attempt", "report_seq", "time",
+                                                         "checkpoint"};
 
-// Append a text without line breaks, for programs that read line by line. The exact text is in
+std::string fixed_columns() { return fmt::format("{}", fmt::join(kFixedNames, ",")); }
+
+// Return the text without line breaks, for programs that read line by line. The exact text is in
 // metrics.jsonl.
-void append_text(std::string& out, std::string_view text) {
-  const bool quoted = text.find_first_of(",\"") != std::string_view::npos;
+std::string in_one_line(std::string_view text) {
+  std::string line(text);
+  for (char& c : line)
+    if (static_cast<std::uint8_t>(c) < 0x20 || c == 0x7F) c = ' ';
+  return line;
+}
+
+// Return the name of a metric's column.
+std::string column_name(std::string_view metric) {
+  const bool is_fixed =
+      std::find(kFixedNames.begin(), kFixedNames.end(), metric) != kFixedNames.end();
+  return (is_fixed ? "metrics." : "") + in_one_line(metric);
+}
+
+// Append a text of one line.
+void append_cell(std::string& out, std::string_view line) {
+  const bool quoted = line.find_first_of(",\"") != std::string_view::npos;
   if (quoted) out += '"';
-  for (const char c : text) {
+  for (const char c : line) {
     if (c == '"') out += '"';
-    out += static_cast<std::uint8_t>(c) < 0x20 || c == 0x7F ? ' ' : c;
+    out += c;
   }
   if (quoted) out += '"';
 }
@@ -40,7 +59,7 @@ void append_metric(std::string& out, const MetricValue& value) {
     out += *flag ? "true" : "false";
     return;
   }
-  append_text(out, std::get<std::string>(value));
+  append_cell(out, in_one_line(std::get<std::string>(value)));
 }
 
 std::vector<std::string> read_cells(std::string_view row) {
@@ -80,15 +99,15 @@ Result<Unit> ProgressCsv::recover() {
     return Unit{};
   }
   const std::string_view first_line(content.data(), content.find('\n'));
-  if (!first_line.starts_with(kFixedColumns)) {
+  if (!first_line.starts_with(fixed_columns())) {
     return Error{Errc::Corrupt,
-                 fmt::format("{} does not begin with \"{}\"", file_.path(), kFixedColumns),
+                 fmt::format("{} does not begin with \"{}\"", file_.path(), fixed_columns()),
                  "move it away; metrics.jsonl holds the same and more"};
   }
   const auto cells = read_cells(first_line);
-  for (std::size_t i = 4; i < cells.size(); ++i) {
-    index_.emplace(cells[i], columns_.size());
-    columns_.push_back(cells[i]);
+  for (std::size_t i = kFixedNames.size(); i < cells.size(); ++i) {
+    by_name_.emplace(cells[i], columns_.size());
+    columns_.push_back({.name = cells[i]});
   }
   const auto before_last = content.rfind('\n', last_newline - 1);
   if (before_last == std::string::npos) return Unit{};  // a header alone
@@ -105,23 +124,16 @@ Result<Unit> ProgressCsv::on_reports(std::span<const ReportRecord> reports) {
     return report.rank == 0 && std::pair(report.attempt, report.report_seq) > last_;
   };
   TRY(const std::size_t columns_max, columns_in_reach());
-  std::vector<std::string> new_names;
+  std::vector<Column> added;
   std::unordered_set<std::string_view> left_out;
   for (const ReportRecord& report : reports) {
     if (!is_new(report)) continue;
-    for (const auto& [name, value] : report.metrics) {
-      if (index_.contains(name) ||
-          std::find(new_names.begin(), new_names.end(), name) != new_names.end())
-        continue;
-      if (columns_.size() + new_names.size() < columns_max) {
-        new_names.push_back(name);
-      } else {
-        left_out.insert(name);
-      }
-    }
+    for (const auto& [metric, value] : report.metrics)
+      if (!by_metric_.contains(metric) && !give_column(metric, columns_max, added))
+        left_out.insert(metric);
   }
   left_out_ = std::max(left_out_, left_out.size());
-  if (!new_names.empty()) TRY_VOID(add_columns(new_names));
+  if (!added.empty()) TRY_VOID(add_columns(added));
   if (file_.buffer().size() >= kBufferBytesMax) TRY_VOID(file_.flush());
   for (const ReportRecord& report : reports) {
     if (!is_new(report)) continue;
@@ -140,14 +152,33 @@ Result<std::size_t> ProgressCsv::columns_in_reach() {
   return bytes + file_.buffer().size() <= rewritten_bytes_left_ ? kColumnsMax : columns_.size();
 }
 
-Result<Unit> ProgressCsv::add_columns(const std::vector<std::string>& names) {
+/// Find a column for a metric that has none, or add one. Return false if there is none for it.
+bool ProgressCsv::give_column(const std::string& metric, std::size_t columns_max,
+                              std::vector<Column>& added) {
+  std::string name = column_name(metric);
+  if (const auto found = by_name_.find(name); found != by_name_.end()) {
+    Column& column = columns_[found->second];
+    if (column.metric) return false;  // another metric's
+    column.metric = metric;
+    by_metric_.emplace(metric, found->second);
+    return true;
+  }
+  const auto same = std::find_if(added.begin(), added.end(),
+                                 [&](const Column& column) { return column.name == name; });
+  if (same != added.end()) return same->metric == metric;
+  if (columns_.size() + added.size() >= columns_max) return false;
+  added.push_back({std::move(name), metric});
+  return true;
+}
+
+Result<Unit> ProgressCsv::add_columns(const std::vector<Column>& added) {
   TRY_VOID(file_.flush());
   TRY(const std::string old, read_file_or_empty(file_.path()));
   ProgressCsv longer;
   longer.columns_ = columns_;
-  longer.columns_.insert(longer.columns_.end(), names.begin(), names.end());
+  longer.columns_.insert(longer.columns_.end(), added.begin(), added.end());
   std::string content = longer.header();
-  const std::string empty_cells(names.size(), ',');
+  const std::string empty_cells(added.size(), ',');
   const auto header_end = old.find('\n');
   std::size_t begin = header_end == std::string::npos ? old.size() : header_end + 1;
   for (auto end = old.find('\n', begin); end != std::string::npos; end = old.find('\n', begin)) {
@@ -161,18 +192,27 @@ Result<Unit> ProgressCsv::add_columns(const std::vector<std::string>& names) {
   rewritten_bytes_left_ -= std::min(rewritten_bytes_left_, content.size());
   TRY(file_, AppendFile::open(path));
   columns_ = std::move(longer.columns_);
-  for (const std::string& name : names) index_.emplace(name, index_.size());
+  for (std::size_t i = columns_.size() - added.size(); i < columns_.size(); ++i) {
+    by_metric_.emplace(*columns_[i].metric, i);
+    by_name_.emplace(columns_[i].name, i);
+  }
   return Unit{};
 }
 
 std::string ProgressCsv::header() const {
-  std::string line(kFixedColumns);
-  for (const std::string& name : columns_) {
+  std::string line = fixed_columns();
+  for (const Column& column : columns_) {
     line += ',';
-    append_text(line, name);
+    append_cell(line, column.name);
   }
   line += '\n';
   return line;
+}
+
+std::vector<std::string> ProgressCsv::warnings() const {
+  if (left_out_ == 0) return {};
+  return {fmt::format("{} has no column for {}, which metrics.jsonl holds", file_.path(),
+                      left_out_ == 1 ? "a metric" : fmt::format("{} metrics", left_out_))};
 }
 
 void ProgressCsv::append_row(const ReportRecord& report) {
@@ -182,8 +222,8 @@ void ProgressCsv::append_row(const ReportRecord& report) {
                      report.has_checkpoint);
   std::vector<const MetricValue*> cells(columns_.size(), nullptr);
   for (const auto& [name, value] : report.metrics) {
-    const auto found = index_.find(name);
-    if (found != index_.end()) cells[found->second] = &value;
+    const auto found = by_metric_.find(name);
+    if (found != by_metric_.end()) cells[found->second] = &value;
   }
   for (const MetricValue* cell : cells) {
     out += ',';

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <vector>
 
 #include "lib/base/metrics.h"
 #include "lib/base/result.h"
@@ -19,6 +21,8 @@ class ReportSink {
   virtual Result<Unit> flush() = 0;
   /// Flush, then make the data survive a crash of the machine.
   virtual Result<Unit> sync() = 0;
+  /// Return warnings for the end of the run: what the sink could not hold.
+  virtual std::vector<std::string> warnings() const { return {}; }
 };
 
 }  // namespace train

@@ -93,6 +93,13 @@ void ReportPipeline::finish() {
   if (thread_.joinable()) thread_.join();
 }
 
+std::vector<std::string> ReportPipeline::end_warnings() const {
+  std::vector<std::string> warnings = stop_.warnings();
+  for (const auto& sink : sinks_)
+    for (std::string& warning : sink->warnings()) warnings.push_back(std::move(warning));
+  return warnings;
+}
+
 void ReportPipeline::run() {
   for (bool over = false; !over;) {
     Work work;

@@ -59,9 +59,10 @@ class ReportPipeline {
   std::uint64_t flush();
   /// Return rank 0's newest metrics so far.
   Metrics last_metrics() const;
-  /// End the thread. Call stop_warnings() only after this.
+  /// End the thread. Call end_warnings() only after this.
   void finish();
-  std::vector<std::string> stop_warnings() const { return stop_.warnings(); }
+  /// Return warnings for the end of the run, of the stop rules and of the sinks.
+  std::vector<std::string> end_warnings() const;
 
  private:
   struct Item {

@@ -416,7 +416,7 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   co_await shutdown_flush_.wait_for(journal_.written());
   if (shutdown_flush_.in_time()) {  // otherwise its thread may hang, too
     pipeline_->finish();
-    for (const std::string& warning : pipeline_->stop_warnings()) summary_builder_.warn(warning);
+    for (const std::string& warning : pipeline_->end_warnings()) summary_builder_.warn(warning);
   }
   const auto summary = std::make_shared<const RunSummary>(
       summary_builder_.summary(ended, pipeline_->last_metrics()));

@@ -62,6 +62,33 @@ class NewsBox {
   std::condition_variable changed_;
 };
 
+/// A sink that fails as it is told.
+struct SinkState {
+  std::string fails;  // the error's message; "": it takes reports
+  std::vector<std::string> warnings;
+};
+class FakeSink final : public ReportSink {
+ public:
+  explicit FakeSink(SinkState& state) : state_(state) {}
+  Result<Unit> on_reports(std::span<const ReportRecord>) override {
+    if (state_.fails.empty()) return Unit{};
+    return Error{Errc::Io, state_.fails, ""};
+  }
+  Result<Unit> flush() override { return Unit{}; }
+  Result<Unit> sync() override { return Unit{}; }
+  std::vector<std::string> warnings() const override { return state_.warnings; }
+
+ private:
+  SinkState& state_;
+};
+
+template <class... States>
+std::vector<std::unique_ptr<ReportSink>> sinks_of(States&... states) {
+  std::vector<std::unique_ptr<ReportSink>> sinks;
+  (sinks.push_back(std::make_unique<FakeSink>(states)), ...);
+  return sinks;
+}
+
 std::unique_ptr<ReportPipeline> make_pipeline(const std::string& folder, NewsBox& box,
                                               std::vector<StopRule> rules = {}) {
   return std::make_unique<ReportPipeline>(*MetricsLog::open(folder + "/metrics.jsonl"),
@@ -236,6 +263,20 @@ TEST(ReportPipeline, AcknowledgesByItselfOnceTheDiskTakesReportsAgain) {
   EXPECT_TRUE(box.wait_acknowledged());
   ::signal(SIGXFSZ, before);
   EXPECT_EQ(written(temp.path()), (std::vector<std::pair<std::int32_t, std::uint64_t>>{{0, 1}}));
+}
+
+TEST(ReportPipeline, TellsAtTheEndWhatStopRulesAndSinksLack) {
+  TempFolder temp;
+  NewsBox box;
+  SinkState table{.fails = "", .warnings = {"the table lacks a metric"}};
+  ReportPipeline pipeline(*MetricsLog::open(temp.path() + "/metrics.jsonl"), sinks_of(table),
+                          StopRules({{"acc", 0.9}}), box.poster());
+
+  pipeline.finish();
+
+  EXPECT_EQ(pipeline.end_warnings(),
+            (std::vector<std::string>{"stop names the metric \"acc\", which rank 0 never reported",
+                                      "the table lacks a metric"}));
 }
 
 TEST(ReportPipeline, TellsWhenAStopRuleIsMetByRankZero) {

@@ -96,6 +96,57 @@ TEST(ProgressCsv, GoesOnAfterAReopenDropsWhatItHoldsAndCutsATornRow) {
                 kTime + ",false,4\n");
 }
 
+TEST(ProgressCsv, ValuesStayInTheirColumnsAfterAReopenAlthoughNamesAreWrittenAlike) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("progress.csv");
+  put(path, "attempt,report_seq,time,checkpoint,a b,a b\n");  // of an earlier version
+  auto csv = ProgressCsv::open(path).value();
+
+  write(csv, {report(1, {{"a\tb", 1.0}, {"loss", 2.0}})});
+
+  EXPECT_EQ(content_of(path),
+            "attempt,report_seq,time,checkpoint,a b,a b,loss\n"
+            "0,1," +
+                kTime + ",false,1,,2\n");
+}
+
+TEST(ProgressCsv, OfMetricsThatAreWrittenAlikeTheFirstHasTheColumn) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("progress.csv");
+  auto csv = ProgressCsv::open(path).value();
+
+  write(csv, {report(1, {{"a\tb", 1.0}, {"a\nb", 2.0}, {"loss", 3.0}})});
+  write(csv, {report(2, {{"a\nb", 4.0}})});
+
+  EXPECT_EQ(content_of(path),
+            "attempt,report_seq,time,checkpoint,a b,loss\n"
+            "0,1," +
+                kTime +
+                ",false,1,3\n"
+                "0,2," +
+                kTime + ",true,,\n");
+  EXPECT_EQ(csv.warnings(),
+            std::vector{path + " has no column for a metric, which metrics.jsonl holds"});
+}
+
+TEST(ProgressCsv, AMetricDoesNotDoubleOneOfTheFirstColumns) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("progress.csv");
+  auto before = ProgressCsv::open(path).value();
+  write(before, {report(1, {{"time", 1.5}, {"attempt", 7.0}})});
+
+  auto csv = ProgressCsv::open(path).value();
+  write(csv, {report(2, {{"time", 2.5}})});
+
+  EXPECT_EQ(content_of(path),
+            "attempt,report_seq,time,checkpoint,metrics.time,metrics.attempt\n"
+            "0,1," +
+                kTime +
+                ",false,1.5,7\n"
+                "0,2," +
+                kTime + ",true,2.5,\n");
+}
+
 TEST(ProgressCsv, LimitsItsColumns) {
   TemporaryFolder folder;
   const std::string path = folder.file("progress.csv");
@@ -107,6 +158,8 @@ TEST(ProgressCsv, LimitsItsColumns) {
   write(csv, {report(1, many)});
 
   EXPECT_EQ(csv.columns_left_out(), 3u);
+  EXPECT_EQ(csv.warnings(),
+            std::vector{path + " has no column for 3 metrics, which metrics.jsonl holds"});
   const std::string content = content_of(path);
   const std::string header = content.substr(0, content.find('\n'));
   EXPECT_EQ(static_cast<std::size_t>(std::count(header.begin(), header.end(), ',')),
