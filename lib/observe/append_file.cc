@@ -65,6 +65,13 @@ Result<AppendFile> AppendFile::open(std::string path) {
   return file;
 }
 
+bool AppendFile::is_at_path() const {
+  struct stat ours {};
+  struct stat there {};
+  return ::fstat(fd_, &ours) == 0 && ::stat(path_.c_str(), &there) == 0 &&
+         ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+}
+
 Result<Unit> AppendFile::truncate(std::uint64_t bytes) {
   if (::ftruncate(fd_, static_cast<off_t>(bytes)) != 0)
     return system_error(errno, "truncating " + path_);

@@ -23,6 +23,8 @@ class AppendFile {
   Result<Unit> truncate(std::uint64_t bytes);
 
   const std::string& path() const { return path_; }
+  /// Return whether the path still leads to this file: nobody has removed or replaced it.
+  bool is_at_path() const;
   /// Return the buffer; text appended to it reaches the file with the next flush.
   std::string& buffer() { return buffer_; }
   Result<Unit> flush();

@@ -119,7 +119,18 @@ Result<Unit> ProgressCsv::recover() {
   return Unit{};
 }
 
+/// Continue in the file that the path leads to now. Rows that the old file did not take are lost:
+/// the new one has other columns.
+Result<Unit> ProgressCsv::reopen() {
+  TRY(ProgressCsv there, open(file_.path(), rewritten_bytes_left_));
+  there.last_ = std::max(there.last_, last_);
+  there.left_out_ = left_out_;
+  *this = std::move(there);
+  return Unit{};
+}
+
 Result<Unit> ProgressCsv::on_reports(std::span<const ReportRecord> reports) {
+  if (!file_.is_at_path()) TRY_VOID(reopen());
   const auto is_new = [this](const ReportRecord& report) {
     return report.rank == 0 && std::pair(report.attempt, report.report_seq) > last_;
   };

@@ -7,6 +7,9 @@
 // No two columns have the same name. A metric with the name of one of the first four columns gets a
 // prefix: metrics.time. Of two metrics whose names differ only in characters that the table cannot
 // hold, the first one gets the column.
+//
+// If someone removes or replaces the file, the next rows go to the file that is there, or to a new
+// one.
 #pragma once
 
 #include <cstdint>
@@ -50,6 +53,7 @@ class ProgressCsv final : public ReportSink {
     std::optional<std::string> metric = {};  // none: of an earlier launcher, and not reported since
   };
   Result<Unit> recover();
+  Result<Unit> reopen();
   Result<std::size_t> columns_in_reach();
   bool give_column(const std::string& metric, std::size_t columns_max, std::vector<Column>& added);
   Result<Unit> add_columns(const std::vector<Column>& added);

@@ -1,6 +1,6 @@
 // A ReportSink takes reports: the report log, progress.csv, TensorBoard. ReportPipeline calls the
 // sinks on its own thread; calls block on the disk. Each rank's reports arrive in order. Repeated
-// reports are harmless: a sink drops those that it already holds.
+// reports are harmless: a sink drops those that it already holds. Errors name the file.
 #pragma once
 
 #include <span>

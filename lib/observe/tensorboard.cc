@@ -157,6 +157,7 @@ Result<TensorboardFile> TensorboardFile::open(const Options& options) {
   }
   TRY(std::string name, newest_event_file(options.folder));
   TensorboardFile events;
+  events.options_ = options;
   events.was_there_ = !name.empty();
   if (name.empty()) {
     name = fmt::format("events.out.tfevents.{:010}.{}.trainrun", options.wall_us / 1'000'000,
@@ -197,7 +198,16 @@ Result<Unit> TensorboardFile::recover() {
   return file_.truncate(whole);
 }
 
+/// Continue in the newest file that the folder has now, or begin one.
+Result<Unit> TensorboardFile::reopen(std::int64_t wall_us) {
+  options_.wall_us = wall_us;  // TensorBoard takes a file of the old name for the old file
+  TRY(TensorboardFile there, open(options_));
+  file_ = std::move(there.file_);
+  return Unit{};
+}
+
 Result<Unit> TensorboardFile::on_reports(std::span<const ReportRecord> reports) {
+  if (!file_.is_at_path() && !reports.empty()) TRY_VOID(reopen(reports.front().wall_us));
   if (file_.buffer().size() >= kBufferBytesMax) TRY_VOID(file_.flush());
   for (const ReportRecord& report : reports) {
     if (report.rank != 0) continue;

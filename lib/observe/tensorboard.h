@@ -11,6 +11,8 @@
 // A scalar's step is the metric `step`, else `epoch`, else a count of rank 0's reports. When a new
 // attempt begins at an earlier step, a session start is written there, so that TensorBoard forgets
 // the points that the new attempt repeats.
+//
+// If someone removes the file, the next points go to a new one.
 #pragma once
 
 #include <cstdint>
@@ -47,9 +49,11 @@ class TensorboardFile final : public ReportSink {
 
  private:
   Result<Unit> recover();
+  Result<Unit> reopen(std::int64_t wall_us);
   void append_event(std::int64_t wall_us, std::int64_t step, std::string_view field);
   void begin_attempt(const ReportRecord& report, std::int64_t step);
 
+  Options options_;
   AppendFile file_;
   bool was_there_ = false;
   std::int64_t last_wall_us_ = 0;  // of the last scalar in the file when it was opened

@@ -34,13 +34,13 @@ ReportPipeline::ReportPipeline(MetricsLog log, std::vector<std::unique_ptr<Repor
                                StopRules stop, std::function<void(News)> post, Metrics last_metrics,
                                std::optional<Attempt> adopted)
     : log_(std::move(log)),
-      sinks_(std::move(sinks)),
       stop_(std::move(stop)),
       post_(std::move(post)),
       last_metrics_(std::move(last_metrics)) {
   for (const HeldReports& held : log_.held())
     sequences_[Attempt{held.attempt}].restore(Rank{held.rank}, held.last_report_seq);
   if (adopted) sequences_[*adopted].adopt();
+  for (auto& sink : sinks) outputs_.push_back({.sink = std::move(sink)});
   thread_ = start_thread("trainrun-report", [this] { run(); });
 }
 
@@ -95,8 +95,8 @@ void ReportPipeline::finish() {
 
 std::vector<std::string> ReportPipeline::end_warnings() const {
   std::vector<std::string> warnings = stop_.warnings();
-  for (const auto& sink : sinks_)
-    for (std::string& warning : sink->warnings()) warnings.push_back(std::move(warning));
+  for (const Output& output : outputs_)
+    for (std::string& warning : output.sink->warnings()) warnings.push_back(std::move(warning));
   return warnings;
 }
 
@@ -142,22 +142,21 @@ void ReportPipeline::take(Item& item, News& news) {
     return written(item);
   }
   const std::span<const ReportRecord> fresh(records->begin() + item.known, records->end());
-  const auto complain = [&](const Result<Unit>& result) {
-    if (result || std::exchange(sink_failed_, true)) return;
-    news.warnings.push_back(
-        fmt::format("reports cannot be written: {}", result.error().describe()));
-  };
   // Never acknowledge reports before they are written. While the disk accepts none, the workers'
   // own queues fill up.
   for (;;) {
     const auto written = log_.on_reports(fresh);
-    complain(written);
     if (written) break;
+    log_failed(written.error(), news);
     std::unique_lock lock(mutex_);
     if (wake_.wait_for(lock, kRetryEvery, [this] { return finishing_; })) return;
   }
   written(item);
-  for (auto& sink : sinks_) complain(sink->on_reports(fresh));
+  for (Output& output : outputs_) {
+    output.asked = true;
+    if (const auto taken = output.sink->on_reports(fresh); !taken && !output.failed)
+      output.failed = taken.error();
+  }
   if (item.batch.rank != 0) return;
   for (const ReportRecord& record : fresh) {
     if (auto reason = stop_.on_report(record); reason && !news.stop) news.stop = std::move(reason);
@@ -174,19 +173,32 @@ void ReportPipeline::take(Item& item, News& news) {
 
 void ReportPipeline::sync(News& news) {
   const auto synced = log_.sync();
-  for (auto& sink : sinks_) (void)sink->flush();
+  flush_outputs(news);
   unsynced_ = !synced;
-  if (!synced) {
-    if (!std::exchange(sink_failed_, true))
-      news.warnings.push_back(
-          fmt::format("reports cannot be written: {}", synced.error().describe()));
-    return;  // not acknowledged: the supervisors keep them
-  }
-  sink_failed_ = false;
+  if (!synced) return log_failed(synced.error(), news);  // the supervisors keep the reports
+  log_failure_told_ = false;
   const std::lock_guard lock(mutex_);
   for (auto& [attempt, sequence] : sequences_) {
     for (const auto& [rank, report_seq] : sequence.synced())
       news.acks.push_back({attempt, ReportAck{rank.value, report_seq}});
+  }
+}
+
+void ReportPipeline::log_failed(const Error& error, News& news) {
+  if (!std::exchange(log_failure_told_, true))
+    news.warnings.push_back(fmt::format("reports cannot be written: {}", error.describe()));
+}
+
+void ReportPipeline::flush_outputs(News& news) {
+  for (Output& output : outputs_) {
+    if (const auto flushed = output.sink->flush(); !flushed && !output.failed)
+      output.failed = flushed.error();
+    if (output.failed && !output.told)
+      news.warnings.push_back(
+          fmt::format("reports are only in metrics.jsonl: {}", output.failed->describe()));
+    if (output.failed || output.asked) output.told = output.failed.has_value();
+    output.asked = false;
+    output.failed.reset();
   }
 }
 

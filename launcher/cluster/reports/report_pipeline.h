@@ -71,6 +71,13 @@ class ReportPipeline {
     std::uint32_t known = 0;  // how many at its front are already known
     std::uint64_t flush = 0;  // or a request to flush
   };
+  /// A sink, and how it did since the last sync.
+  struct Output {
+    std::unique_ptr<ReportSink> sink;
+    bool asked = false;           // to take reports
+    std::optional<Error> failed;  // its first failure
+    bool told = false;            // that it fails; until it takes reports again
+  };
   /// The work that is taken under one lock of the mutex.
   struct Work {
     std::deque<Item> items;
@@ -81,13 +88,15 @@ class ReportPipeline {
   void run();
   void take(Item& item, News& news);
   void sync(News& news);
+  void log_failed(const Error& error, News& news);
+  void flush_outputs(News& news);
   void written(const Item& item);
 
   MetricsLog log_;
-  std::vector<std::unique_ptr<ReportSink>> sinks_;
+  std::vector<Output> outputs_;
   StopRules stop_;
   std::function<void(News)> post_;
-  bool sink_failed_ = false;
+  bool log_failure_told_ = false;
   bool unsynced_ = false;  // the newest sync failed
 
   mutable std::mutex mutex_;  // protects all below

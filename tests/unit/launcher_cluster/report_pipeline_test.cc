@@ -265,6 +265,36 @@ TEST(ReportPipeline, AcknowledgesByItselfOnceTheDiskTakesReportsAgain) {
   EXPECT_EQ(written(temp.path()), (std::vector<std::pair<std::int32_t, std::uint64_t>>{{0, 1}}));
 }
 
+TEST(ReportPipeline, TellsOnceOfEachSinkThatItFailsUntilItTakesReportsAgain) {
+  TempFolder temp;
+  NewsBox box;
+  SinkState table{.fails = "writing progress.csv", .warnings = {}};
+  SinkState events{.fails = "", .warnings = {}};
+  ReportPipeline pipeline(*MetricsLog::open(temp.path() + "/metrics.jsonl"),
+                          sinks_of(table, events), StopRules({}), box.poster());
+  std::uint64_t next = 1;
+  const auto report = [&] {
+    pipeline.add(kAttempt, batch(0, next++, {0.5}));
+    ASSERT_TRUE(box.wait_flushed(pipeline.flush()));
+  };
+
+  for (int i = 0; i < 3; ++i) {
+    report();
+    ASSERT_TRUE(box.wait_flushed(pipeline.flush()));  // without a report
+  }
+  events.fails = "writing tb";
+  report();
+  table.fails = "";
+  report();
+  table.fails = "writing progress.csv again";
+  report();
+
+  EXPECT_EQ(box.warnings, (std::vector<std::string>{
+                              "reports are only in metrics.jsonl: writing progress.csv",
+                              "reports are only in metrics.jsonl: writing tb",
+                              "reports are only in metrics.jsonl: writing progress.csv again"}));
+}
+
 TEST(ReportPipeline, TellsAtTheEndWhatStopRulesAndSinksLack) {
   TempFolder temp;
   NewsBox box;

@@ -147,6 +147,37 @@ TEST(ProgressCsv, AMetricDoesNotDoubleOneOfTheFirstColumns) {
                 kTime + ",true,2.5,\n");
 }
 
+TEST(ProgressCsv, BeginsAgainIfSomeoneRemovesItsFile) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("progress.csv");
+  auto csv = ProgressCsv::open(path).value();
+  write(csv, {report(1, {{"loss", 0.5}, {"old", 1.0}})});
+  std::filesystem::remove(path);
+
+  write(csv, {report(1, {{"loss", 0.5}, {"old", 1.0}}), report(2, {{"loss", 0.25}})});
+
+  EXPECT_EQ(content_of(path),
+            "attempt,report_seq,time,checkpoint,loss\n"
+            "0,2," +
+                kTime + ",true,0.25\n");
+}
+
+// Such as the file with new columns, if it could be put in place but not be opened.
+TEST(ProgressCsv, GoesOnInTheFileThatHasReplacedItsOwn) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("progress.csv");
+  auto csv = ProgressCsv::open(path).value();
+  write(csv, {report(1, {{"loss", 0.5}})});
+  const std::string longer =
+      "attempt,report_seq,time,checkpoint,acc,loss\n0,1," + kTime + ",false,,0.5\n";
+  put(path + ".tmp", longer);
+  std::filesystem::rename(path + ".tmp", path);
+
+  write(csv, {report(2, {{"loss", 0.25}, {"acc", 0.75}})});
+
+  EXPECT_EQ(content_of(path), longer + "0,2," + kTime + ",true,0.75,0.25\n");
+}
+
 TEST(ProgressCsv, LimitsItsColumns) {
   TemporaryFolder folder;
   const std::string path = folder.file("progress.csv");

@@ -110,6 +110,18 @@ TEST(TensorboardFile, WhatARestartRedoesSupersedes) {
       R"([1795254000102123,3,"1.2999999523162842"]]},"texts":{}})");
 }
 
+TEST(TensorboardFile, BeginsAgainIfSomeoneRemovesItsFolder) {
+  TemporaryFolder folder;
+  auto events = open(folder);
+  write(events, {report(1, {{"x", 1.0}})});
+  std::filesystem::remove_all(folder.file("tb"));
+
+  write(events, {report(2, {{"x", 2.0}})});
+
+  EXPECT_EQ(read_by_tensorboard(folder),
+            R"({"plugins":{},"scalars":{"x":[[1795254000002123,1,"2.0"]]},"texts":{}})");
+}
+
 TEST(TensorboardFile, GoesOnAfterAReopenWithoutDoublesAndWithoutATornEnd) {
   TemporaryFolder folder;
   std::string path;
