@@ -190,10 +190,9 @@ Result<Unit> TensorboardFile::recover() {
     rest.remove_prefix(kHeaderBytes + length + kFooterBytes);
   }
   const std::size_t whole = content.size() - rest.size();
-  if (whole == 0) {  // new, or no whole record reached the disk
-    was_there_ = false;
-  }
-  catching_up_ = was_there_;
+  if (whole == 0) was_there_ = false;  // new, or no whole record reached the disk
+  catching_up_ = options_.adopted.has_value();
+  attempt_ = options_.adopted;
   if (rest.empty()) return Unit{};
   return file_.truncate(whole);
 }
@@ -211,12 +210,11 @@ Result<Unit> TensorboardFile::on_reports(std::span<const ReportRecord> reports) 
   if (file_.buffer().size() >= kBufferBytesMax) TRY_VOID(file_.flush());
   for (const ReportRecord& report : reports) {
     if (report.rank != 0) continue;
-    if (catching_up_ && report.wall_us <= last_wall_us_) {
-      attempt_ = report.attempt;
+    catching_up_ = catching_up_ && report.attempt == attempt_ && report.wall_us <= last_wall_us_;
+    if (catching_up_) {
       last_report_seq_ = report.report_seq;
       continue;
     }
-    catching_up_ = false;
     if (attempt_ &&
         std::pair(report.attempt, report.report_seq) <= std::pair(*attempt_, last_report_seq_))
       continue;

@@ -33,6 +33,8 @@ class TensorboardFile final : public ReportSink {
     std::string folder;        // created if missing
     std::string hostname;      // part of the file's name
     std::int64_t wall_us = 0;  // now; for the file's name and its first record
+    /// An earlier launcher's attempt that may go on, if rank 0 has reported in it.
+    std::optional<std::uint32_t> adopted = {};
   };
   /// Continue the newest event file of the folder (after a restart of the launcher), or begin a new
   /// one. Cuts off a torn last record.
@@ -57,7 +59,7 @@ class TensorboardFile final : public ReportSink {
   AppendFile file_;
   bool was_there_ = false;
   std::int64_t last_wall_us_ = 0;  // of the last scalar in the file when it was opened
-  bool catching_up_ = false;       // skip reports up to last_wall_us_, which the file already has
+  bool catching_up_ = false;  // skip reports of attempt_ up to last_wall_us_: the file has them
   std::optional<std::uint32_t> attempt_;
   std::uint64_t last_report_seq_ = 0;
   std::int64_t last_step_ = -1;

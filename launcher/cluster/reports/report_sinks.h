@@ -4,9 +4,11 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/base/ids.h"
 #include "lib/base/result.h"
 #include "lib/observe/report_sink.h"
 #include "lib/storage/run_folder.h"
@@ -14,9 +16,11 @@
 namespace train {
 
 /// Open the sinks of `callbacks` (csv, tensorboard; json is metrics.jsonl itself). TensorBoard
-/// shows `spec_yaml`.
+/// shows `spec_yaml`. `adopted`: an earlier launcher's attempt that may go on, if rank 0 has
+/// reported in it.
 Result<std::vector<std::unique_ptr<ReportSink>>> open_report_sinks(
     const std::vector<std::string>& callbacks, const RunFolder& folder,
-    std::chrono::system_clock::time_point wall, const std::string& spec_yaml);
+    std::chrono::system_clock::time_point wall, const std::string& spec_yaml,
+    std::optional<Attempt> adopted = {});
 
 }  // namespace train

@@ -79,14 +79,16 @@ CheckpointContext RunDriver::checkpoint_context() {
 
 Result<Unit> RunDriver::open_sinks() {
   TRY(auto log, MetricsLog::open(record_->folder().metrics()));
+  std::optional<Attempt> adopted;  // if rank 0 has reported in it
   if (const std::optional<LivingAttempt>& living = record_->start().living) {
     for (const HeldReports& held : log.held()) {
       if (Attempt{held.attempt} == living->id)
         feed(RankReported{living->id, Rank{held.rank}, held.last_report_seq});
     }
+    if (log.last_report_seq(living->id.value, 0) > 0) adopted = living->id;
   }
   TRY(auto sinks, open_report_sinks(spec_.run_config.callbacks, record_->folder(), clock_.wall(),
-                                    options_.parsed.annotated_yaml));
+                                    options_.parsed.annotated_yaml, adopted));
   TRY(auto earlier, earlier_reports(record_->folder().metrics(), record_->start().living));
   commits_.metrics_are(std::move(earlier.with_checkpoint));
   std::vector<StopRule> rules;

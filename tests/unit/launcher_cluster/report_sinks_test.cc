@@ -23,6 +23,27 @@ TEST(ReportSinks, AreTheOnesThatTheSpecNames) {
   EXPECT_TRUE(std::filesystem::exists(folder.tensorboard()));
 }
 
+TEST(ReportSinks, TensorboardBeginsNoSessionForAnAttemptThatIsFoundRunning) {
+  TempFolder temp;
+  const RunFolder folder(temp.path());
+  const auto session_starts_after_report = [&](std::uint64_t report_seq,
+                                               std::optional<Attempt> adopted) {
+    auto sinks = open_report_sinks({"tensorboard"}, folder, {}, "", adopted).value();
+    ReportRecord report;
+    report.report_seq = report_seq;
+    report.wall_us = static_cast<std::int64_t>(report_seq);
+    report.metrics = {{"epoch", std::int64_t{2}}};
+    EXPECT_TRUE(sinks[0]->on_reports({&report, 1}) && sinks[0]->flush());
+    const auto file = std::filesystem::directory_iterator(folder.tensorboard())->path();
+    // Event{7: SessionLog{1: START}}
+    return text_of(file).find("\x3a\x02\x08\x01") != std::string::npos;
+  };
+
+  EXPECT_FALSE(session_starts_after_report(1, {}));
+  EXPECT_FALSE(session_starts_after_report(2, Attempt{0}));
+  EXPECT_TRUE(session_starts_after_report(3, {}));
+}
+
 TEST(ReportSinks, AFileThatCannotBeMadeIsAnError) {
   const RunFolder folder("/proc/none");
   for (const char* name : {"csv", "tensorboard"})

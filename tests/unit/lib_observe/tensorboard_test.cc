@@ -25,9 +25,11 @@ ReportRecord report(std::uint64_t report_seq, Metrics metrics, std::uint32_t att
           .metrics = std::move(metrics)};
 }
 
-TensorboardFile open(const TemporaryFolder& folder) {
-  return TensorboardFile::open(
-             {.folder = folder.file("tb"), .hostname = "node-a", .wall_us = kWall})
+TensorboardFile open(const TemporaryFolder& folder, std::optional<std::uint32_t> adopted = {}) {
+  return TensorboardFile::open({.folder = folder.file("tb"),
+                                .hostname = "node-a",
+                                .wall_us = kWall,
+                                .adopted = adopted})
       .value();
 }
 
@@ -110,6 +112,37 @@ TEST(TensorboardFile, WhatARestartRedoesSupersedes) {
       R"([1795254000102123,3,"1.2999999523162842"]]},"texts":{}})");
 }
 
+// Of several reports with the same epoch, all points stay.
+TEST(TensorboardFile, AnAttemptThatIsFoundRunningSupersedesNothing) {
+  TemporaryFolder folder;
+  const auto in_epoch_2 = [](double x) { return Metrics{{"epoch", std::int64_t{2}}, {"x", x}}; };
+  auto before = open(folder);
+  write(before, {report(1, in_epoch_2(0.25))});
+
+  auto events = open(folder, /*adopted=*/0);
+  write(events, {report(2, in_epoch_2(0.5))});
+
+  EXPECT_EQ(read_by_tensorboard(folder),
+            R"({"plugins":{},"scalars":{)"
+            R"("epoch":[[1795254000001123,2,"2.0"],[1795254000002123,2,"2.0"]],)"
+            R"("x":[[1795254000001123,2,"0.25"],[1795254000002123,2,"0.5"]]},"texts":{}})");
+}
+
+TEST(TensorboardFile, ANewAttemptWhoseClockIsBehindIsWritten) {
+  TemporaryFolder folder;
+  auto before = open(folder);
+  write(before, {report(1, {{"x", 1.0}}, /*attempt=*/5)});
+
+  auto events = open(folder, /*adopted=*/5);
+  auto late = report(1, {{"x", 2.0}}, /*attempt=*/6);
+  late.wall_us = kWall - 1'000'000;
+  write(events, {late});
+
+  EXPECT_EQ(read_by_tensorboard(folder),
+            R"({"plugins":{},"scalars":{"x":[[1795254000501123,0,"1.0"],)"
+            R"([1795253999000123,1,"2.0"]]},"texts":{}})");
+}
+
 TEST(TensorboardFile, BeginsAgainIfSomeoneRemovesItsFolder) {
   TemporaryFolder folder;
   auto events = open(folder);
@@ -134,7 +167,7 @@ TEST(TensorboardFile, GoesOnAfterAReopenWithoutDoublesAndWithoutATornEnd) {
   const std::string whole = content_of(path);
   append(path, whole.substr(0, 20));
 
-  auto events = open(folder);
+  auto events = open(folder, /*adopted=*/0);
   EXPECT_EQ(events.path(), path);
   events.write_text("spec", "again", kWall);
   write(events, {report(1, {{"x", 1.0}}), report(2, {{"x", 2.0}}), report(3, {{"x", 3.0}}),
