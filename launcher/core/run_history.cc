@@ -130,12 +130,10 @@ boost::json::object record_of(const RunEnded& ended) {
 }
 
 boost::json::object checkpoint_record(Attempt attempt, std::uint64_t checkpoint_seq,
-                                      const CheckpointInfo& checkpoint) {
-  return {{"event", "checkpoint_committed"},
-          {"attempt", attempt.value},
-          {"checkpoint_seq", checkpoint_seq},
-          {"checkpoint", checkpoint.number},
-          {"trained_epoch", checkpoint.epoch}};
+                                      std::uint64_t report_seq, const CheckpointInfo& checkpoint) {
+  return {{"event", "checkpoint_committed"},  {"attempt", attempt.value},
+          {"checkpoint_seq", checkpoint_seq}, {"report", report_seq},
+          {"checkpoint", checkpoint.number},  {"trained_epoch", checkpoint.epoch}};
 }
 
 void RunHistory::add(Generation generation, const std::string& time,
@@ -148,11 +146,7 @@ void RunHistory::add(Generation generation, const std::string& time,
   }
   if (what == "attempt_started") return attempt_began(generation, time, event);
   if (what == "attempt_ended") return attempt_ended(time, event);
-  if (what == "checkpoint_committed") {
-    policy_.on_progress();
-    policy_.readmit(TimePoint::max());
-    return;
-  }
+  if (what == "checkpoint_committed") return checkpoint_committed(time, event);
   if (what == "run_ended") {  // a user who starts it again by hand gets full budgets
     policy_ = FailurePolicy(config_, elastic_);
     begun_.reset();
@@ -198,7 +192,8 @@ void RunHistory::attempt_began(Generation generation, const std::string& time,
                        .began = time,
                        .ended = "",
                        .failed = false,
-                       .cause = ""});
+                       .cause = "",
+                       .checkpoint_report = 0});
   living_.reset();
   begun_.reset();
   begun_on_ = nodes_;
@@ -219,6 +214,15 @@ void RunHistory::attempt_ended(const std::string& time, const boost::json::objec
   attempts_.back().ended = time;
   attempts_.back().failed = has_failed;
   if (has_failed) attempts_.back().cause = text_of(event, "cause");
+}
+
+void RunHistory::checkpoint_committed(const std::string& time, const boost::json::object& event) {
+  policy_.on_progress();
+  policy_.readmit(TimePoint::max());
+  const Attempt attempt{static_cast<std::uint32_t>(number_of(event, "attempt"))};
+  if (attempts_.empty() || attempts_.back().id != attempt) return;
+  attempts_.back().checkpoint_report = static_cast<std::uint64_t>(number_of(event, "report"));
+  attempts_.back().checkpoint_at = time;
 }
 
 }  // namespace train

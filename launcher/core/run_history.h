@@ -21,8 +21,9 @@ boost::json::object record_of(const AttemptBegun& begun);
 /// `cause`: as the user reads it.
 boost::json::object record_of(const AttemptEnded& ended, const std::string& cause);
 boost::json::object record_of(const RunEnded& ended);
+/// `report_seq`: of the report that the checkpoint came with.
 boost::json::object checkpoint_record(Attempt attempt, std::uint64_t checkpoint_seq,
-                                      const CheckpointInfo& checkpoint);
+                                      std::uint64_t report_seq, const CheckpointInfo& checkpoint);
 
 // ---- their fold
 
@@ -33,6 +34,10 @@ struct PastAttempt {
   std::string began, ended;  // RFC 3339; ended: empty while it may live
   bool failed = false;
   std::string cause;
+  // Of its newest committed checkpoint: the report that it came with (0: there is none, or the
+  // journal does not say), and when it was committed.
+  std::uint64_t checkpoint_report = 0;
+  std::string checkpoint_at = {};
 };
 
 class RunHistory {
@@ -67,6 +72,7 @@ class RunHistory {
   void attempt_began(Generation generation, const std::string& time,
                      const boost::json::object& event);
   void attempt_ended(const std::string& time, const boost::json::object& event);
+  void checkpoint_committed(const std::string& time, const boost::json::object& event);
 
   FailureConfig config_;
   bool elastic_;

@@ -331,7 +331,8 @@ void SimLauncher::commit_now(const Commit& what) {
     return feed(finished);
   }
   const CheckpointInfo info = put_checkpoint(what);
-  remember(checkpoint_record(what.attempt, what.checkpoint_seq, info));
+  remember(
+      checkpoint_record(what.attempt, what.checkpoint_seq, what.shards.front().report_seq, info));
   feed(CommitFinished{what.attempt, what.checkpoint_seq, info, ""});
 }
 

@@ -11,8 +11,9 @@ namespace train {
 void RunNews::committed(const Commit& action, const CheckpointManager::Outcome& outcome) {
   for (const std::string& warning : outcome.warnings) screen_.warn(warning);
   const CheckpointInfo& info = outcome.committed.info;
-  journal_.remember(checkpoint_record(action.attempt, action.checkpoint_seq, info));
-  summary_.checkpoint_committed(outcome, action.attempt, action.shards.front().report_seq);
+  const std::uint64_t report_seq = action.shards.front().report_seq;
+  journal_.remember(checkpoint_record(action.attempt, action.checkpoint_seq, report_seq, info));
+  summary_.checkpoint_committed(outcome, action.attempt, report_seq);
   const CheckpointNews news{.name = std::filesystem::path(info.path).filename(),
                             .path = info.path,
                             .score = scored_ ? outcome.committed.score : std::nullopt};

@@ -49,7 +49,16 @@ RunSummaryBuilder::RunSummaryBuilder(const JobSpec& spec, RunRecord& record, con
                          .cause = past.failed ? past.cause
                                   : ended     ? ""
                                               : "its launcher ended"});
+    if (past.checkpoint_report == 0) continue;
+    checkpoint_report_ = {past.id, past.checkpoint_report};
+    checkpoint_at_ = moment_of(parse_utc(past.checkpoint_at));
   }
+}
+
+/// Return when the wall clock showed `wall`, which is past.
+TimePoint RunSummaryBuilder::moment_of(std::chrono::system_clock::time_point wall) const {
+  const auto since = std::chrono::duration_cast<Duration>(clock_.wall() - wall);
+  return clock_.now() - std::max(since, Duration::zero());
 }
 
 void RunSummaryBuilder::warn(const std::string& full_text) {
@@ -63,7 +72,7 @@ void RunSummaryBuilder::attempt_started(Attempt attempt, int world_size) {
   attempt_began_ = clock_.now();
   began_attempt_ = true;
   if (!attempts_.empty() && attempts_.back().attempt == attempt.value) {  // found running
-    attempt_began_ -= std::chrono::duration_cast<Duration>(clock_.wall() - attempts_.back().begun);
+    attempt_began_ = moment_of(attempts_.back().begun);
     attempts_.back().cause.clear();
     return;
   }

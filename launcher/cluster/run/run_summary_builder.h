@@ -47,6 +47,7 @@ class RunSummaryBuilder {
  private:
   void write(const std::string& folder, const std::string& path, std::string text);
   RootCause root_cause(const AttemptEnded& ended) const;
+  TimePoint moment_of(std::chrono::system_clock::time_point wall) const;
 
   const JobSpec& spec_;
   RunRecord& record_;

@@ -110,7 +110,7 @@ class ManagerOfReplicas : public CheckpointManagerTest {
     CheckpointManagerTest::SetUp();
     std::vector<boost::json::object> events{{{"event", "attempt_started"}, {"attempt", 3}}};
     for (const std::uint64_t number : {1, 2})
-      events.push_back(checkpoint_record(Attempt{3}, 4 + number, {number, "", -1}));
+      events.push_back(checkpoint_record(Attempt{3}, 4 + number, 9, {number, "", -1}));
     ASSERT_TRUE(record_->journal().append(events, kCreated));
     folder_ = record_->checkpoints().folder();
     std::filesystem::create_directory(folder_ + "/checkpoint_000002");

@@ -293,6 +293,29 @@ TEST_F(RunSummaryBuilderTest, AnAttemptThatIsFoundRunningHasItsOwnBeginning) {
   EXPECT_EQ(attempts[0].duration, seconds(65));
 }
 
+TEST_F(RunSummaryBuilderTest, ACheckpointOfAnEarlierLauncherCountsForTheAttemptThatIsFoundRunning) {
+  const auto began = format_utc(clock_.wall());
+  ASSERT_TRUE(record_->journal().append(
+      {{{"event", "attempt_started"}, {"attempt", 0}, {"world_size", 2}, {"nnodes", 1}}}, began));
+  at(seconds(30));
+  ASSERT_TRUE(record_->journal().append(
+      {checkpoint_record(Attempt{0}, 1, 51, {1, "/runs/vit/checkpoints/checkpoint_000001", -1})},
+      format_utc(clock_.wall())));
+  at(seconds(50));
+  open();
+
+  begin(0, seconds(60));
+  report(0, 191);
+  at(seconds(100));
+  builder_->attempt_ended(failed(0, 1));
+
+  const RunSummary told = summary(RunState::Errored);
+  EXPECT_EQ(told.lost_steps, 140);
+  ASSERT_EQ(told.attempts.size(), 1u);
+  EXPECT_EQ(told.attempts[0].redone, 140);
+  EXPECT_EQ(told.attempts[0].lost, seconds(70));
+}
+
 TEST_F(RunSummaryBuilderTest, AnAttemptThatIsFoundEndingHasFailedAndWasNotRefused) {
   const auto began = format_utc(clock_.wall());
   ASSERT_TRUE(record_->journal().append(

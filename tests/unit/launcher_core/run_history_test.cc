@@ -140,7 +140,7 @@ TEST(RunHistory, ACheckpointRefillsTheBudgetsAndAnEndedRunDoesToo) {
   Journaled journal;
   journal.begin(kFirst);
   journal.end(kFirst, FailureKind::Worker);
-  journal.add(checkpoint_record(kFirst, 1, checkpoint(1)));
+  journal.add(checkpoint_record(kFirst, 1, 9, checkpoint(1)));
   EXPECT_EQ(journal.history.failures(), FailureMemory{});
   journal.begin(kSecond);
   journal.end(kSecond, FailureKind::Worker);
@@ -162,7 +162,7 @@ TEST(RunHistory, RemembersWhereWorkersDiedAndWhichNodesFailed) {
   EXPECT_EQ(memory.counts.failures, 4);
   EXPECT_EQ(memory.quarantined, std::set<NodeId>{kNodeB});
   EXPECT_EQ(memory.node_failures, (std::map<NodeId, int>{{kNodeB, 1}}));
-  journal.add(checkpoint_record(Attempt{3}, 1, checkpoint(3)));
+  journal.add(checkpoint_record(Attempt{3}, 1, 9, checkpoint(3)));
   EXPECT_EQ(journal.history.failures(), FailureMemory{});
 }
 
@@ -223,12 +223,29 @@ TEST(RunHistory, ARunThatEndedInErrorHasNotFinished) {
 }
 
 TEST(RunHistory, ACheckpointsRecordSaysWhichOneItIs) {
-  EXPECT_EQ(checkpoint_record(kSecond, 4, checkpoint(7)),
+  EXPECT_EQ(checkpoint_record(kSecond, 4, 51, checkpoint(7)),
             (boost::json::object{{"event", "checkpoint_committed"},
                                  {"attempt", 1u},
                                  {"checkpoint_seq", 4u},
+                                 {"report", 51u},
                                  {"checkpoint", 7u},
                                  {"trained_epoch", 3}}));
+}
+
+TEST(RunHistory, KnowsWithWhichReportTheNewestCheckpointOfAnAttemptCame) {
+  Journaled journal;
+  journal.begin(kFirst);
+  journal.add(checkpoint_record(kFirst, 1, 9, checkpoint(1)));
+  journal.begin(kSecond);
+  journal.add(checkpoint_record(kSecond, 1, 20, checkpoint(2)));
+  journal.add(checkpoint_record(kSecond, 2, 51, checkpoint(3)));
+  journal.add(checkpoint_record(kFirst, 2, 60, checkpoint(4)));  // from an attempt that is over
+
+  const std::vector<PastAttempt>& attempts = journal.history.attempts();
+  ASSERT_EQ(attempts.size(), 2u);
+  EXPECT_EQ(attempts[0].checkpoint_report, 9u);
+  EXPECT_EQ(attempts[1].checkpoint_report, 51u);
+  EXPECT_EQ(attempts[1].checkpoint_at, "t");
 }
 
 TEST(RunHistory, RecordsSurviveBeingText) {
