@@ -53,6 +53,9 @@ RunSummaryBuilder::RunSummaryBuilder(const JobSpec& spec, RunRecord& record, con
     checkpoint_report_ = {past.id, past.checkpoint_report};
     checkpoint_at_ = moment_of(parse_utc(past.checkpoint_at));
   }
+  if (attempts_.empty()) return;
+  began_wall_ = attempts_.front().begun;  // under the run's first launcher
+  began_ = moment_of(began_wall_);
 }
 
 /// Return when the wall clock showed `wall`, which is past.

@@ -54,7 +54,7 @@ class RunSummaryBuilder {
   const Clock& clock_;
   const std::function<void(std::function<void()>)> on_disk_;
   const RunLog& log_;
-  TimePoint began_;
+  TimePoint began_;  // the run, perhaps under an earlier launcher
   std::chrono::system_clock::time_point began_wall_;
   Placement placement_;
   std::vector<AttemptSummary> attempts_;

@@ -293,6 +293,24 @@ TEST_F(RunSummaryBuilderTest, AnAttemptThatIsFoundRunningHasItsOwnBeginning) {
   EXPECT_EQ(attempts[0].duration, seconds(65));
 }
 
+TEST_F(RunSummaryBuilderTest, AResumedRunBeganWithItsFirstAttempt) {
+  const auto began = clock_.wall();
+  for (const auto& [attempt, passed] : {std::pair(0, seconds(0)), std::pair(1, seconds(20))}) {
+    at(passed);
+    ASSERT_TRUE(record_->journal().append({{{"event", "attempt_started"}, {"attempt", attempt}}},
+                                          format_utc(clock_.wall())));
+  }
+  at(seconds(50));
+  open();
+  begin(2, seconds(60));
+  at(seconds(65));
+
+  const RunSummary told = summary(RunState::Finished);
+
+  EXPECT_EQ(told.begun, began);
+  EXPECT_EQ(told.duration, seconds(65));
+}
+
 TEST_F(RunSummaryBuilderTest, ACheckpointOfAnEarlierLauncherCountsForTheAttemptThatIsFoundRunning) {
   const auto began = format_utc(clock_.wall());
   ASSERT_TRUE(record_->journal().append(
