@@ -23,6 +23,8 @@ class StopRules {
   /// Return the reason to stop, in words, if this report meets a rule: "val_acc is 0.93, and stop
   /// asks for 0.9".
   std::optional<std::string> on_report(const ReportRecord& report);
+  /// Take in a report under an earlier launcher, for the warnings alone.
+  void on_earlier_report(const ReportRecord& report) { (void)on_report(report); }
   /// Return a warning, for the end of the run, for each rule whose metric rank 0 never reported, or
   /// never as a number.
   std::vector<std::string> warnings() const;

@@ -30,8 +30,9 @@ struct EarlierReports {
   Metrics newest;
   std::map<std::pair<Attempt, std::uint64_t>, Metrics> with_checkpoint;  // by report_seq
 };
+/// Read the log. Show its reports to `stop`, too.
 Result<EarlierReports> earlier_reports(const std::string& metrics_log,
-                                       const std::optional<LivingAttempt>& living);
+                                       const std::optional<LivingAttempt>& living, StopRules& stop);
 
 class ReportPipeline {
  public:

@@ -89,13 +89,14 @@ Result<Unit> RunDriver::open_sinks() {
   }
   TRY(auto sinks, open_report_sinks(spec_.run_config.callbacks, record_->folder(), clock_.wall(),
                                     options_.parsed.annotated_yaml, adopted));
-  TRY(auto earlier, earlier_reports(record_->folder().metrics(), record_->start().living));
-  commits_.metrics_are(std::move(earlier.with_checkpoint));
   std::vector<StopRule> rules;
-  for (const StopCondition& stop : spec_.run_config.stop)
-    rules.push_back({stop.metric, stop.at_least});
+  for (const StopCondition& condition : spec_.run_config.stop)
+    rules.push_back({condition.metric, condition.at_least});
+  StopRules stop(std::move(rules));
+  TRY(auto earlier, earlier_reports(record_->folder().metrics(), record_->start().living, stop));
+  commits_.metrics_are(std::move(earlier.with_checkpoint));
   pipeline_ = std::make_unique<ReportPipeline>(
-      std::move(log), std::move(sinks), StopRules(std::move(rules)),
+      std::move(log), std::move(sinks), std::move(stop),
       [this](ReportPipeline::News news) {
         asio::post(context_,
                    [this, news = std::move(news)]() mutable { on_report_news(std::move(news)); });

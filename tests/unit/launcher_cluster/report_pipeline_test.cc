@@ -309,6 +309,19 @@ TEST(ReportPipeline, TellsAtTheEndWhatStopRulesAndSinksLack) {
                                       "the table lacks a metric"}));
 }
 
+TEST(ReportPipeline, WhatRankZeroReportedUnderAnEarlierLauncherIsNotMissing) {
+  TempFolder temp;
+  NewsBox before;
+  make_pipeline(temp.path(), before)->add(kAttempt, batch(0, 1, {0.5}));
+  StopRules stop({{"loss", 0.9}});
+
+  const auto earlier = earlier_reports(temp.path() + "/metrics.jsonl", {}, stop);
+
+  ASSERT_TRUE(earlier);
+  EXPECT_EQ(earlier->newest, (Metrics{{"loss", 0.5}}));
+  EXPECT_EQ(stop.warnings(), std::vector<std::string>{});
+}
+
 TEST(ReportPipeline, TellsWhenAStopRuleIsMetByRankZero) {
   TempFolder temp;
   NewsBox box;
