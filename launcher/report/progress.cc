@@ -243,8 +243,8 @@ std::optional<TimePoint> Progress::next_deadline() const {
     const TimePoint last = drawn_at_.value_or(began_);
     return last + (changed_ || !drawn_ ? kRedrawEvery : kClockEvery);
   }
-  if (!held_back_ || !printed_at_) return std::nullopt;
-  return *printed_at_ + (options_.mode == OutputMode::Json ? kJsonEvery : kClockEvery);
+  if (!held_back_) return std::nullopt;
+  return report_is_due_at();
 }
 
 std::string Progress::finish(Moment at) {
@@ -286,28 +286,30 @@ JsonWriter Progress::begin_event(std::string_view name, Moment at) const {
 std::string Progress::json(JsonWriter& event) { return std::move(event.end()).take() + "\n"; }
 
 std::string Progress::show_report(Moment at, bool hold_back) {
-  const bool is_json = options_.mode == OutputMode::Json;
-  const bool due =
-      is_json ? !printed_at_ || at.now - *printed_at_ >= kJsonEvery : plain_line_is_due(at.now);
-  if (hold_back && !due) return "";
+  if (hold_back && at.now < report_is_due_at()) return "";
   held_back_ = false;
   printed_at_ = at.now;
   printed_epoch_ = number_of(last_report_->metrics, "epoch");
   ++printed_;
-  if (!is_json) return lasting(status_line(at, false), at);
+  if (options_.mode != OutputMode::Json) return lasting(status_line(at, false), at);
   JsonWriter event = begin_event("report", at);
   event.member("attempt", last_report_->attempt).member("report_seq", last_report_->report_seq);
   return json(event.member("metrics", last_report_->metrics));
 }
 
-// Return whether a plain line is due. A new epoch is worth a line; for anything else, lines get
-// rarer the longer the run is. A day of training gives a few thousand lines.
-bool Progress::plain_line_is_due(TimePoint now) const {
-  if (!printed_at_) return true;
-  const Duration since = now - *printed_at_;
+// Return when the last report may be shown.
+TimePoint Progress::report_is_due_at() const {
+  if (!printed_at_) return began_;
+  return *printed_at_ + (options_.mode == OutputMode::Json ? kJsonEvery : plain_interval());
+}
+
+// Return the time between the last plain line and the next one. A new epoch is worth a line; for
+// anything else, lines get rarer the longer the run is. A day of training gives a few thousand
+// lines.
+Duration Progress::plain_interval() const {
   if (number_of(last_report_->metrics, "epoch") != printed_epoch_)
-    return since >= (printed_ < 100 ? seconds(1) : seconds(10));
-  return since >= (printed_ < 10 ? seconds(1) : printed_ < 100 ? seconds(10) : seconds(60));
+    return printed_ < 100 ? seconds(1) : seconds(10);
+  return printed_ < 10 ? seconds(1) : printed_ < 100 ? seconds(10) : seconds(60);
 }
 
 std::string Progress::status_line(Moment at, bool cut) const {

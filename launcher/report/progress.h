@@ -118,7 +118,8 @@ class Progress {
   std::string json(JsonWriter& event);
   JsonWriter begin_event(std::string_view name, Moment at) const;
   std::string show_report(Moment at, bool hold_back);
-  bool plain_line_is_due(TimePoint now) const;
+  TimePoint report_is_due_at() const;
+  Duration plain_interval() const;
   std::string status_line(Moment at, bool cut) const;
   std::vector<std::string> metric_parts() const;
   void count(const ReportRecord& report, TimePoint now);

@@ -136,6 +136,20 @@ TEST(PlainProgress, NeverFloods) {
   EXPECT_EQ(lines, 10 + 90 + 1424);
 }
 
+// Until then, nothing wakes up for it.
+TEST(PlainProgress, AHeldBackReportIsDueWhenItIsShown) {
+  Progress plain = progress(OutputMode::Plain);
+  for (int i = 0; i < 10; ++i)
+    ASSERT_NE(plain.reports(report(1, {{"loss", 0.5}}), at(seconds(i))), "");
+
+  EXPECT_EQ(plain.reports(report(2, {{"loss", 0.25}}), at(seconds(12))), "");
+
+  EXPECT_EQ(plain.next_deadline(), at(seconds(19)).now);
+  EXPECT_EQ(plain.tick(at(milliseconds(18'999))), "");
+  EXPECT_EQ(plain.tick(at(seconds(19))), "loss 0.25 | 1.25 s per report | 19 s\n");
+  EXPECT_EQ(plain.next_deadline(), std::nullopt);
+}
+
 TEST(PlainProgress, ShowsTheLastReportAtTheEndAndOtherRanksNever) {
   Progress plain = progress(OutputMode::Plain);
   plain.reports(report(1, epoch(0, 0.5)), at(seconds(1)));
