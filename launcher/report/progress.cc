@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "lib/base/terminal_text.h"
 
@@ -16,6 +17,7 @@ constexpr Duration kJsonEvery = milliseconds(100);
 constexpr Duration kWaitingAgainAfter = seconds(10);
 constexpr Duration kRateWindow = seconds(10);
 constexpr Duration kSampleEvery = milliseconds(250);
+constexpr double kRateMin = 1 / (365.0 * 24 * 3600);  // one a year; a lower rate is not shown
 constexpr std::size_t kMetricsShown = 5;
 constexpr std::size_t kMetricNameColumnsMax = 32;
 
@@ -376,8 +378,9 @@ std::string Progress::rate_text() const {
   const double span_s =
       std::chrono::duration<double>(samples_.back().first - samples_.front().first).count();
   const double counted = samples_.back().second - samples_.front().second;
-  if (span_s < 0.1 || counted <= 0) return "";
+  if (span_s < 0.1) return "";
   const double rate = counted / span_s;
+  if (!std::isfinite(rate) || rate < kRateMin) return "";
   if (counts_steps_ && rate >= 1)
     return rate >= 100 ? fmt::format("{:.0f} steps/s", rate) : fmt::format("{:.3g} steps/s", rate);
   const std::string each =

@@ -1,6 +1,9 @@
 #include "launcher/report/progress.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <limits>
 
 namespace train {
 namespace {
@@ -79,6 +82,17 @@ TEST(LiveProgress, OfSlowStepsItSaysHowLongOneTakes) {
   live.reports(report(1, {{"step", std::int64_t{1}}}), at(seconds(0)));
   EXPECT_EQ(live.reports(report(2, {{"step", std::int64_t{2}}}), at(seconds(4))),
             kClear + "step 2 | 4 s per step | 4 s");
+}
+
+TEST(LiveProgress, ARateThatIsNoneIsNotShown) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  for (const double step : {1e-300, -1.0, kInfinity, kNaN}) {
+    Progress live = progress(OutputMode::Live);
+    live.reports(report(1, {{"step", 0.0}}), at(seconds(0)));
+    EXPECT_EQ(live.reports(report(2, {{"step", step}}), at(seconds(4))),
+              kClear + fmt::format("step {:.4g} | 4 s", step));
+  }
 }
 
 TEST(LiveProgress, FitsTheTerminalAndFiltersNames) {
