@@ -25,7 +25,7 @@ bool is_steering(std::uint32_t code_point);
 
 /// Return the text as valid UTF-8 of at most `bytes_max` bytes: invalid bytes become U+FFFD, and a
 /// text that was cut ends with "...". Use it for text from others that we write down.
-std::string utf8_text(std::string_view text, std::size_t bytes_max);
+std::string utf8_text(std::string_view text, std::size_t bytes_max = std::string_view::npos);
 
 /// Return the columns that a code point takes on a terminal: 0 for combining marks, 2 for wide East
 /// Asian ones and emoji, else 1.

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "lib/base/time.h"
+#include "lib/base/utf8.h"
 
 namespace train {
 namespace {
@@ -19,10 +20,10 @@ constexpr std::array<std::string_view, 4> kFixedNames = {"attempt", "report_seq"
 
 std::string fixed_columns() { return fmt::format("{}", fmt::join(kFixedNames, ",")); }
 
-// Return the text without line breaks, for programs that read line by line. The exact text is in
-// metrics.jsonl.
+// Return the text as UTF-8 without line breaks, for programs that read line by line. The exact text
+// is in metrics.jsonl.
 std::string in_one_line(std::string_view text) {
-  std::string line(text);
+  std::string line = utf8_text(text);
   for (char& c : line)
     if (static_cast<std::uint8_t>(c) < 0x20 || c == 0x7F) c = ' ';
   return line;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cmath>
 
+#include "lib/base/utf8.h"
 #include "lib/observe/crc32c.h"
 
 namespace train {
@@ -40,6 +41,7 @@ void append_tag(std::string& out, int field, int wire_type) {
   append_varint(out, static_cast<std::uint64_t>(field << 3 | wire_type));
 }
 
+// Append a field of a message or of bytes. Readers refuse a text that is not UTF-8.
 void append_bytes(std::string& out, int field, std::string_view bytes) {
   append_tag(out, field, 2);
   append_varint(out, bytes.size());
@@ -65,7 +67,7 @@ void append_record(std::string& out, std::string_view payload) {
 // Event{5: Summary{1: Value{1: tag, 2: simple_value}}}
 std::string scalar_field(std::string_view tag, float value) {
   std::string inner, summary, field;
-  append_bytes(inner, 1, tag);
+  append_bytes(inner, 1, utf8_text(tag));
   append_tag(inner, 2, 5);
   append_fixed(inner, std::bit_cast<std::uint32_t>(value));
   append_bytes(summary, 1, inner);
@@ -81,8 +83,8 @@ std::string text_field(std::string_view tag, std::string_view text) {
   append_bytes(metadata, 1, plugin);
   append_tag(tensor, 1, 0);
   append_varint(tensor, 7);
-  append_bytes(tensor, 8, text);
-  append_bytes(inner, 1, tag);
+  append_bytes(tensor, 8, utf8_text(text));
+  append_bytes(inner, 1, utf8_text(tag));
   append_bytes(inner, 9, metadata);
   append_bytes(inner, 8, tensor);
   append_bytes(summary, 1, inner);

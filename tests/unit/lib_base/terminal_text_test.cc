@@ -70,6 +70,7 @@ TEST(Utf8Text, IsUtf8AndNoLongerThanAsked) {
   EXPECT_EQ(utf8_text("\xff\xff", 4), "...");
   EXPECT_EQ(utf8_text("abc", 2), "..");
   EXPECT_EQ(utf8_text("", 0), "");
+  EXPECT_EQ(utf8_text("a\xff"), "a\uFFFD");
 }
 
 }  // namespace

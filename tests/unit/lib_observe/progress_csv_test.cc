@@ -178,6 +178,19 @@ TEST(ProgressCsv, GoesOnInTheFileThatHasReplacedItsOwn) {
   EXPECT_EQ(content_of(path), longer + "0,2," + kTime + ",true,0.75,0.25\n");
 }
 
+TEST(ProgressCsv, IsUtf8WhateverAProgramReports) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("progress.csv");
+  auto csv = ProgressCsv::open(path).value();
+
+  write(csv, {report(1, {{"t\xe9mp", 1.0}, {"note", std::string("\xff\u00e9")}})});
+
+  EXPECT_EQ(content_of(path),
+            "attempt,report_seq,time,checkpoint,t\uFFFDmp,note\n"
+            "0,1," +
+                kTime + ",false,1,\uFFFD\u00e9\n");
+}
+
 TEST(ProgressCsv, LimitsItsColumns) {
   TemporaryFolder folder;
   const std::string path = folder.file("progress.csv");

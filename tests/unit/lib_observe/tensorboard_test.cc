@@ -79,6 +79,18 @@ TEST(TensorboardFile, IsReadByTensorboard) {
             R"("texts":{"spec":["    name: vit\n"]}})");
 }
 
+TEST(TensorboardFile, IsReadWhateverBytesANameHas) {
+  TemporaryFolder folder;
+  auto events = open(folder);
+  events.write_text("spec", "name: \xe9", kWall);
+
+  write(events, {report(1, {{"t\xe9mp", 1.0}})});
+
+  EXPECT_EQ(read_by_tensorboard(folder),
+            R"({"plugins":{"spec":"text"},"scalars":{"t\ufffdmp":[[1795254000001123,0,"1.0"]]},)"
+            R"("texts":{"spec":["name: \ufffd"]}})");
+}
+
 TEST(TensorboardFile, StepComesFromStepElseEpochElseACount) {
   TemporaryFolder folder;
   auto events = open(folder);
