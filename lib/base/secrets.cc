@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
@@ -172,45 +173,89 @@ bool in_name(char c) {
          c == '-' || c == '.';
 }
 
-/// Return where the value begins that follows the '=' or ':' at `sign`, or npos if nothing is
-/// assigned. A colon assigns only after a name in quotes: "token: not found" is prose.
-std::size_t value_at(const std::string& text, std::size_t sign, std::size_t& name_end) {
-  name_end = sign;
-  const bool quoted = sign > 0 && (text[sign - 1] == '"' || text[sign - 1] == '\'');
-  if (quoted) --name_end;
-  if (text[sign] == ':' && !quoted) return std::string::npos;
+/// A name, and the value that is assigned to it.
+struct Assignment {
+  std::string_view name;  // empty: nothing is assigned
+  bool name_is_quoted = false;
+  bool value_is_quoted = false;
+  Span value;  // without its quotes
+};
+
+/// Find the name before the '=' or ':' at `sign`. A colon assigns only after a name in quotes:
+/// "token: not found" is prose.
+Assignment name_before(std::string_view text, std::size_t sign) {
+  Assignment found;
+  found.name_is_quoted = sign > 0 && (text[sign - 1] == '"' || text[sign - 1] == '\'');
+  if (text[sign] == ':' && !found.name_is_quoted) return found;
+  const std::size_t end = found.name_is_quoted ? sign - 1 : sign;
+  std::size_t at = end;
+  while (at > 0 && in_name(text[at - 1])) --at;
+  while (at < end && text[at] == '-') ++at;
+  found.name = text.substr(at, end - at);
+  return found;
+}
+
+/// Return the end of a text in quotes that begins at `at`.
+std::size_t quoted_end(std::string_view text, std::size_t at, char quote) {
+  std::size_t end = at;
+  for (; end < text.size() && text[end] != quote; ++end)
+    if (text[end] == '\\' && quote == '"') ++end;  // as in JSON, and not in a shell's '…'
+  return std::min(end, text.size());
+}
+
+/// Return the end of a value that begins at `at` and ends before one of `ends`. If that is a quote
+/// inside a JSON string, the value ends before the quote's backslash.
+std::size_t bare_end(std::string_view text, std::size_t at, std::string_view ends) {
+  const std::size_t end = std::min(text.find_first_of(ends, at), text.size());
+  std::size_t slashes = end;
+  while (slashes > at && text[slashes - 1] == '\\') --slashes;
+  const bool escaped = (end - slashes) % 2 == 1;
+  return end < text.size() && text[end] == '"' && escaped ? end - 1 : end;
+}
+
+/// Find the value after the '=' or ':' at `sign`.
+void find_value(std::string_view text, std::size_t sign, Assignment& found) {
   std::size_t at = sign + 1;
-  if (quoted) at = std::min(text.find_first_not_of(' ', at), text.size());
-  return at;
+  if (found.name_is_quoted) at = std::min(text.find_first_not_of(' ', at), text.size());
+  const std::string_view rest = text.substr(at);
+  const bool quoted = rest.starts_with('"') || rest.starts_with('\'');
+  const bool quoted_in_json = rest.starts_with("\\\"");
+  found.value_is_quoted = quoted || quoted_in_json;
+  at += quoted ? 1 : quoted_in_json ? 2 : 0;
+  const std::size_t end = quoted           ? quoted_end(text, at, text[at - 1])
+                          : quoted_in_json ? bare_end(text, at, "\"")
+                                           : bare_end(text, at, " \t\r\n\"'&,;)}]");
+  found.value = {at, end - at};
+}
+
+/// Return whether a value without quotes is a number, true, false, null, a list or a mapping, as
+/// after a name in JSON. A mark in its place would not be JSON.
+bool is_json_without_quotes(std::string_view value) {
+  if (value == "true" || value == "false" || value == "null") return true;
+  if (value.starts_with('[') || value.starts_with('{')) return true;
+  double number = 0;
+  const auto [end, error] = std::from_chars(value.begin(), value.end(), number);
+  return error != std::errc::invalid_argument && end == value.end();
+}
+
+/// Return whether the value holds no secret.
+bool is_harmless(const Assignment& found, std::string_view value) {
+  if (found.name_is_quoted && !found.value_is_quoted && is_json_without_quotes(value)) return true;
+  return value.empty() || value.starts_with("<redacted:") || value == "null" ||
+         value.starts_with("env:") || value.starts_with("file:");
 }
 
 /// Hide the values in NAME=value and "name": "value".
 void hide_assigned(std::string& text) {
   Copy copy(text);
   for (std::size_t sign = 0; (sign = text.find_first_of("=:", sign)) != std::string::npos; ++sign) {
-    std::size_t name_end = 0;
-    std::size_t at = value_at(text, sign, name_end);
-    if (at >= text.size()) continue;
-    std::size_t name_at = name_end;
-    while (name_at > 0 && in_name(text[name_at - 1])) --name_at;
-    while (name_at < name_end && text[name_at] == '-') ++name_at;
-    const std::string name = text.substr(name_at, name_end - name_at);
-    if (name.empty() || !names_a_secret(name)) continue;
-    std::size_t end = 0;
-    if (text[at] == '"' || text[at] == '\'') {
-      const char quote = text[at++];
-      for (end = at; end < text.size() && text[end] != quote; ++end)
-        if (text[end] == '\\' && quote == '"') ++end;  // as in JSON, and not in a shell's '…'
-    } else {
-      end = text.find_first_of(" \t\r\n\"'&,;)}]", at);
-    }
-    end = std::min(end, text.size());
-    const std::string_view value = std::string_view(text).substr(at, end - at);
-    const bool shown = value.empty() || value.starts_with("<redacted:") || value == "null" ||
-                       value.starts_with("env:") || value.starts_with("file:");
-    if (shown) continue;
-    copy.replace(at, end - at, redacted_mark(name));
-    sign = std::max(sign, end - 1);
+    Assignment found = name_before(text, sign);
+    if (found.name.empty() || !names_a_secret(found.name)) continue;
+    find_value(text, sign, found);
+    const auto [begin, size] = found.value;
+    if (is_harmless(found, std::string_view(text).substr(begin, size))) continue;
+    copy.replace(begin, size, redacted_mark(found.name));
+    sign = begin + size - 1;
   }
   text = copy.rest();
 }

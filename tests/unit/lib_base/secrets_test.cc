@@ -83,6 +83,27 @@ TEST(Secrets, WhatIsAssignedToASecretsNameIsHidden) {
             "HF_TOKEN=env:HF_TOKEN max_tokens=4096 the token: not found; token=");
 }
 
+// A metric may have such a name, and what train-run prints as JSON has to stay JSON.
+TEST(Secrets, NumbersAndOtherJsonWithoutQuotesStayAsTheyAre) {
+  for (const char* json : {R"({"token_loss":0.5,"secret":-1e-07})", R"({"token": true})",
+                           R"([{"secret":false},{"secret":null}])", R"({"token":[0.5,2]})",
+                           R"({"secret":{"loss":1}})"})
+    EXPECT_EQ(redacted(json), json);
+
+  EXPECT_EQ(redacted(R"({"token":"0.5"})"), R"({"token":"<redacted:token>"})");
+  EXPECT_EQ(redacted("PASSWORD=12345678"), "PASSWORD=<redacted:PASSWORD>");
+  EXPECT_EQ(redacted(R"({'password': 12ab})"), "{'password': <redacted:password>}");
+}
+
+TEST(Secrets, AValueInsideAJsonStringLeavesTheStringsQuotesWhole) {
+  EXPECT_EQ(redacted(R"({"msg":"sh -c \"x password=abc\" failed"})"),
+            R"({"msg":"sh -c \"x password=<redacted:password>\" failed"})");
+  EXPECT_EQ(redacted(R"({"msg":"x password=\"a b\" failed"})"),
+            R"({"msg":"x password=\"<redacted:password>\" failed"})");
+  EXPECT_EQ(redacted(R"({"msg":"password=abc\\"})"), R"({"msg":"password=<redacted:password>"})");
+  EXPECT_EQ(redacted(R"({"msg":"password=\""})"), R"({"msg":"password=\""})");
+}
+
 TEST(Secrets, HidingTwiceChangesNothing) {
   learn_secret("TWICE_TOKEN", "canary-twice");
   const std::string once = redacted("TWICE_TOKEN=canary-twice u://a:canary-twice@h 'token':'x'");
