@@ -16,7 +16,6 @@
 #include "launcher/cluster/run/run_job.h"
 #include "launcher/cluster/run/run_record.h"
 #include "launcher/spec/job_spec_parser.h"
-#include "launcher/spec/secrets.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"
@@ -117,7 +116,6 @@ std::optional<ParsedSpec> parse(const JobOptions& job, SpecSource* used) {
     print_err("{}{}", Lines{*mistakes}, Lines{mistakes->ends_with('\n') ? "" : "\n"});
     return std::nullopt;
   }
-  spec::learn_secrets(std::get<ParsedSpec>(parsed).spec);
   return std::move(std::get<ParsedSpec>(parsed));
 }
 

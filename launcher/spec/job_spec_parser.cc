@@ -9,6 +9,7 @@
 #include "launcher/spec/kind_readers.h"
 #include "launcher/spec/reading.h"
 #include "launcher/spec/resolved_yaml.h"
+#include "launcher/spec/secrets.h"
 #include "launcher/spec/section_reader.h"
 #include "launcher/spec/spec_checks.h"
 #include "launcher/spec/spec_file.h"
@@ -141,6 +142,9 @@ std::variant<ParsedSpec, std::string> parse_job_spec_text(const std::string& tex
   ParsedSpec parsed;
   parsed.text = text;
   spec::read_spec(reading, *root, parsed.spec);
+  // Before any mistake is shown with its line.
+  spec::learn_secrets(*root);
+  spec::learn_secrets(parsed.spec);
   read_cluster_variable(reading, parsed.spec);
   spec::check_spec(reading, *root, parsed.spec);
   fill_in_defaults(reading, parsed.spec);

@@ -32,6 +32,8 @@ struct ParsedSpec {
 };
 
 /// Read and check the file. Return the spec, or all mistakes as one text that is ready to print.
+/// From now on, redacted() (lib/base/secrets.h) hides the secrets that the spec spells out; so do
+/// the texts that are returned for people.
 std::variant<ParsedSpec, std::string> parse_job_spec(const SpecSource& source);
 /// Do the same for a text, which `source.path` names; that file need not exist. The only file that
 /// this reads is the one that `extends` names.

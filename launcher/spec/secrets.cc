@@ -9,6 +9,8 @@
 
 #include "launcher/spec/spec_file.h"
 #include "lib/base/secrets.h"
+#include "lib/yaml/reader.h"
+#include "lib/yaml/scalar.h"
 
 namespace train::spec {
 
@@ -81,6 +83,26 @@ void each_text(boost::json::value& value, std::string_view name,
   }
 }
 
+bool is_variable(std::string_view text) {
+  return text.starts_with("${") && text.ends_with('}') &&
+         is_environment_name(text.substr(2, text.size() - 3));
+}
+
+bool is_literal_text(const yaml::Node& node) {
+  if (!node.is(yaml::Node::Kind::Scalar)) return false;
+  if (secret_reference(node.text) || is_variable(node.text)) return false;
+  return node.quoted || !(yaml::is_core_null(node.text) || yaml::core_bool(node.text) ||
+                          yaml::core_number(node.text));
+}
+
+/// Learn the texts below a node. `name`: the nearest secret-sounding key above it, or "".
+void learn_texts(const yaml::Node& node, std::string_view name) {
+  if (!name.empty() && is_literal_text(node)) learn_secret(name, node.text);
+  for (const yaml::Node* item : node.items) learn_texts(*item, name);
+  for (const auto& [key, value] : node.entries)
+    learn_texts(*value, name.empty() && names_a_secret(key->text) ? key->text : name);
+}
+
 /// Return the parts of a spec that hold whatever the user puts there.
 std::array<boost::json::value, 2> free_parts(const JobSpec& spec) {
   return {boost::json::value(spec.train_loop_config), boost::json::value(spec.metadata)};
@@ -115,6 +137,8 @@ void learn_secrets(const JobSpec& spec) {
     });
   }
 }
+
+void learn_secrets(const yaml::Node& root) { learn_texts(root, ""); }
 
 JobSpec shown_spec(const JobSpec& spec) {
   JobSpec shown = spec;

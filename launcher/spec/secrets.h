@@ -11,6 +11,10 @@
 #include "launcher/core/job_spec.h"
 #include "lib/base/result.h"
 
+namespace train::yaml {
+struct Node;
+}
+
 namespace train::spec {
 
 struct SecretReference {
@@ -41,6 +45,9 @@ Result<std::map<std::string, std::string>> worker_environment(
 /// From now on, make redacted() (lib/base/secrets.h) hide literals with secret-sounding names in
 /// `env`, `train_loop_config` and `metadata`.
 void learn_secrets(const JobSpec& spec);
+/// Do the same for all texts in the YAML of a spec, which may be too wrong to make a JobSpec:
+/// messages show its lines.
+void learn_secrets(const yaml::Node& root);
 
 /// Return the job's `env` as it may be shown: references stay references, and literals with
 /// secret-sounding names become "<redacted:NAME>".

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "lib/base/secrets.h"
 #include "lib/base/utf8.h"
 
 namespace train::yaml {
@@ -45,6 +46,20 @@ std::string_view line_of(const Source& source, int line) {
   rest = rest.substr(0, rest.find('\n'));
   if (rest.ends_with('\r')) rest.remove_suffix(1);
   return rest;
+}
+
+struct MarkedLine {
+  std::string text;
+  std::size_t caret = 0;  // the byte that the caret points at
+};
+
+/// Redact a line. The caret stays below its character, or moves to the mark that hides it.
+MarkedLine redacted_line(std::string_view line, std::size_t caret) {
+  const std::string before = redacted(line.substr(0, caret));
+  std::string text = redacted(line);
+  const auto same = std::mismatch(before.begin(), before.end(), text.begin(), text.end()).first;
+  caret = static_cast<std::size_t>(same - before.begin());
+  return {std::move(text), caret};
 }
 
 }  // namespace
@@ -97,15 +112,18 @@ std::vector<std::string> Diagnostics::warnings() const {
 
 std::string render(const Diagnostic& d) {
   const std::string_view kind = d.severity == Severity::Error ? "error" : "warning";
+  const std::string message = redacted(d.message);
   if (d.at.source == nullptr) {
-    return fmt::format("{}: {}{}\n", kind, d.message,
+    return fmt::format("{}: {}{}\n", kind, message,
                        d.hint.empty() ? "" : fmt::format(" ({})", d.hint));
   }
-  std::string_view line = line_of(*d.at.source, d.at.line);
-  const std::size_t before =
-      std::min(static_cast<std::size_t>(std::max(d.at.column, 1) - 1), line.size());
-  const std::size_t column = characters(line.substr(0, before)) + 1;
+  const std::string_view written = line_of(*d.at.source, d.at.line);
+  const std::size_t written_before =
+      std::min(static_cast<std::size_t>(std::max(d.at.column, 1) - 1), written.size());
+  const std::size_t column = characters(written.substr(0, written_before)) + 1;
 
+  const auto [text, before] = redacted_line(written, written_before);
+  const std::string_view line = text;
   std::size_t from = 0;
   if (line.size() > kLineShownBytesMax && before > kLineShownBytesMax / 2)
     from = before - kLineShownBytesMax / 2;
@@ -118,7 +136,7 @@ std::string render(const Diagnostic& d) {
 
   const std::string number = fmt::format("  {} |", d.at.shown_line());
   return fmt::format("{}:{}:{}: {}: {}\n{} {}\n{:>{}} {:{}}^{}{}\n", d.at.source->name,
-                     d.at.shown_line(), column, kind, d.message, number, shown, "|", number.size(),
+                     d.at.shown_line(), column, kind, message, number, shown, "|", number.size(),
                      "", indent, d.hint.empty() ? "" : " ", d.hint);
 }
 

@@ -63,7 +63,8 @@ class Diagnostics {
   std::size_t errors_ = 0;
 };
 
-/// Return "job.yaml:14:16: error: …", the line, and the caret, each with its line end.
+/// Return "job.yaml:14:16: error: …", the line, and the caret, each with its line end. Redacts the
+/// secrets that are known by now.
 std::string render(const Diagnostic& diagnostic);
 
 /// Quote the user's text inside a message: in double quotes, shortened, without control characters.

@@ -29,6 +29,12 @@ ParsedSpec parsed(const std::string& text, const SpecSource& source = ada()) {
   return std::get<ParsedSpec>(std::move(result));
 }
 
+std::string errors_of(const std::string& text, const SpecSource& source = ada()) {
+  auto result = parse_job_spec_text(text, source);
+  const auto* errors = std::get_if<std::string>(&result);
+  return errors == nullptr ? "" : *errors;
+}
+
 TEST(JobSpecParser, FillsInEveryDefaultOfTheSmallestSpec) {
   const JobSpec spec = parsed("command: [./train]\n").spec;
 
@@ -212,6 +218,44 @@ TEST(JobSpecParser, ReadsCarriageReturnsAndAByteOrderMark) {
             "a");
 }
 
+TEST(JobSpecParser, ShowsTheLineOfAMistakeWithoutTheSecretsInIt) {
+  EXPECT_EQ(
+      errors_of("command: [x]\n"
+                "env: {DB_PASSWORD: hunter-of-env, RANK: 1}\n"
+                "metadat: {api_token: hunter-of-a-misspelt-section, secret: [\"0.25\"]}\n"
+                "name: /hunter-of-env\n"),
+      "jobs/mnist.yaml:2:35: error: env.RANK is set by train-run for each worker\n"
+      "  2 | env: {DB_PASSWORD: <redacted:DB_PASSWORD>, RANK: 1}\n"
+      "    |                                            ^ remove it\n"
+      "jobs/mnist.yaml:3:1: error: \"metadat\" is not a key of the spec\n"
+      "  3 | metadat: {api_token: <redacted:api_token>, secret: [\"0.25\"]}\n"
+      "    | ^ did you mean metadata?\n"
+      "jobs/mnist.yaml:4:7: error: name is \"/<redacted:DB_PASSWORD>\", which cannot name a run\n"
+      "  4 | name: /<redacted:DB_PASSWORD>\n"
+      "    |       ^ use letters, digits, '.', '_' and '-', at most 128, a letter or digit "
+      "first\n");
+}
+
+TEST(JobSpecParser, ShowsTheLinesOfOverridesWithoutTheSecretsInThem) {
+  SpecSource source = ada();
+  source.overrides = {"env={DB_PASSWORD: hunter-of-set, RANK: 1}"};
+
+  EXPECT_EQ(errors_of("command: [x]\n", source),
+            "--set:1:34: error: env.RANK is set by train-run for each worker\n"
+            "  1 | env={DB_PASSWORD: <redacted:DB_PASSWORD>, RANK: 1}\n"
+            "    |                                           ^ remove it\n");
+}
+
+TEST(JobSpecParser, HidesALiteralSecretWhereverThePrintedSpecRepeatsIt) {
+  const ParsedSpec spec = parsed(
+      "command: [x, --pw, hunter-of-print]\n"
+      "env: {DB_PASSWORD: hunter-of-print, URL: db://hunter-of-print@host}\n"
+      "working_dir: /hunter-of-print\n");
+
+  EXPECT_EQ(spec.annotated_yaml.find("hunter-of-print"), std::string::npos) << spec.annotated_yaml;
+  EXPECT_NE(spec.resolved_yaml.find("hunter-of-print"), std::string::npos);
+}
+
 TEST(JobSpecParser, HandsDatasetsToTheWorkersAsJson) {
   const JobSpec spec = parsed(R"(
 command: [x]
@@ -246,12 +290,6 @@ TEST(Interpolate, TakesTheDefaultForUnsetAndEmptyVariables) {
       spec::interpolate("${SET:-x} ${EMPTY:-y} ${UNSET:-z} [${EMPTY}] ${UNSET:-}", environment, 100)
           .text,
       "value y z [] ");
-}
-
-std::string errors_of(const std::string& text, const SpecSource& source = ada()) {
-  auto result = parse_job_spec_text(text, source);
-  const auto* errors = std::get_if<std::string>(&result);
-  return errors == nullptr ? "" : *errors;
 }
 
 /// `resume` must be able to read what we accept, so the resolved spec has the limits of a spec.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/base/secrets.h"
 #include "lib/yaml/cursor.h"
 #include "lib/yaml/writer.h"
 
@@ -264,6 +265,23 @@ TEST(Diagnostics, SortsErrorsByPlaceAndShowsAHundred) {
 
   EXPECT_TRUE(text.starts_with("job.yaml:1:1: error: first\n  1 | a\n    | ^ do this\n"));
   EXPECT_TRUE(text.ends_with("and 21 more errors\n"));
+}
+
+TEST(Diagnostics, ShowNoPartOfASecretThatALongLineCutsOff) {
+  learn_secret("LONG_TOKEN", std::string(200, 'k'));
+  const Source source{"job.yaml", "a: " + std::string(200, 'k') + ", b: é, c: 1"};
+  const auto shown = [&](int column) {
+    return render({Severity::Error, {&source, 1, column}, "wrong", ""});
+  };
+
+  EXPECT_EQ(shown(213),
+            "job.yaml:1:212: error: wrong\n"
+            "  1 | a: <redacted:LONG_TOKEN>, b: é, c: 1\n"
+            "    |                                 ^\n");
+  EXPECT_EQ(shown(100),
+            "job.yaml:1:100: error: wrong\n"
+            "  1 | a: <redacted:LONG_TOKEN>, b: é, c: 1\n"
+            "    |    ^\n");
 }
 
 TEST(Diagnostics, NeverSendsEscapesToATerminal) {
