@@ -210,11 +210,11 @@ void read_umask(const Cursor& cursor, Umask& umask) {
   if (!text) return;
   std::string_view digits = *text;
   if (digits.size() == 4 && digits.front() == '0') digits.remove_prefix(1);
-  int bits = 0;
-  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), bits, 8);
-  if (error != std::errc{} || end != digits.end() || digits.size() != 3)
+  if (digits.size() != 3 || digits.find_first_not_of("01234567") != std::string_view::npos)
     return cursor.error(fmt::format("is {}, not three octal digits", in_quotes(*text)),
                         "write 077, or 027 for a group that may read");
+  int bits = 0;
+  std::from_chars(digits.begin(), digits.end(), bits, 8);
   if ((bits & 0700) != 0)
     return cursor.error(fmt::format("is {}, which takes the owner's own access away", *text),
                         "write 0 as its first digit");
