@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -39,6 +40,23 @@ bool is_core_float(std::string_view text) {
     at += exponent;
   }
   return at == text.size();
+}
+
+/// Return whether a number that no double holds is too large, and not too close to 0.
+bool is_too_large(std::string_view text) {
+  const std::size_t e = std::min(text.find_first_of("eE"), text.size());
+  const std::string_view mantissa = text.substr(0, e);
+  const std::size_t point = std::min(mantissa.find('.'), mantissa.size());
+  const std::size_t first = mantissa.find_first_of("123456789");
+  std::string_view exponent_text = text.substr(std::min(e + 1, text.size()));
+  const bool negative = exponent_text.starts_with('-');
+  if (negative || exponent_text.starts_with('+')) exponent_text.remove_prefix(1);
+  std::int64_t exponent = 0;
+  const auto [end, error] =
+      std::from_chars(exponent_text.data(), exponent_text.data() + exponent_text.size(), exponent);
+  if (error == std::errc::result_out_of_range) return !negative;
+  const auto whole_digits = static_cast<std::int64_t>(point) - static_cast<std::int64_t>(first);
+  return whole_digits + (negative ? -exponent : exponent) > 0;
 }
 
 struct Unit {
@@ -150,7 +168,8 @@ std::optional<double> core_number(std::string_view text) {
   double number = 0;
   const auto [end, error] =
       std::from_chars(unsigned_text.data(), unsigned_text.data() + unsigned_text.size(), number);
-  if (error == std::errc::result_out_of_range) number = std::numeric_limits<double>::infinity();
+  if (error == std::errc::result_out_of_range)
+    number = is_too_large(unsigned_text) ? std::numeric_limits<double>::infinity() : 0;
   return negative ? -number : number;
 }
 

@@ -49,6 +49,21 @@ TEST(Scalar, ReadsFloatsOfTheCoreSchema) {
     EXPECT_EQ(core_number(text), std::nullopt) << text;
 }
 
+TEST(Scalar, TakesANumberThatIsTooSmallForADoubleForZero) {
+  const std::string zeros(400, '0');
+  for (const std::string& text : {std::string("1e-400"), "0." + zeros + "1", "1" + zeros + "e-900",
+                                  "0." + zeros + "1e+9", std::string("1e-99999999999999999999")})
+    EXPECT_EQ(core_number(text), 0.0) << text;
+  EXPECT_TRUE(std::signbit(*core_number("-1e-400")));
+  EXPECT_EQ(core_number("5e-324"), std::numeric_limits<double>::denorm_min());
+
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const std::string& text : {std::string("1e400"), "1" + zeros + ".0", "1" + zeros + "e-9",
+                                  "0." + zeros + "1e900", std::string("1e99999999999999999999")})
+    EXPECT_EQ(core_number(text), kInfinity) << text;
+  EXPECT_EQ(core_number("-1e400"), -kInfinity);
+}
+
 TEST(Scalar, ReadsDurationsExactly) {
   EXPECT_EQ(parse_duration("500ms"), milliseconds(500));
   EXPECT_EQ(parse_duration("30s"), seconds(30));
