@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -103,13 +104,18 @@ std::string code_remark(int code) {
   return "";
 }
 
+// Return the first line that is not blank, without the white space before it.
+std::string_view first_words(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  return text.substr(0, text.find('\n'));
+}
+
 FailureText exited_text(const WorkerFailure& failure) {
   if (!failure.thrown().empty()) {
     const UserError& error = *failure.end.error;
-    const std::string_view between = error.type.empty() || error.what.empty() ? "" : ": ";
     const std::string first_line =
-        utf8_text(std::string_view(error.what).substr(0, error.what.find('\n')),
-                  kCauseBytesMax - kErrorTypeBytesMax);
+        utf8_text(first_words(error.what), kCauseBytesMax - kErrorTypeBytesMax);
+    const std::string_view between = error.type.empty() || first_line.empty() ? "" : ": ";
     return {fmt::format("{} failed with {}{}{}", who(failure),
                         utf8_text(error.type, kErrorTypeBytesMax), between, first_line),
             fmt::format("the error that the worker reported before it exited with code {}",

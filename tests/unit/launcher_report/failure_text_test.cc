@@ -113,6 +113,16 @@ TEST(FailureText, PrefersWhatUserCodeThrew) {
                  "the error that the worker reported before it exited with code 1"));
 }
 
+TEST(FailureText, TakesTheFirstLineOfAnErrorThatIsNotBlank) {
+  WorkerFailure failure = exited(1);
+  failure.end.error = UserError{"\n \r\n  no such column: label\nand more", "KeyError", ""};
+  EXPECT_EQ(failure_text(failure).cause,
+            "rank 3 on node-b failed with KeyError: no such column: label");
+
+  failure.end.error = UserError{"\n\n", "KeyError", ""};
+  EXPECT_EQ(failure_text(failure).cause, "rank 3 on node-b failed with KeyError");
+}
+
 TEST(FailureText, NamesWhatNeverRanWasLostOrHung) {
   EXPECT_EQ(failure_text({.kind = EndKind::StartFailed,
                           .rank = 0,
