@@ -12,9 +12,10 @@ namespace {
 namespace json = boost::json;
 
 json::value number(double value) {
+  if (!(value >= -1e15 && value <= 1e15)) return value;
   const auto whole = static_cast<std::int64_t>(value);
-  if (value >= -1e15 && value <= 1e15 && static_cast<double>(whole) == value) return whole;
-  return value;
+  if (static_cast<double>(whole) != value) return value;
+  return whole;
 }
 
 json::value count_value(const WorkerCount& count) {
