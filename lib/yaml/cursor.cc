@@ -120,8 +120,8 @@ std::optional<Duration> Cursor::duration(Duration min, Duration max) const {
   if (text == nullptr) return {};
   const auto value = parse_duration(*text);
   if (!value) {
-    wrong("a duration",
-          core_number(*text) ? fmt::format("add the unit: {}s", *text) : std::string(kHint));
+    wrong("a duration", parse_duration(*text + "s") ? fmt::format("add the unit: {}s", *text)
+                                                    : std::string(kHint));
     return {};
   }
   if (*value < min) {
