@@ -203,7 +203,7 @@ void read_section(Reading& reading, const Cursor& cursor, std::string_view secti
       for (const Field* field : rows) {
         if (field->kind != Kind::NotYet) known.push_back(key_of(*field));
       }
-      report_unknown_key(reading, entry.key_at, entry.value.path(), known);
+      report_unknown_key(reading, entry.key_at, cursor.path(), entry.key, known);
     }
   }
   // Follow the table's order, not the text's: later rows look at earlier ones.
@@ -215,18 +215,34 @@ void read_section(Reading& reading, const Cursor& cursor, std::string_view secti
   }
 }
 
+/// Return "a: {b: ...}" for "a.b".
+std::string nested(std::string_view key) {
+  std::string start, end;
+  for (const char c : key) {
+    start += c == '.' ? ": {" : std::string(1, c);
+    if (c == '.') end += '}';
+  }
+  return fmt::format("{}: ...{}", start, end);
+}
+
+/// Return what to write in place of an unknown key. Only --set takes keys with dots.
+std::string known_key_hint(std::string_view key, std::span<const std::string_view> known) {
+  const std::string_view first = key.substr(0, key.find('.'));
+  if (first.size() < key.size() && std::find(known.begin(), known.end(), first) != known.end())
+    return fmt::format("write {}", nested(key));
+  const std::string_view near = yaml::nearest(key, known);
+  return near.empty() ? fmt::format("known keys are: {}", fmt::join(known, ", "))
+                      : fmt::format("did you mean {}?", near);
+}
+
 }  // namespace
 
-void report_unknown_key(Reading& reading, const yaml::Position& at, std::string_view path,
-                        std::span<const std::string_view> known) {
-  const std::size_t dot = path.rfind('.');
-  const std::string_view key = dot == std::string_view::npos ? path : path.substr(dot + 1);
-  const std::string_view near = yaml::nearest(key, known);
-  const std::string where =
-      dot == std::string_view::npos ? "the spec" : std::string(path.substr(0, dot));
-  reading.diagnostics.error(at, fmt::format("{} is not a key of {}", in_quotes(key), where),
-                            near.empty() ? fmt::format("known keys are: {}", fmt::join(known, ", "))
-                                         : fmt::format("did you mean {}?", near));
+void report_unknown_key(Reading& reading, const yaml::Position& at, std::string_view section,
+                        std::string_view key, std::span<const std::string_view> known) {
+  reading.diagnostics.error(
+      at,
+      fmt::format("{} is not a key of {}", in_quotes(key), section.empty() ? "the spec" : section),
+      known_key_hint(key, known));
 }
 
 void read_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {

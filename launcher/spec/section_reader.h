@@ -11,8 +11,8 @@ namespace train::spec {
 /// reading.diagnostics.
 void read_spec(Reading& reading, const yaml::Node& root, JobSpec& spec);
 
-/// Report an unknown key, and suggest the nearest known one.
-void report_unknown_key(Reading& reading, const yaml::Position& at, std::string_view path,
-                        std::span<const std::string_view> known);
+/// Report an unknown key of a section ("": the spec), and suggest the nearest known one.
+void report_unknown_key(Reading& reading, const yaml::Position& at, std::string_view section,
+                        std::string_view key, std::span<const std::string_view> known);
 
 }  // namespace train::spec

@@ -127,7 +127,7 @@ void read_count(Reading& reading, const Cursor& cursor, const Field& field, Work
       max_is_there = true;
       max = entry.value.integer(field.min, field.max);
     } else {
-      report_unknown_key(reading, entry.key_at, entry.value.path(), kKeys);
+      report_unknown_key(reading, entry.key_at, cursor.path(), entry.key, kKeys);
       continue;
     }
     reading.remember(entry.value);
@@ -225,7 +225,7 @@ void read_limits(Reading& reading, const Cursor& cursor, ResourceLimits& limits)
   for (const Cursor::Entry& entry : cursor.entries()) {
     const auto known = limit_names();
     if (std::find(known.begin(), known.end(), entry.key) == known.end()) {
-      report_unknown_key(reading, entry.key_at, entry.value.path(), known);
+      report_unknown_key(reading, entry.key_at, cursor.path(), entry.key, known);
       continue;
     }
     if (entry.value.is_null()) continue;
@@ -250,7 +250,7 @@ void read_shuffle(Reading& reading, const Cursor& cursor, DatasetSpec& dataset) 
   dataset.shuffle = true;
   for (const Cursor::Entry& entry : cursor.entries()) {
     if (entry.key != "seed") {
-      report_unknown_key(reading, entry.key_at, entry.value.path(), kKeys);
+      report_unknown_key(reading, entry.key_at, cursor.path(), entry.key, kKeys);
       continue;
     }
     if (entry.value.is_null()) continue;
