@@ -1,4 +1,5 @@
-// Reads each kind of value that is more than one plain scalar. Only section_reader calls this.
+// Reads each kind of value that is more than one plain scalar, for section_reader. Other readers of
+// the spec use parts of it.
 #pragma once
 
 #include "launcher/spec/field.h"
@@ -9,6 +10,9 @@ namespace train::spec {
 /// Read a text and replace `${…}` in it. Remember which variables supplied it.
 std::optional<std::string> read_interpolated(Reading& reading, const yaml::Cursor& cursor);
 std::optional<std::string> read_name(Reading& reading, const yaml::Cursor& cursor);
+/// Replace the ~ of a path that begins with ~/ by the home folder. Return false, with an error, for
+/// another user's home, or if there is none.
+bool expand_home(const Reading& reading, const yaml::Cursor& cursor, std::string& path);
 /// Read a path and make it absolute, without "." and "..". Relative paths start at the folder of
 /// the file that contains them.
 std::optional<std::string> read_path(Reading& reading, const yaml::Cursor& cursor);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "launcher/spec/kind_readers.h"
 #include "launcher/spec/spec_file.h"
 
 namespace train::spec {
@@ -20,12 +21,13 @@ std::string beside(const std::string& spec_path, const std::string& name) {
 
 const Node* read_base(Reading& reading, yaml::Tree& tree, const Node& extends) {
   const yaml::Cursor cursor(extends, "extends", reading.diagnostics);
-  const auto name = cursor.text();
+  auto name = cursor.text();
   if (!name) return nullptr;
   if (name->empty()) {
     cursor.error("is empty", "name a spec, or remove the key");
     return nullptr;
   }
+  if (!expand_home(reading, cursor, *name)) return nullptr;
   const std::filesystem::path absolute =
       (std::filesystem::path(reading.spec_folder) / *name).lexically_normal();
   auto text = read_spec_file(absolute.string());
@@ -34,7 +36,7 @@ const Node* read_base(Reading& reading, yaml::Tree& tree, const Node& extends) {
     std::string why = std::move(text).error().message;
     if (why.starts_with(absolute.string())) why.replace(0, absolute.string().size(), shown);
     cursor.error(fmt::format("names a spec that cannot be read: {}", why),
-                 "the path is relative to this file");
+                 name->starts_with('/') ? "" : "the path is relative to this file");
     return nullptr;
   }
   const yaml::Source& source = tree.add_source(shown, std::move(*text));
@@ -72,8 +74,10 @@ const Node* one_key(yaml::Tree& tree, const yaml::Position& at, std::string key,
 
 /// Read "scaling_config.num_workers=4" as nested mappings. Each override is a line of a text named
 /// "--set".
-const Node* read_override(Reading& reading, yaml::Tree& tree, const std::string& text, int line) {
-  const yaml::Source& source = tree.add_source("--set", text, line);
+const Node* read_override(Reading& reading, yaml::Tree& tree, const std::string& override,
+                          int line) {
+  const yaml::Source& source = tree.add_source("--set", override, line);
+  const std::string& text = source.text;
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos) {
     reading.diagnostics.error({&source, 1, static_cast<int>(text.size()) + 1},

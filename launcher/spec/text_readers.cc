@@ -54,7 +54,7 @@ void read_reference(Reading& reading, const Cursor& cursor, std::string& value) 
   if (reference->target.empty())
     return cursor.error("is \"file:\" without a path", "write file:PATH");
   std::string path = reference->target;
-  if (path.starts_with("~/")) path = reading.source.home + path.substr(1);
+  if (!expand_home(reading, cursor, path)) return;
   value = "file:" + absolute_path(path, reading.folder_of(cursor.at()));
 }
 
@@ -104,6 +104,23 @@ std::optional<std::string> read_name(Reading& reading, const Cursor& cursor) {
   return name;
 }
 
+bool expand_home(const Reading& reading, const Cursor& cursor, std::string& path) {
+  if (!path.starts_with('~')) return true;
+  if (path.size() > 1 && path[1] != '/') {
+    cursor.error(
+        fmt::format("is {}: only ~/ is supported, not another user's home", in_quotes(path)),
+        "write the full path");
+    return false;
+  }
+  if (reading.source.home.empty()) {
+    cursor.error(fmt::format("is {}, and HOME is not set", in_quotes(path)),
+                 "set HOME, or write the full path");
+    return false;
+  }
+  path.replace(0, 1, reading.source.home);
+  return true;
+}
+
 std::optional<std::string> read_path(Reading& reading, const Cursor& cursor) {
   auto path = read_interpolated(reading, cursor);
   if (!path) return {};
@@ -118,20 +135,7 @@ std::optional<std::string> read_path(Reading& reading, const Cursor& cursor) {
         "name a folder or file, local or NFS (storage_path: s3://, gs:// and hdfs:// too)");
     return {};
   }
-  if (path->starts_with('~')) {
-    if (path->size() > 1 && (*path)[1] != '/') {
-      cursor.error(
-          fmt::format("is {}: only ~/ is supported, not another user's home", in_quotes(*path)),
-          "write the full path");
-      return {};
-    }
-    if (reading.source.home.empty()) {
-      cursor.error(fmt::format("is {}, and HOME is not set", in_quotes(*path)),
-                   "set HOME, or write the full path");
-      return {};
-    }
-    path->replace(0, 1, reading.source.home);
-  }
+  if (!expand_home(reading, cursor, *path)) return {};
   return absolute_path(*path, reading.folder_of(cursor.at()));
 }
 

@@ -24,7 +24,7 @@ namespace json = boost::json;
 
 /// A schema cannot find the errors of these specs: contradictions between keys, text that is not
 /// YAML, other files.
-constexpr std::array<std::string_view, 50> kBeyondSchema{"alias_bomb",
+constexpr std::array<std::string_view, 52> kBeyondSchema{"alias_bomb",
                                                          "alias_in_itself",
                                                          "backend_none_with_config",
                                                          "backoff_order",
@@ -39,7 +39,9 @@ constexpr std::array<std::string_view, 50> kBeyondSchema{"alias_bomb",
                                                          "duplicate_key",
                                                          "empty_file",
                                                          "extends_error_in_base",
+                                                         "extends_in_the_home",
                                                          "extends_missing",
+                                                         "extends_of_another_home",
                                                          "extends_twice",
                                                          "free_values_bad",
                                                          "gpu_without_use_gpu",
