@@ -321,6 +321,8 @@ std::string_view describe(Node::Kind kind) {
 }
 
 const Source& Tree::add_source(std::string name, std::string text, int first_line) {
+  if (constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF"; text.starts_with(kByteOrderMark))
+    text.erase(0, kByteOrderMark.size());
   sources_.push_back(
       {std::move(name), std::move(text), first_line, static_cast<int>(sources_.size())});
   return sources_.back();

@@ -50,6 +50,8 @@ std::string_view describe(Node::Kind kind);
 /// Owns the sources and nodes of one parse. Several files and overrides can be merged in layers.
 class Tree {
  public:
+  /// Keep a text for parse(), without the byte order mark that some editors put before it: yaml-cpp
+  /// does not count it in columns.
   const Source& add_source(std::string name, std::string text, int first_line = 1);
 
   /// Read `source` from byte `offset` of its first line on. Reports every mistake to `diagnostics`.

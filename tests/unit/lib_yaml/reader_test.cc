@@ -44,6 +44,15 @@ TEST(Reader, CountsColumnsInCharacters) {
             "    |        ^ remove one; the first is on line 1\n");
 }
 
+TEST(Reader, DoesNotCountAByteOrderMarkAsAColumn) {
+  EXPECT_EQ(Parsed("\xEF\xBB\xBF"
+                   "a: {b: \"c\", b: 1}\n")
+                .errors(),
+            "job.yaml:1:13: error: the key \"b\" appears twice\n"
+            "  1 | a: {b: \"c\", b: 1}\n"
+            "    |             ^ remove one; the first is on line 1\n");
+}
+
 TEST(Reader, ReportsAllDuplicatesAndTagsOfOnePass) {
   EXPECT_EQ(Parsed("a: 1\nb: !!int 2\na: 3\nb: 4\n").errors(),
             "job.yaml:2:4: error: tags are not supported\n"
