@@ -128,7 +128,7 @@ json::object kind_schema(const Field& field) {
     case Kind::TextList:
       return list_of(text_type());
     case Kind::Nodes:
-      return list_of({{"type", "string"}, {"pattern", R"(:[0-9]{1,5}$|\$\{.*\})"}});
+      return list_of({{"type", "string"}, {"pattern", R"(:[0-9]{1,5}$|^unix:/.|\$\{.*\})"}});
     case Kind::Integer:
       return whole(field.min, field.max);
     case Kind::Boolean:
