@@ -91,11 +91,24 @@ class Printer {
   std::string out_;
 };
 
+/// Leave out values that the parser computes from other keys, so that they follow a `--set` of
+/// those on resume.
+void leave_out_computed(const JobSpec& spec, json::object& values) {
+  const FailureConfig& failure = spec.run_config.failure_config;
+  if (failure.max_start_failures == failure.max_failures)
+    values.at("run_config").at("failure_config").as_object().stable_erase("max_start_failures");
+  const ScalingConfig& scaling = spec.scaling_config;
+  if (scaling.resources_per_worker.gpu == (scaling.use_gpu ? 1 : 0))
+    values.at("scaling_config").at("resources_per_worker").as_object().stable_erase("GPU");
+}
+
 }  // namespace
 
 std::string resolved_yaml(const JobSpec& spec) {
   Printer printer(nullptr);
-  printer.mapping(spec_values(spec, Escape::Interpolation), "", 0);
+  json::object values = spec_values(spec, Escape::Interpolation);
+  leave_out_computed(spec, values);
+  printer.mapping(values, "", 0);
   return printer.take();
 }
 

@@ -1,5 +1,5 @@
-// Prints the resolved spec as YAML: everything spelled out, plain or with each value's origin
-// beside it.
+// Prints the resolved spec as YAML: everything spelled out, for people with each value's origin
+// beside it, and for the parser without those values that follow from others.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace train::spec {
 
-/// Return a YAML that parses back to the same JobSpec (spec.resolved.yaml in the run's folder).
+/// Return a YAML that parses back to the same JobSpec (spec.resolved.yaml in the run's folder),
+/// also with other values for some of its keys.
 std::string resolved_yaml(const JobSpec& spec);
 
 /// Return the YAML for --print-config: "  num_workers: 8  # job.yaml:4". Literal secrets are

@@ -256,6 +256,33 @@ TEST(JobSpecParser, HidesALiteralSecretWhereverThePrintedSpecRepeatsIt) {
   EXPECT_NE(spec.resolved_yaml.find("hunter-of-print"), std::string::npos);
 }
 
+TEST(JobSpecParser, ComputesDefaultsAnewWhereAResumeChangesWhatTheyFollowFrom) {
+  const ParsedSpec first = parsed("command: [x]\n");
+  SpecSource resumed = ada();
+  resumed.path = "spec.resolved.yaml";
+  resumed.overrides = {"run_config.failure_config.max_failures=5", "scaling_config.use_gpu=true"};
+
+  const JobSpec spec = parsed(first.resolved_yaml, resumed).spec;
+
+  EXPECT_EQ(spec.run_config.failure_config.max_start_failures, 5);
+  EXPECT_EQ(spec.scaling_config.resources_per_worker.gpu, 1);
+}
+
+TEST(JobSpecParser, KeepsWhatTheUserWroteWhereAResumeChangesOtherKeys) {
+  const ParsedSpec first = parsed(
+      "command: [x]\n"
+      "scaling_config: {use_gpu: true, resources_per_worker: {GPU: 2}}\n"
+      "run_config: {failure_config: {max_failures: 3, max_start_failures: 1}}\n");
+  SpecSource resumed = ada();
+  resumed.path = "spec.resolved.yaml";
+  resumed.overrides = {"run_config.failure_config.max_failures=5"};
+
+  const JobSpec spec = parsed(first.resolved_yaml, resumed).spec;
+
+  EXPECT_EQ(spec.run_config.failure_config.max_start_failures, 1);
+  EXPECT_EQ(spec.scaling_config.resources_per_worker.gpu, 2);
+}
+
 TEST(JobSpecParser, HandsDatasetsToTheWorkersAsJson) {
   const JobSpec spec = parsed(R"(
 command: [x]
