@@ -54,7 +54,8 @@ bool is_too_large(std::string_view text) {
   std::int64_t exponent = 0;
   const auto [end, error] =
       std::from_chars(exponent_text.data(), exponent_text.data() + exponent_text.size(), exponent);
-  if (error == std::errc::result_out_of_range) return !negative;
+  constexpr std::int64_t kHuge = 1'000'000'000'000;  // more than there can be digits
+  if (error == std::errc::result_out_of_range || exponent > kHuge) return !negative;
   const auto whole_digits = static_cast<std::int64_t>(point) - static_cast<std::int64_t>(first);
   return whole_digits + (negative ? -exponent : exponent) > 0;
 }

@@ -51,15 +51,17 @@ TEST(Scalar, ReadsFloatsOfTheCoreSchema) {
 
 TEST(Scalar, TakesANumberThatIsTooSmallForADoubleForZero) {
   const std::string zeros(400, '0');
-  for (const std::string& text : {std::string("1e-400"), "0." + zeros + "1", "1" + zeros + "e-900",
-                                  "0." + zeros + "1e+9", std::string("1e-99999999999999999999")})
+  for (const std::string& text :
+       {std::string("1e-400"), "0." + zeros + "1", "1" + zeros + "e-900", "0." + zeros + "1e+9",
+        std::string("1e-99999999999999999999"), std::string("1e-9223372036854775807")})
     EXPECT_EQ(core_number(text), 0.0) << text;
   EXPECT_TRUE(std::signbit(*core_number("-1e-400")));
   EXPECT_EQ(core_number("5e-324"), std::numeric_limits<double>::denorm_min());
 
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  for (const std::string& text : {std::string("1e400"), "1" + zeros + ".0", "1" + zeros + "e-9",
-                                  "0." + zeros + "1e900", std::string("1e99999999999999999999")})
+  for (const std::string& text :
+       {std::string("1e400"), "1" + zeros + ".0", "1" + zeros + "e-9", "0." + zeros + "1e900",
+        std::string("1e99999999999999999999"), std::string("1e9223372036854775807")})
     EXPECT_EQ(core_number(text), kInfinity) << text;
   EXPECT_EQ(core_number("-1e400"), -kInfinity);
 }
