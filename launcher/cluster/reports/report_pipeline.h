@@ -75,9 +75,9 @@ class ReportPipeline {
   /// A sink, and how it did since the last sync.
   struct Output {
     std::unique_ptr<ReportSink> sink;
-    bool asked = false;           // to take reports
-    std::optional<Error> failed;  // its first failure
-    bool told = false;            // that it fails; until it takes reports again
+    bool asked = false;                // to take reports
+    std::optional<Error> failed = {};  // its first failure
+    bool told = false;                 // that it fails; until it takes reports again
   };
   /// The work that is taken under one lock of the mutex.
   struct Work {

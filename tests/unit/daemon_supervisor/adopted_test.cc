@@ -129,21 +129,21 @@ TEST_F(AdoptedTest, WhatADyingOneLeavesIsKilledToo) {
   const std::string child_file = ::testing::TempDir() + "adopted-" + std::to_string(::getpid());
   for (int round = 0; round < 5; ++round) {
     const pid_t large = orphan(
-        "exec python3 -c 'import subprocess, sys, time\n"
+        "exec python3 -c 'import signal, subprocess\n"
         "child = subprocess.Popen([\"sleep\", \"1000\"], start_new_session=True)\n"
         "memory = bytearray(400_000_000)\n"
         "memory[::4096] = b\"x\" * len(memory[::4096])\n"
         "open(\"" +
             child_file +
             "\", \"w\").write(str(child.pid) + \"\\n\")\n"
-            "time.sleep(1000)'",
+            "signal.pause()'",
         {{"RANK", "1"}});
     ASSERT_TRUE(fakes::eventually([&] { return read_text(child_file).ends_with("\n"); }));
     const pid_t child = std::atoi(read_text(child_file).c_str());
     ::unlink(child_file.c_str());
 
     ::kill(large, SIGKILL);
-    while (kill_adopted({"RANK=1"}) > 0) ::usleep(2000);
+    while (kill_adopted({"RANK=1"}) > 0) ::sched_yield();
 
     EXPECT_TRUE(fakes::eventually([&] { return !lives(child); })) << round;
   }
