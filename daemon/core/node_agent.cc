@@ -206,18 +206,6 @@ void NodeAgent::forget(const std::string& run_id) {
   past_.add(run_id, {run.mapped().generation, run.mapped().ended});
 }
 
-void NodeAgent::PastRuns::add(const std::string& run_id, const PastRun& past) {
-  if (by_id_.insert_or_assign(run_id, past).second) order_.push_back(run_id);
-  if (order_.size() <= kMax) return;
-  by_id_.erase(order_.front());
-  order_.pop_front();
-}
-
-NodeAgent::PastRun NodeAgent::PastRuns::find(const std::string& run_id) const {
-  const auto found = by_id_.find(run_id);
-  return found == by_id_.end() ? PastRun{} : found->second;
-}
-
 /// Return whether processes for another attempt of the run stand by. The run waits for their end:
 /// as they claim nothing, it could have any number of them.
 bool NodeAgent::others_stand_by(const AttemptKey& than) const {

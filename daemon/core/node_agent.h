@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/core/past_runs.h"
 #include "lib/base/error.h"
 #include "lib/base/ids.h"
 #include "lib/base/time.h"
@@ -167,22 +167,6 @@ class NodeAgent {
     /// Waits for an older attempt's supervisor to end, for others that stand by to end, or for
     /// supervisors that may still be found.
     std::optional<AttemptAsked> waiting = {};
-  };
-  /// What is remembered of a run that has nothing here any more, so that an older launcher is still
-  /// refused, and no attempt begins a second time.
-  struct PastRun {
-    std::uint64_t generation = 0;
-    std::optional<Attempt> ended = {};
-  };
-  class PastRuns {
-   public:
-    void add(const std::string& run_id, const PastRun& past);
-    PastRun find(const std::string& run_id) const;
-
-   private:
-    static constexpr std::size_t kMax = 1000;
-    std::map<std::string, PastRun> by_id_;
-    std::deque<std::string> order_;  // the oldest first
   };
   struct Supervisor {
     Resources claimed;  // nothing while it stands by
