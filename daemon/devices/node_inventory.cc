@@ -8,12 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
-#include <optional>
-#include <sstream>
+#include <string>
+#include <vector>
+
+#include "daemon/devices/visible_gpus.h"
 
 namespace train {
 namespace {
@@ -96,42 +97,7 @@ std::vector<std::string> installed_gpus() {
   return uuids;
 }
 
-/// Return the index of the GPU that this entry of CUDA_VISIBLE_DEVICES names.
-std::optional<std::size_t> index_of(const std::string& entry,
-                                    const std::vector<std::string>& uuids) {
-  if (entry.starts_with("GPU-")) {
-    const auto named = [&](const std::string& uuid) { return uuid.starts_with(entry); };
-    const auto found = std::find_if(uuids.begin(), uuids.end(), named);
-    if (found == uuids.end() || std::any_of(found + 1, uuids.end(), named)) return std::nullopt;
-    return static_cast<std::size_t>(found - uuids.begin());
-  }
-  std::size_t index = 0;
-  const auto [end, failed] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
-  if (failed != std::errc{} || end != entry.data() + entry.size() || index >= uuids.size())
-    return std::nullopt;
-  return index;
-}
-
 }  // namespace
-
-std::vector<std::string> visible_gpus(const char* listed, const std::vector<std::string>& uuids) {
-  std::vector<std::string> gpus;
-  if (listed == nullptr) {
-    for (std::size_t index = 0; index < uuids.size(); ++index)
-      gpus.push_back(std::to_string(index));
-    return gpus;
-  }
-  std::istringstream entries(listed);
-  for (std::string entry; std::getline(entries, entry, ',');) {
-    std::erase(entry, ' ');
-    if (entry.starts_with("MIG-") && gpus.empty() && !uuids.empty()) return {entry};
-    const auto index = index_of(entry, uuids);
-    if (!index) break;
-    const std::string gpu = std::to_string(*index);
-    if (std::find(gpus.begin(), gpus.end(), gpu) == gpus.end()) gpus.push_back(gpu);
-  }
-  return gpus;
-}
 
 NodeInventory read_node_inventory() {
   NodeInventory found;

@@ -19,14 +19,6 @@ struct NodeInventory {
 /// CUDA_VISIBLE_DEVICES, only those GPUs are ours.
 NodeInventory read_node_inventory();
 
-/// Return the GPUs that a process may use if its CUDA_VISIBLE_DEVICES is `listed` (null: not set).
-/// `uuids` are those of the installed GPUs in the order of the PCI bus, which is nvidia-smi's. The
-/// list holds indexes in that order, and UUIDs or beginnings of UUIDs; the result holds indexes. As
-/// CUDA does, stop at the first entry that names no GPU: CUDA C++ Programming Guide, "CUDA
-/// Environment Variables". Of MIG instances, CUDA shows a process only the first, so only that one
-/// is returned, by its name.
-std::vector<std::string> visible_gpus(const char* listed, const std::vector<std::string>& uuids);
-
 /// Return the numeric addresses of the interfaces that are up, IPv4 first, loopback last.
 std::vector<std::string> read_node_addresses();
 

@@ -36,8 +36,8 @@ constexpr Duration kHelloExpected = seconds(5);  // for a supervisor's answer, a
 constexpr Duration kHelloLimit = seconds(25);    // in addition; then we kill it
 constexpr Duration kReachAgainAfter = milliseconds(200);
 constexpr Duration kReapEvery = milliseconds(2), kReapEveryAtLast = milliseconds(100);
-constexpr Duration kEndAfterLink = seconds(10);  // an ending supervisor closes its link first
-constexpr Duration kReapLimit = seconds(30);     // a driver may need seconds to free a GPU's memory
+constexpr Duration kEndAfterLink = seconds(2);  // from the end of its link to that of its process
+constexpr Duration kReapLimit = seconds(30);    // a driver may need seconds to free a GPU's memory
 
 /// Kill the process that, according to the kernel, opened the supervisor's socket for listening. It
 /// may have ended since, and another process may have its pid, so kill only one that has the

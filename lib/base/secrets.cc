@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
@@ -53,13 +55,13 @@ bool has_word(const std::string& words, std::span<const std::string_view> among)
   });
 }
 
-struct Secret {
-  std::string value, name;
-};
+/// The secrets of one length, and their names.
+using SecretsOfLength = std::map<std::string, std::string, std::less<>>;
 
 struct Learned {
   std::shared_mutex mutex;
-  std::vector<Secret> secrets;  // longest first, since one may be part of another
+  // The longest first, since one may be part of another.
+  std::map<std::size_t, SecretsOfLength, std::greater<>> by_length;
 };
 Learned& learned() {
   // Never destroyed, since logs are written until the very end.
@@ -85,12 +87,7 @@ std::string escaped(std::string_view value) {
 void learn_value(std::string_view name, std::string_view value) {
   Learned& all = learned();
   const std::unique_lock lock(all.mutex);
-  for (const Secret& known : all.secrets)
-    if (known.value == value) return;
-  const auto location =
-      std::find_if(all.secrets.begin(), all.secrets.end(),
-                   [&](const Secret& known) { return known.value.size() < value.size(); });
-  all.secrets.insert(location, Secret{std::string(value), std::string(name)});
+  all.by_length[value.size()].emplace(value, name);
 }
 
 /// Copies a text and replaces secrets by marks. It moves each byte once, however many secrets there
@@ -113,20 +110,40 @@ class Copy {
   std::size_t copied_ = 0;
 };
 
-std::string hide_value(std::string_view text, const Secret& secret) {
+void hide_value(std::string& text, const std::string& value, const std::string& name) {
+  std::size_t at = text.find(value);
+  if (at == text.npos) return;
   Copy copy(text);
-  const std::string mark = redacted_mark(secret.name);
-  for (std::size_t at = 0; (at = text.find(secret.value, at)) != std::string_view::npos;
-       at += secret.value.size())
-    copy.replace(at, secret.value.size(), mark);
-  return copy.rest();
+  const std::string mark = redacted_mark(name);
+  for (; at != text.npos; at = text.find(value, at + value.size()))
+    copy.replace(at, value.size(), mark);
+  text = copy.rest();
+}
+
+/// Do the same for many values of the same length, in one pass.
+void hide_values_of(std::string& text, std::size_t length, const SecretsOfLength& secrets) {
+  const std::string_view view = text;
+  Copy copy(view);
+  for (std::size_t at = 0; at + length <= view.size(); ++at) {
+    const auto found = secrets.find(view.substr(at, length));
+    if (found == secrets.end()) continue;
+    copy.replace(at, length, redacted_mark(found->second));
+    at += length - 1;
+  }
+  text = copy.rest();
 }
 
 void hide_values(std::string& text) {
+  constexpr std::size_t kFew = 8;  // a search for each is faster than a look at each place
   Learned& all = learned();
   const std::shared_lock lock(all.mutex);
-  for (const Secret& secret : all.secrets) {
-    if (text.find(secret.value) != std::string::npos) text = hide_value(text, secret);
+  for (const auto& [length, secrets] : all.by_length) {
+    if (length > text.size()) continue;
+    if (secrets.size() > kFew) {
+      hide_values_of(text, length, secrets);
+      continue;
+    }
+    for (const auto& [value, name] : secrets) hide_value(text, value, name);
   }
 }
 

@@ -58,8 +58,12 @@ AppendFile::~AppendFile() {
 Result<AppendFile> AppendFile::open(std::string path) {
   AppendFile file;
   const bool is_new = ::access(path.c_str(), F_OK) != 0;
-  file.fd_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  // Without waiting: a program of the run may have put a FIFO there.
+  file.fd_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
   if (file.fd_ < 0) return system_error(errno, "opening " + path);
+  struct stat found {};
+  if (::fstat(file.fd_, &found) != 0) return system_error(errno, "reading the state of " + path);
+  if (!S_ISREG(found.st_mode)) return Error{Errc::Io, path + " is not a regular file"};
   file.name_is_synced_ = !is_new;
   file.path_ = std::move(path);
   return file;

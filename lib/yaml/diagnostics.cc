@@ -75,7 +75,7 @@ std::string Position::seen_from(const Position& here) const {
 }
 
 void Diagnostics::error(const Position& at, std::string message, std::string hint) {
-  if (++errors_ > 10 * kErrorsShownMax + 1) return;  // only count it: each may be long
+  if (++errors_ > 10 * kShownMax + 1) return;  // only count it: each may be long
   list_.push_back({Severity::Error, at, std::move(message), std::move(hint)});
 }
 
@@ -96,17 +96,23 @@ std::string Diagnostics::error_text() const {
     return location(a) < location(b);
   });
   std::string text;
-  for (std::size_t i = 0; i < errors.size() && i < kErrorsShownMax; ++i) text += render(*errors[i]);
-  if (errors.size() > kErrorsShownMax)
-    text += fmt::format("and {} more errors\n", errors.size() - kErrorsShownMax);
+  for (std::size_t i = 0; i < errors.size() && i < kShownMax; ++i) text += render(*errors[i]);
+  if (errors.size() > kShownMax)
+    text += fmt::format("and {} more errors\n", errors.size() - kShownMax);
   return text;
 }
 
 std::vector<std::string> Diagnostics::warnings() const {
   std::vector<std::string> texts;
+  std::size_t more = 0;
   for (const Diagnostic& d : list_) {
-    if (d.severity == Severity::Warning) texts.push_back(render(d));
+    if (d.severity != Severity::Warning) continue;
+    if (texts.size() < kShownMax)
+      texts.push_back(render(d));
+    else
+      ++more;
   }
+  if (more > 0) texts.push_back(fmt::format("and {} more warnings\n", more));
   return texts;
 }
 

@@ -49,14 +49,15 @@ class Diagnostics {
   bool has_errors() const { return errors_ > 0; }
   /// Return whether there are far more errors than will be shown, so that a caller that may report
   /// one for each pair of values can stop.
-  bool has_enough() const { return errors_ > 10 * kErrorsShownMax; }
+  bool has_enough() const { return errors_ > 10 * kShownMax; }
 
-  /// Return the errors in the order of their places, ready to print: at most kErrorsShownMax, then
+  /// Return the errors in the order of their places, ready to print: at most kShownMax, then
   /// the number of errors left out.
   std::string error_text() const;
+  /// Return the warnings, ready to print: at most kShownMax, then the number of those left out.
   std::vector<std::string> warnings() const;
 
-  static constexpr std::size_t kErrorsShownMax = 100;
+  static constexpr std::size_t kShownMax = 100;
 
  private:
   std::vector<Diagnostic> list_;

@@ -1,6 +1,9 @@
 // No process is ever left, whoever is killed and whatever the workers have started.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -143,6 +146,36 @@ TEST_F(Orphans, NoneAfterTheSupervisorIsKilledAndTheRunSaysSo) {
   EXPECT_EQ(run.wait(), 1);
   EXPECT_TRUE(contains(text_of(cluster.exit_json("job"), "cause"), "supervisor"))
       << text_of(cluster.exit_json("job"), "cause");
+  expect_nothing_left();
+}
+
+/// Break all connections of a process, from outside. Return whether the system allows that.
+bool break_connections(pid_t pid) {
+  const int process = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  bool broken = false;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd")) {
+    const int number = std::stoi(entry.path().filename());
+    const int fd = static_cast<int>(::syscall(SYS_pidfd_getfd, process, number, 0));
+    broken = (fd >= 0 && ::shutdown(fd, SHUT_RDWR) == 0) || broken;
+    if (fd >= 0) ::close(fd);
+  }
+  ::close(process);
+  return broken;
+}
+
+TEST_F(Orphans, ARunWithFailuresLeftGoesOnAfterItsSupervisorHasLostItsLink) {
+  Process& run = start_family("{max_failures: 1}", "print, ready, attempt, 0, family, hang");
+  const pid_t supervisor = only(supervisors());
+
+  if (!break_connections(supervisor)) {
+    send_signal(supervisor, SIGKILL);
+    run.wait();
+    GTEST_SKIP() << "breaking another process's connections needs CAP_SYS_PTRACE";
+  }
+
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_NE(only(supervisors()), supervisor);
   expect_nothing_left();
 }
 

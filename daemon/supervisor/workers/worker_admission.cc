@@ -32,7 +32,7 @@ Task<Welcome> WorkerAdmission::welcome(WorkerHello hello) const {
                      .staging_dir = parts_.checkpoints.staging_folder(rank),
                      .master_listen_fd = orders.master_port ? orders.master_port->fd() : -1,
                      .build = orders.build,
-                     .has_numbered = slot != parts_.slots.end() && slot->second.has_numbered};
+                     .numbering_begun = slot != parts_.slots.end() && slot->second.numbering_begun};
   if (hello.standby >= 0) {
     hello.rank = rank.value;
     input.master_listen_fd = -1;  // the process was started before this socket existed

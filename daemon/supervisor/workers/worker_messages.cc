@@ -39,7 +39,7 @@ Result<Unit> WorkerMessages::received(Rank rank, Frame frame) {
   WorkerSlot& slot = parts_.slots.at(rank);
   frame.attempt = attempt_;
   if (frame.type != MessageType::WorkerError && frame.type != MessageType::WorkerGoodbye)
-    slot.has_numbered = true;
+    slot.numbering_begun = true;
   switch (frame.type) {
     case MessageType::ReportBatch: {
       TRY(const ReportBatch batch, decode_from<ReportBatch>(rank, frame));

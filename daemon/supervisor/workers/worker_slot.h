@@ -73,7 +73,8 @@ struct WorkerSlot {
   std::optional<UserError> error;   // from its SDK or error_file
   std::string error_file;           // to which Python's @record writes
   bool connected = false;
-  bool has_numbered = false;  // a program of it has reported or called: the next would count anew
+  bool numbering_begun =
+      false;  // a program of it has reported or called: the next would count anew
   std::chrono::system_clock::time_point reaped_at{};
   std::optional<TellExited> exit;
   bool exit_sent = false;

@@ -20,7 +20,7 @@ Result<Welcome> make_welcome(const WorkerHello& hello, const WelcomeInput& input
                     kProtocolMax),
         "build the worker against the SDK of this version, or upgrade traind"};
   }
-  if (input.has_numbered) {
+  if (input.numbering_begun) {
     return Error{Errc::InvalidArgument,
                  fmt::format("another program has already been rank {} of this attempt, and has "
                              "reported or taken part in a collective",

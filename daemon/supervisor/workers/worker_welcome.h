@@ -19,7 +19,7 @@ struct WelcomeInput {
   int master_listen_fd = -1;                    // inherited by rank 0
   std::string build;                            // ours
   std::map<std::string, std::string> env = {};  // for a standby process
-  bool has_numbered = false;                    // WorkerSlot's
+  bool numbering_begun = false;                 // WorkerSlot's
 };
 
 /// Make the answer. Refuse a rank that is not on this node, another attempt, a protocol that we do

@@ -51,4 +51,10 @@ struct Node {
   }
 };
 
+inline AttemptAsked ask_standby(Attempt attempt) {
+  AttemptAsked event = ask(kLink, attempt, 2, 1);
+  event.message.standby = true;
+  return event;
+}
+
 }  // namespace train

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
+#include "daemon/devices/visible_gpus.h"
 
-#include "daemon/devices/node_inventory.h"
+#include <gtest/gtest.h>
 
 namespace train {
 namespace {

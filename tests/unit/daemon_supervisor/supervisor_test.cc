@@ -245,7 +245,7 @@ TEST(Supervisor, AProcessThatStoodByWithOtherGpusIsReplacedByANewOne) {
   const pid_t stood_by = pid.read();
   supervisor.order().gpus = {"1"};
 
-  EXPECT_EQ(supervisor.start({"echo $CUDA_VISIBLE_DEVICES; exec sleep 1000"}).from_standby, 0);
+  ASSERT_EQ(supervisor.start({"echo $CUDA_VISIBLE_DEVICES; exec sleep 1000"}).from_standby, 0);
 
   EXPECT_TRUE(ends(stood_by));
   supervisor.attach(1);

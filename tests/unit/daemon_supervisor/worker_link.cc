@@ -43,7 +43,9 @@ std::optional<Refused> WorkerLink::join_again() {
   link_ = FileDescriptor();
   supervisor_.wait_for<WorkerJoined>();
   say_hello("");
-  return hear<Refused>();
+  const auto answer = hear_frame();
+  if (!answer || answer->type != Refused::kType) return std::nullopt;
+  return *decode<Refused>(*answer);
 }
 
 void WorkerLink::join(const std::string& build) {

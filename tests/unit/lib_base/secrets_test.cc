@@ -128,6 +128,15 @@ TEST(Secrets, AreHiddenInALargeTextThatIsFullOfThem) {
   }
 }
 
+TEST(Secrets, OfManyThatAreEquallyLongEachIsHidden) {
+  for (int i = 10; i < 60; ++i)
+    learn_secret("TOKEN_" + std::to_string(i), "many-" + std::to_string(i) + "-alike");
+
+  EXPECT_EQ(redacted("many-10-alikemany-59-alike, many-60-alike"),
+            "<redacted:TOKEN_10><redacted:TOKEN_59>, many-60-alike");
+  EXPECT_EQ(redacted("many-10-alik"), "many-10-alik");
+}
+
 TEST(Secrets, AreLearnedWhileOthersHide) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {

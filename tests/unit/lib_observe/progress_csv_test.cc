@@ -1,10 +1,14 @@
 #include "lib/observe/progress_csv.h"
 
+#include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <limits>
 
+#include "lib/base/file_descriptor.h"
 #include "tests/unit/lib_observe/temporary_folder.h"
 
 namespace train {
@@ -160,6 +164,19 @@ TEST(ProgressCsv, BeginsAgainIfSomeoneRemovesItsFile) {
             "attempt,report_seq,time,checkpoint,loss\n"
             "0,2," +
                 kTime + ",true,0.25\n");
+}
+
+TEST(ProgressCsv, WaitsForNobodyAtAFifoThatHasReplacedItsFile) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("progress.csv");
+  auto csv = ProgressCsv::open(path).value();
+  std::filesystem::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const std::vector<ReportRecord> reports{report(1, {{"loss", 0.5}})};
+
+  EXPECT_THAT(csv.on_reports(reports).error().describe(), ::testing::HasSubstr(path));
+  const FileDescriptor reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  EXPECT_EQ(csv.on_reports(reports).error().describe(), path + " is not a regular file");
 }
 
 // Such as the file with new columns, if it could be put in place but not be opened.

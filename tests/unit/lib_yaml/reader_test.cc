@@ -298,5 +298,15 @@ TEST(Diagnostics, NeverSendsEscapesToATerminal) {
   EXPECT_EQ(in_quotes(std::string(200, 'x')), "\"" + std::string(80, 'x') + "...\"");
 }
 
+TEST(Diagnostics, ShowAHundredWarningsAndCountTheRest) {
+  Diagnostics diagnostics;
+  for (int i = 0; i < 102; ++i) diagnostics.warning({}, "careful");
+
+  const auto warnings = diagnostics.warnings();
+
+  ASSERT_EQ(warnings.size(), 101u);
+  EXPECT_EQ(warnings.back(), "and 2 more warnings\n");
+}
+
 }  // namespace
 }  // namespace train::yaml

@@ -26,7 +26,8 @@ int gpu_count() {
 
 class Gpu : public ::testing::Test {
  protected:
-  void need(int count) {
+  void SetUp() override { need(1); }
+  static void need(int count) {
     const int found = gpu_count();
     ASSERT_GE(found, 0) << "a GPU is visible, but the CUDA part does not load";
     if (found < count)
@@ -35,9 +36,6 @@ class Gpu : public ::testing::Test {
 };
 
 TEST_F(Gpu, PreparesAModelOnTheDevice) {
-  need(1);
-  if (IsSkipped()) return;
-
   const auto found = testing::results(testing::run_ranks(1, [](int) {
     auto model = prepare_model(torch::nn::Linear(4, 2));
     const auto loss = model(torch::ones({3, 4}, device())).sum();
@@ -49,9 +47,6 @@ TEST_F(Gpu, PreparesAModelOnTheDevice) {
 }
 
 TEST_F(Gpu, FusedAdamWStepsParametersOfSeveralTypes) {
-  need(1);
-  if (IsSkipped()) return;
-
   const auto found = testing::results(testing::run_ranks(1, [](int) {
     // AdamW rounds to bfloat16 several times in a step, and the fused kernel once.
     return std::string(testing::fused_steps_equal_plain({torch::kFloat32, torch::kBFloat16}, 0.05)
@@ -101,9 +96,6 @@ class Folder {
 };
 
 TEST_F(Gpu, TrainingGoesOnAsIfItHadNeverStopped) {
-  need(1);
-  if (IsSkipped()) return;
-
   const auto found = testing::results(testing::run_ranks(1, [](int) {
     const Folder folder;
     DropoutNet net;
@@ -126,9 +118,6 @@ TEST_F(Gpu, TrainingGoesOnAsIfItHadNeverStopped) {
 }
 
 TEST_F(Gpu, WhatADeviceSavedACpuLoads) {
-  need(1);
-  if (IsSkipped()) return;
-
   const auto found = testing::results(testing::run_ranks(1, [](int) {
     const Folder folder;
     DropoutNet net;
@@ -151,9 +140,6 @@ TEST_F(Gpu, WhatADeviceSavedACpuLoads) {
 
 /// A checkpoint holds what the device's queue had been told before it, and nothing that came after.
 TEST_F(Gpu, ACheckpointHoldsTheMomentAtWhichItWasTaken) {
-  need(1);
-  if (IsSkipped()) return;
-
   const auto found = testing::results(testing::run_ranks(1, [](int) {
     const Folder folder;
     torch::Tensor weights = torch::zeros({64, 1 << 18}, device());  // 64 MiB
@@ -176,9 +162,6 @@ TEST_F(Gpu, ACheckpointHoldsTheMomentAtWhichItWasTaken) {
 
 /// As on a machine with fewer GPUs than ranks.
 TEST_F(Gpu, RanksThatShareADeviceAverageGradientsAndBuffersOverGloo) {
-  need(1);
-  if (IsSkipped()) return;
-
   const auto found = testing::results(testing::run_ranks(2, [](int rank) {
     if (::setenv("CUDA_VISIBLE_DEVICES", "0", 1) != 0) return std::string("setenv failed");
     testing::fake_worker().collectives = "gloo";
@@ -200,9 +183,6 @@ TEST_F(Gpu, RanksThatShareADeviceAverageGradientsAndBuffersOverGloo) {
 }
 
 TEST_F(Gpu, NcclRefusesRanksThatShareADevice) {
-  need(1);
-  if (IsSkipped()) return;
-
   const auto ends = testing::run_ranks(2, [](int) {
     if (::setenv("CUDA_VISIBLE_DEVICES", "0", 1) != 0) return std::string("setenv failed");
     prepare_model(torch::nn::Linear(1, 1));
