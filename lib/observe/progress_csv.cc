@@ -136,12 +136,14 @@ Result<Unit> ProgressCsv::on_reports(std::span<const ReportRecord> reports) {
     return report.rank == 0 && std::pair(report.attempt, report.report_seq) > last_;
   };
   TRY(const std::size_t columns_max, columns_in_reach());
+  // No column is free, nor may any be added.
+  const bool full = columns_.size() >= columns_max && by_metric_.size() == columns_.size();
   std::vector<Column> added;
   std::unordered_set<std::string_view> left_out;
   for (const ReportRecord& report : reports) {
     if (!is_new(report)) continue;
     for (const auto& [metric, value] : report.metrics)
-      if (!by_metric_.contains(metric) && !give_column(metric, columns_max, added))
+      if (!by_metric_.contains(metric) && (full || !give_column(metric, columns_max, added)))
         left_out.insert(metric);
   }
   left_out_ = std::max(left_out_, left_out.size());
