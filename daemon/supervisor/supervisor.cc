@@ -28,6 +28,7 @@
 #include "daemon/supervisor/workers/worker_messages.h"
 #include "daemon/supervisor/workers/worker_port.h"
 #include "daemon/supervisor/workers/worker_runner.h"
+#include "daemon/supervisor/workers/worker_sampler.h"
 #include "daemon/supervisor/workers/worker_slot.h"
 #include "lib/base/leave.h"
 #include "lib/base/open_files.h"
@@ -49,6 +50,9 @@ using LauncherMessage =
           CheckpointOutcome, CollectiveResult, PauseWorkers, RunValidation, ReportedCheckpoints,
           ReleaseAttempt, ReadFile, FileBytes, KeepShard>;
 
+constexpr Duration kSampleEvery = seconds(1);
+constexpr std::size_t kSampleQueueBytesMax = 1u << 20;  // on the link; then a sample is left out
+
 class Supervisor {
  public:
   explicit Supervisor(const SupervisorOptions& options)
@@ -68,7 +72,8 @@ class Supervisor {
         runner_({executor_, scope_, changed_, clock_, orders_, confinement_, uplink_, checkpoints_,
                  [this](const GroupEvent& event) { feed(event); }}),
         admission_({changed_, orders_, slots_, standbys_, runner_, checkpoints_}),
-        validations_(executor_, scope_, uplink_) {}
+        validations_(executor_, scope_, uplink_),
+        sampler_(slots_) {}
 
   int run();
 
@@ -99,6 +104,7 @@ class Supervisor {
   void feed(const GroupEvent& event);
   void perform(const GroupAction& action);
   asio::awaitable<void> tick_loop();
+  asio::awaitable<void> sample_loop();
   asio::awaitable<void> finish(std::string reason);
 
   SupervisorOptions options_;
@@ -128,6 +134,7 @@ class Supervisor {
   WorkerRunner runner_;
   WorkerAdmission admission_;
   ValidationRunner validations_;
+  WorkerSampler sampler_;
 };
 
 int Supervisor::run() {
@@ -155,6 +162,7 @@ int Supervisor::run() {
   if (auto first = Connection::adopt(executor_, options_.link_fd))
     scope_.spawn("traind", serve_link(std::move(*first)));
   scope_.spawn("deadlines", tick_loop());
+  scope_.spawn("samples", sample_loop());
   scope_.spawn("adopted", reap_adopted(executor_));
   context_.run();
   return 0;
@@ -379,8 +387,16 @@ Result<Unit> Supervisor::open_worker_port() {
   if (workers_) return Unit{};
   WorkerPort::Handlers handlers;
   handlers.welcome = [this](const WorkerHello& hello) { return admission_.welcome(hello); };
+  handlers.progress_page = [this](Rank rank) {
+    std::optional<ProgressMemory>& progress = slots_.at(rank).progress;
+    progress.reset();
+    // Without memory for a page, its progress is not known, as of a program without the SDK.
+    if (auto page = ProgressMemory::make()) progress.emplace(std::move(*page));
+    return progress ? progress->fd() : -1;
+  };
   handlers.joined = [this](Rank rank, const WorkerHello& hello) {
     slots_.at(rank).connected = true;
+    slots_.at(rank).program = static_cast<pid_t>(hello.pid);
     if (pause_) workers_->send(rank, *pause_);
     uplink_.say_joined(WorkerJoined{rank.value, hello.build});
   };
@@ -455,6 +471,19 @@ asio::awaitable<void> Supervisor::tick_loop() {
     auto woken = co_await changed_.wait_until(deadline.value_or(TimePoint::max()));
     if (!woken && !deadline) co_return;
     if (!woken && woken.error().code == Errc::Cancelled) co_return;
+  }
+}
+
+// Samples are of no use to a launcher that comes later, or that is behind.
+asio::awaitable<void> Supervisor::sample_loop() {
+  while (!finishing_) {
+    const auto woken = co_await pause_for(kSampleEvery);
+    if (!woken) co_return;
+    const GroupPhase phase = group_.phase();
+    if (phase != GroupPhase::Running && phase != GroupPhase::Stopping) continue;
+    if (!group_.launcher_present() || !uplink_.connected()) continue;
+    if (uplink_.link()->queued_bytes() > kSampleQueueBytesMax) continue;
+    for (const WorkerSamples& samples : sampler_.take()) uplink_.send(samples);
   }
 }
 

@@ -45,8 +45,9 @@ AttemptEnded AttemptCause::describe(Attempt attempt, const std::optional<Stop>& 
 // Return where a worker died. That is not known for a program that never reports.
 std::optional<FailureLocation> AttemptCause::location(
     const RankTable& ranks, const std::optional<CheckpointInfo>& restored) const {
-  if (failure_->kind != FailureKind::Worker || !failure_->rank || !ranks.any_ever_reported())
-    return std::nullopt;
+  const bool of_a_worker =
+      failure_->kind == FailureKind::Worker || failure_->kind == FailureKind::Hung;
+  if (!of_a_worker || !failure_->rank || !ranks.any_ever_reported()) return std::nullopt;
   const RankTable::Entry& rank = *ranks.find(*failure_->rank);
   return FailureLocation{*failure_->rank, rank.node, rank.known_report(),
                          restored ? restored->number : 0};

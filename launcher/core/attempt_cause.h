@@ -31,9 +31,10 @@ class AttemptCause {
   /// Record a failure. Return false if one was already recorded.
   bool fail(Failure failure);
   bool failed() const { return failure_.has_value(); }
-  /// After a failure, count the end of a rank as its consequence.
-  void rank_ended() {
-    if (failure_) ++collateral_;
+  /// After a failure, count the end of a rank as its consequence, unless it is the rank that hung.
+  void rank_ended(Rank rank) {
+    const bool hung = failure_ && failure_->kind == FailureKind::Hung && failure_->rank == rank;
+    if (failure_ && !hung) ++collateral_;
   }
 
   void resize(Resize resize) { resize_ = std::move(resize); }

@@ -15,14 +15,16 @@ AttemptController::AttemptController(const RunContext& run, Attempt id, const Pl
       group_(id, placement, run.checkpoints.newest()),
       ending_(run_, group_),
       restart_count_(restart_count),
-      collectives_(placement.world_size) {}
+      collectives_(placement.world_size),
+      hangs_(run_.spec.run_config.failure_config) {}
 
 AttemptController::AttemptController(const RunContext& run, const LivingAttempt& living)
     : run_(run),
       group_(living),
       ending_(run_, group_),
       restart_count_(living.restart_count),
-      collectives_(living.placement.world_size) {}
+      collectives_(living.placement.world_size),
+      hangs_(run_.spec.run_config.failure_config) {}
 
 // ---- starting
 
@@ -199,6 +201,13 @@ void AttemptController::on(const RankReported& event) {
   rank->reported = std::max(rank->reported, event.report_seq);
 }
 
+void AttemptController::on(const RanksSampled& event) {
+  for (const RankSample& sample : event.ranks) {
+    const RankTable::Entry* rank = group_.ranks.find(sample.rank);
+    if (rank != nullptr && rank->alive()) hangs_.sampled(sample, now());
+  }
+}
+
 void AttemptController::on(const RankPaused& event) {
   RankTable::Entry* rank = group_.ranks.find(event.rank);
   if (rank == nullptr) return;
@@ -219,7 +228,7 @@ void AttemptController::on(const RankExited& event) {
   RankTable::Entry* rank = group_.ranks.find(event.rank);
   if (rank == nullptr || !rank->alive()) return;
   group_.ranks.ended(*rank, event.end);
-  ending_.rank_ended();
+  ending_.rank_ended(event.rank);
   // A rank that waits for this one in a collective call must be stopped as well, before it fails.
   const bool by_us_now = state() == RunState::TearingDown;
   if (event.end.stop_requested && group_.adopted && !by_us_now) return ending_.stopped_before();
@@ -357,9 +366,7 @@ void AttemptController::advance() {
     case RunState::Preparing:
       return advance_preparing();
     case RunState::Running:
-      if (!cause().failed() && group_.ranks.all_ended())
-        change_state(RunTrigger::GroupEnding, "every rank ended with 0");
-      return;
+      return advance_running();
     case RunState::Pausing:
       return ending_.advance_pausing();
     case RunState::Starting:
@@ -369,6 +376,26 @@ void AttemptController::advance() {
     case RunState::Errored:
     case RunState::Stopped:
       return;
+  }
+}
+
+void AttemptController::advance_running() {
+  if (cause().failed()) return;
+  if (group_.ranks.all_ended())
+    return change_state(RunTrigger::GroupEnding, "every rank ended with 0");
+  const auto judge_at = hangs_.next_deadline();
+  if (!judge_at || now() < *judge_at) return;
+  for (HangDetector::Finding& found : hangs_.judge(group_.ranks, run_.nodes, now())) {
+    const bool suspect = found.kind == HangDetector::Finding::Kind::Suspect;
+    if (!found.fails) {
+      run_.progress.note(suspect ? NoteLevel::Info : NoteLevel::Warning, std::move(found.text));
+      continue;
+    }
+    const Rank rank = found.ranks.front();
+    return ending_.fail({.kind = FailureKind::Hung,
+                         .cause = std::move(found.text),
+                         .rank = rank,
+                         .node = group_.ranks.find(rank)->node});
   }
 }
 
@@ -386,6 +413,7 @@ std::optional<TimePoint> AttemptController::next_deadline() const {
   consider(collectives_.next_deadline());
   consider(run_.checkpoints.next_deadline(state()));
   consider(ending_.next_deadline());
+  if (state() == RunState::Running) consider(hangs_.next_deadline());
   return next;
 }
 

@@ -10,6 +10,7 @@
 #include "launcher/core/attempt_group.h"
 #include "launcher/core/collective_tracker.h"
 #include "launcher/core/group_ending.h"
+#include "launcher/core/hang_detector.h"
 
 namespace train {
 
@@ -54,6 +55,7 @@ class AttemptController {
   void on(const NodeGroupGone& event);
   void on(const RankJoined& event);
   void on(const RankReported& event);
+  void on(const RanksSampled& event);
   void on(const RankPaused& event);
   void on(const RankExited& event);
   void on(const CollectiveJoined& event);
@@ -85,6 +87,7 @@ class AttemptController {
  private:
   void advance_attaching();
   void advance_preparing();
+  void advance_running();
   Prepare prepare_for(const PlacedNode& placed) const;
   void send_again(NodeId node);
   void host_lost(NodeId node, const std::string& reason, FailureKind kind);
@@ -105,6 +108,7 @@ class AttemptController {
   const int restart_count_;
   std::uint32_t master_port_ = 0;
   CollectiveTracker collectives_;
+  HangDetector hangs_;
   std::vector<CollectiveRelease> held_back_;  // until all supervisors have answered
   bool progressed_ = false;
   int from_standby_ = 0;

@@ -9,8 +9,8 @@
 namespace train {
 namespace {
 
-constexpr std::array<std::string_view, 5> kKinds{"worker", "start", "node_lost", "preempted",
-                                                 "permanent"};
+constexpr std::array<std::string_view, 6> kKinds{"worker",    "start", "node_lost",
+                                                 "preempted", "hung",  "permanent"};
 
 // Return the delay before a restart. The first restart does not wait: most deaths are isolated.
 // From the second one without progress on, it is initial × 2^n.
@@ -64,9 +64,10 @@ FailureDecision FailurePolicy::on_failure(FailureKind kind,
                                   : fmt::format("after its report {}", memory_.location->furthest);
     return {.restart = false,
             .delay = {},
-            .reason = fmt::format("rank {} died {} {} times in a row, with no newer checkpoint: a "
+            .reason = fmt::format("rank {} {} {} {} times in a row, with no newer checkpoint: a "
                                   "restart would end the same way",
-                                  location->rank.value, where, memory_.location->times)};
+                                  location->rank.value, kind == FailureKind::Hung ? "hung" : "died",
+                                  where, memory_.location->times)};
   }
   ++*budget.used;
   // A preemption predicts nothing about the next attempt, which need not wait.

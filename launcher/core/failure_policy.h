@@ -21,6 +21,7 @@ enum class FailureKind {
   Start,      // a worker died before that
   NodeLost,   // heartbeats stopped
   Preempted,  // the node was draining, and the workers did not leave gracefully
+  Hung,       // a worker showed no sign of life
   Permanent,  // trying again cannot help: the command does not exist
 };
 std::string_view to_string(FailureKind kind);

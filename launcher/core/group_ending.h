@@ -53,7 +53,7 @@ class GroupEnding {
   /// long.
   void stopped_before();
   /// Count the end of a rank.
-  void rank_ended() { cause_.rank_ended(); }
+  void rank_ended(Rank rank) { cause_.rank_ended(rank); }
   /// Do not wait for storage that hangs.
   void escalate() { teardown_.escalate(); }
 

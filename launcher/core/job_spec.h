@@ -21,6 +21,8 @@ enum class PlacementStrategy { Pack, Spread, StrictPack, StrictSpread };
 enum class ScoreOrder { Max, Min };
 /// Auto: if a node cannot see the storage, the launcher relays its checkpoints.
 enum class SharedStorageNeed { Auto, Required };
+/// What follows if a rank hangs. Auto: fail if the limit was given, observe if it was learned.
+enum class HangAction { Auto, Observe, Fail };
 /// Only the values that work. None: torchrun's variables are set anyway, but no port is reserved.
 enum class Backend { Torch, None };
 enum class DatasetFormat { Parquet, Items };
@@ -65,6 +67,10 @@ struct FailureConfig {
   int max_preemptions = kUnlimited;        // drained nodes, and nodes lost under {min, max}
   Duration stop_grace = seconds(30);       // TERM to KILL, for requested stops
   Duration orphan_timeout = seconds(600);  // how long workers continue without launcher or traind
+  Duration hang_timeout{0};  // how long a rank may show no sign of life; 0: no such limit
+  /// The same for one phase: a name of lib/model/worker_progress.h, or of the program's own phase.
+  std::map<std::string, Duration> phase_timeouts = {};
+  HangAction hang_action = HangAction::Auto;
   Duration node_suspect_after = seconds(3);
   Duration node_dead_after = seconds(10);
   Backoff backoff;

@@ -17,6 +17,7 @@
 #include "lib/base/ids.h"
 #include "lib/model/checkpoint_shard.h"
 #include "lib/model/pause_step.h"
+#include "lib/model/rank_sample.h"
 #include "lib/model/worker_end.h"
 
 namespace train {
@@ -121,6 +122,11 @@ struct RankReported {
   Rank rank;
   std::uint64_t report_seq = 0;
 };
+/// What the supervisor of a node saw of its workers. Sent each second, and not repeated.
+struct RanksSampled {
+  Attempt attempt;
+  std::vector<RankSample> ranks;
+};
 struct RankPaused {
   Attempt attempt;
   Rank rank;
@@ -170,8 +176,8 @@ struct Tick {};
 using RunEvent =
     std::variant<NodeUp, NodeDown, NodeDrain, SupervisorAttached, AttemptPrepared, AttemptStarted,
                  StartRefused, RankJoined, RankExited, NodeGroupGone, SupervisorLost, RankReported,
-                 RankPaused, ShardStaged, CommitFinished, ValidationFinished, CollectiveJoined,
-                 CollectiveResolved, StopAsked, Tick>;
+                 RanksSampled, RankPaused, ShardStaged, CommitFinished, ValidationFinished,
+                 CollectiveJoined, CollectiveResolved, StopAsked, Tick>;
 
 // ---- actions
 

@@ -214,9 +214,7 @@ FailureText end_text(const WorkerFailure& failure) {
                           std::strerror(failure.end.status)),
               "the system's error when executing it"};
     case EndKind::Hung:
-      return {fmt::format("{} made no progress{}{}", who(failure),
-                          failure.detail.empty() ? "" : ": ", failure.detail),
-              "no report within hang_timeout"};
+      return {failure.detail, "the marks of its loop, and what the kernel counts of its processes"};
   }
   return {};
 }

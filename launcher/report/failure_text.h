@@ -17,7 +17,7 @@ enum class EndKind {
   Killed,       // end.status: the signal
   Lost,         // no news from its node
   StartFailed,  // never ran; end.status: errno of the spawn
-  Hung,         // no progress for hang_timeout; we killed it (not produced yet)
+  Hung,         // no sign of life for longer than its limit; we killed it
 };
 
 /// A worker's end with everything known about it.
@@ -29,7 +29,7 @@ struct WorkerFailure {
   /// A worker that had been asked to stop is collateral, never a root cause.
   WorkerEnd end = {};
   std::string program = {};  // of StartFailed
-  std::string detail = {};   // of Lost and Hung: "no heartbeat for 10 s"
+  std::string detail = {};   // of Lost: "no heartbeat for 10 s"; of Hung: the whole text
 
   /// Return "std::runtime_error: the learning rate is 0"; empty if user code reported nothing.
   std::string thrown() const;

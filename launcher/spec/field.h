@@ -36,11 +36,12 @@ enum class Kind {
   Duration,  // min … max, in milliseconds
   Count,     // 8, or {min: 4, max: 8}
   Resources,
-  Stop,     // metric → number
-  Shuffle,  // true, false, or {seed: 1}
-  Umask,    // octal digits
-  Limits,   // a limit's name → whole number, or unlimited
-  NotYet,   // planned: an error that says so
+  Stop,       // metric → number
+  Durations,  // names that the user chooses → min … max, in milliseconds
+  Shuffle,    // true, false, or {seed: 1}
+  Umask,      // octal digits
+  Limits,     // a limit's name → whole number, or unlimited
+  NotYet,     // planned: an error that says so
 };
 
 /// An enum of job_spec.h; its values are in the order of `choices`.
@@ -61,7 +62,7 @@ using FieldRef =
                  std::optional<std::string>*, Duration*, std::vector<std::string>*,
                  std::map<std::string, std::string>*, boost::json::object*, boost::json::array*,
                  WorkerCount*, Resources*, std::vector<StopCondition>*, DatasetSpec*, train::Umask*,
-                 ResourceLimits*, EnumRef>;
+                 ResourceLimits*, std::map<std::string, Duration>*, EnumRef>;
 
 /// What a row's `at` points into: the job and, for rows below "datasets.*", the one dataset.
 struct Target {

@@ -17,6 +17,7 @@ constexpr std::array<std::string_view, 2> kOrders{"max", "min"};
 constexpr std::array<std::string_view, 2> kStorageNeeds{"auto", "required"};
 constexpr std::array<std::string_view, 3> kCallbacks{"csv", "json", "tensorboard"};
 constexpr std::array<std::string_view, 4> kLogLevels{"debug", "info", "warning", "error"};
+constexpr std::array<std::string_view, 3> kHangActions{"auto", "observe", "fail"};
 constexpr std::array<std::string_view, 2> kFormats{"parquet", "items"};
 
 constexpr std::array<std::string_view, 9> kLimitNames{"as",      "core",   "cpu",   "data", "fsize",
@@ -77,7 +78,12 @@ constexpr std::array kFields{
           std::numeric_limits<int>::max(), "max_failures"},
     Field{"run_config.failure_config.max_preemptions", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->run_config.failure_config.max_preemptions; },
           "How many drained nodes (with {min, max}, also lost ones) a run survives; -1: any number. A newer checkpoint resets the count.", {}, -1},
-    Field{"run_config.failure_config.hang_timeout", Kind::NotYet, nowhere, "remove it; a hang is noticed by backend_config.timeout only"},
+    Field{"run_config.failure_config.hang_timeout", Kind::Duration, [](const Target& t) -> Ref { return &t.spec->run_config.failure_config.hang_timeout; },
+          "How long a worker may show no sign of life (a batch, a step, a report, a phase of its own) before it counts as hung; 0s: no such limit. A worker that computes or reads meanwhile gets twice the time, and one that waits for another rank is not accused. A program without the SDK hangs if it is idle for so long.", {}, 0, 30 * kDayMs},
+    Field{"run_config.failure_config.phase_timeouts", Kind::Durations, [](const Target& t) -> Ref { return &t.spec->run_config.failure_config.phase_timeouts; },
+          "The same for single phases, exactly: start, restore, data, step, collective, checkpoint, report, validate, stop, or the name of a phase that the program begins with train::phase.", {}, 1000, 30 * kDayMs, {}, R"({"start": "30m", "step": "5m", "checkpoint": "1h"})"},
+    Field{"run_config.failure_config.hang_action", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.spec->run_config.failure_config.hang_action); },
+          "What follows if a worker hangs. fail: the group fails, which counts towards max_failures. observe: train-run only says so. auto: fail if a limit was given; without one, train-run learns limits from the steps so far, and only says so.", kHangActions},
     Field{"run_config.failure_config.stop_grace", Kind::Duration, [](const Target& t) -> Ref { return &t.spec->run_config.failure_config.stop_grace; },
           "The time between TERM and KILL when someone stops a run.", {}, 0, kDayMs},
     Field{"run_config.failure_config.orphan_timeout", Kind::Duration, [](const Target& t) -> Ref { return &t.spec->run_config.failure_config.orphan_timeout; },

@@ -29,6 +29,8 @@ void read_count(Reading& reading, const yaml::Cursor& cursor, const Field& field
                 WorkerCount& count);
 void read_resources(Reading& reading, const yaml::Cursor& cursor, Resources& resources);
 void read_stop(Reading& reading, const yaml::Cursor& cursor, std::vector<StopCondition>& stop);
+void read_durations(Reading& reading, const yaml::Cursor& cursor, const Field& field,
+                    std::map<std::string, Duration>& durations);
 void read_umask(const yaml::Cursor& cursor, Umask& umask);
 void read_limits(Reading& reading, const yaml::Cursor& cursor, ResourceLimits& limits);
 void read_shuffle(Reading& reading, const yaml::Cursor& cursor, DatasetSpec& dataset);

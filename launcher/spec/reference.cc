@@ -103,6 +103,10 @@ std::string kind_words(const Field& field) {
       return "CPU, GPU, memory, others → amount";
     case Kind::Stop:
       return "metric → number";
+    case Kind::Durations:
+      return fmt::format("name → duration, {} to {}",
+                         yaml::format_duration_yaml(milliseconds(field.min)),
+                         yaml::format_duration_yaml(milliseconds(field.max)));
     case Kind::Shuffle:
       return "true, false, {seed}";
     case Kind::Umask:

@@ -141,6 +141,10 @@ json::object kind_schema(const Field& field) {
       return resources_schema();
     case Kind::Stop:
       return {{"type", "object"}, {"additionalProperties", type("number")}};
+    case Kind::Durations:
+      return {{"type", "object"},
+              {"additionalProperties",
+               json::object{{"type", "string"}, {"pattern", kDurationPattern}}}};
     case Kind::Shuffle:
       return one_of(
           {type("boolean"), closed({{"seed", json::object{{"type", "integer"}, {"minimum", 0}}}})});

@@ -86,6 +86,12 @@ struct Writer {
       object[name] = value == kUnlimited ? json::value("unlimited") : json::value(value);
     return object;
   }
+  json::value operator()(const std::map<std::string, Duration>* durations) const {
+    json::object object;
+    for (const auto& [name, value] : *durations)
+      object[name] = json::string(yaml::format_duration_yaml(value));
+    return object;
+  }
   json::value operator()(const EnumRef& value) const {
     const std::string_view word = field.choices[static_cast<std::size_t>(value.get(value.where))];
     return json::string(word);

@@ -205,6 +205,16 @@ void read_stop(Reading& reading, const Cursor& cursor, std::vector<StopCondition
   }
 }
 
+void read_durations(Reading& reading, const Cursor& cursor, const Field& field,
+                    std::map<std::string, Duration>& durations) {
+  for (const Cursor::Entry& entry : cursor.entries()) {
+    if (entry.value.is_null()) continue;
+    reading.remember(entry.value);
+    if (const auto value = entry.value.duration(milliseconds(field.min), milliseconds(field.max)))
+      durations[std::string(entry.key)] = *value;
+  }
+}
+
 void read_umask(const Cursor& cursor, Umask& umask) {
   const auto text = cursor.text();
   if (!text) return;

@@ -17,4 +17,10 @@ namespace train {
     return visitor(__VA_ARGS__);                           \
   }
 
+/// The same for a struct that is sent very often: it is written as an array, without its fields'
+/// names. New fields go to the end.
+#define TRAIN_ARRAY(...)               \
+  static constexpr bool kArray = true; \
+  TRAIN_FIELDS(__VA_ARGS__)
+
 }  // namespace train

@@ -14,6 +14,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <cstring>
 
 #include "lib/base/check.h"
 #include "lib/net/resolve.h"
@@ -52,6 +53,23 @@ Result<PeerCredentials> read_credentials(int fd) {
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &found, &size) != 0)
     return system_error(errno, "asking who is at the other end");
   return PeerCredentials{.uid = found.uid, .gid = found.gid, .pid = found.pid};
+}
+
+/// Send some of the bytes, the first of them with the descriptor, without waiting. Return how many.
+ssize_t send_some_with_descriptor(int fd, std::string& bytes, int descriptor) {
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof descriptor)] = {};
+  iovec data{.iov_base = bytes.data(), .iov_len = bytes.size()};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof descriptor);
+  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+  return ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 Error closed_by(const std::string& peer) {
@@ -342,6 +360,17 @@ void Connection::send(const Frame& frame) {
   if (impl_->closed || impl_->write_error) return;
   append_frame(frame, impl_->pending);
   if (impl_->in_flight.empty()) impl_->start_write();
+}
+
+void Connection::send_with_descriptor(const Frame& frame, int descriptor) {
+  TRAIN_CHECK(impl_->is_unix && impl_->queued_bytes() == 0,
+              "a descriptor goes over a Unix socket, before anything else");
+  if (impl_->closed || impl_->write_error) return;
+  append_frame(frame, impl_->pending);
+  const ssize_t sent =
+      send_some_with_descriptor(impl_->socket.native_handle(), impl_->pending, descriptor);
+  if (sent > 0) impl_->pending.erase(0, static_cast<std::size_t>(sent));
+  if (!impl_->pending.empty()) impl_->start_write();
 }
 
 std::size_t Connection::queued_bytes() const { return impl_->queued_bytes(); }

@@ -49,6 +49,10 @@ class Connection {
   /// a closed or broken connection the frame is dropped, which receive(), flush() and
   /// wait_queue_below() report.
   void send(const Frame& frame);
+  /// Do the same with a descriptor, which the receiver gets with the frame's first byte. Only over
+  /// a Unix socket, and only while nothing is queued. If the kernel does not take the descriptor,
+  /// the frame goes without it. The caller keeps `descriptor`.
+  void send_with_descriptor(const Frame& frame, int descriptor);
   std::size_t queued_bytes() const;
   /// Wait until fewer than `bytes` are queued (back-pressure).
   Task<Unit> wait_queue_below(std::size_t bytes);

@@ -16,6 +16,7 @@ TRAIN_CODEC(WorkerPaused);
 TRAIN_CODEC(ReportBatch);
 TRAIN_CODEC(AckReports);
 TRAIN_CODEC(ShardWritten);
+TRAIN_CODEC(WorkerSamples);
 TRAIN_CODEC(StorageTrouble);
 TRAIN_CODEC(CheckpointOutcome);
 TRAIN_CODEC(OutputChunk);

@@ -9,6 +9,7 @@
 
 #include "lib/model/checkpoint_shard.h"
 #include "lib/model/job_context.h"
+#include "lib/model/rank_sample.h"
 #include "lib/model/worker_end.h"
 #include "lib/model/worker_ranks.h"
 #include "lib/wire/message_type.h"
@@ -138,6 +139,13 @@ struct ShardWritten : StagedShard {  // one rank's shard is written and synced, 
   bool on_node = false;  // it is on its node's own disk, to be fetched with ReadFile
   TRAIN_FIELDS(rank, checkpoint_seq, report_seq, dir, files, nodes, metadata_json, error, no_space,
                on_node)
+};
+
+// supervisor → launcher, each second while it is attached: newer samples replace older ones
+struct WorkerSamples {
+  static constexpr MessageType kType = MessageType::WorkerSamples;
+  std::vector<RankSample> ranks;
+  TRAIN_FIELDS(ranks)
 };
 
 // supervisor → launcher: a line for people about trouble, such as repeated requests

@@ -74,6 +74,7 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(AttemptSnapshot);
     TRAIN_NAME(CollectiveAnswered);
     TRAIN_NAME(StorageTrouble);
+    TRAIN_NAME(WorkerSamples);
     TRAIN_NAME(RunValidation);
     TRAIN_NAME(ValidationEnded);
     TRAIN_NAME(AskCheckpoints);

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "lib/model/digest.h"
+#include "lib/model/worker_progress.h"
 #include "lib/wire/codec.h"
 
 namespace train {
@@ -17,6 +18,11 @@ namespace train {
 template <class T>
 concept HasFields = requires {
   { T::kFieldNames } -> std::convertible_to<std::string_view>;
+};
+
+template <class T>
+concept IsArray = HasFields<T> && requires {
+  T::kArray;
 };
 
 namespace detail {
@@ -59,8 +65,8 @@ Result<Message> decode(const Frame& frame) {
 
 }  // namespace train
 
-// A struct with TRAIN_FIELDS is packed as a map from its fields' names, an Id as its number, and a
-// Digest as its hex digits.
+// A struct with TRAIN_FIELDS is packed as a map from its fields' names, one with TRAIN_ARRAY as an
+// array, an Id as its number, a Phase as its number, and a Digest as its hex digits.
 namespace msgpack {
 MSGPACK_API_VERSION_NAMESPACE(MSGPACK_DEFAULT_API_NS) {
   namespace adaptor {
@@ -70,6 +76,11 @@ MSGPACK_API_VERSION_NAMESPACE(MSGPACK_DEFAULT_API_NS) {
     template <class Stream>
     packer<Stream>& operator()(packer<Stream>& out, const T& value) const {
       value.visit_fields([&](const auto&... fields) {
+        if constexpr (train::IsArray<T>) {
+          out.pack_array(sizeof...(fields));
+          (out.pack(fields), ...);
+          return;
+        }
         out.pack_map(sizeof...(fields));
         [[maybe_unused]] std::string_view names = T::kFieldNames;
         (out.pack(train::detail::next_name(names)).pack(fields), ...);
@@ -81,6 +92,7 @@ MSGPACK_API_VERSION_NAMESPACE(MSGPACK_DEFAULT_API_NS) {
   template <train::HasFields T>
   struct convert<T> {
     const msgpack::object& operator()(const msgpack::object& in, T& value) const {
+      if constexpr (train::IsArray<T>) return convert_array(in, value);
       if (in.type != type::MAP) throw type_error();
       for (const msgpack::object_kv& entry : std::span(in.via.map.ptr, in.via.map.size)) {
         if (entry.key.type != type::STR) throw type_error();
@@ -91,6 +103,18 @@ MSGPACK_API_VERSION_NAMESPACE(MSGPACK_DEFAULT_API_NS) {
                  ...);
         });
       }
+      return in;
+    }
+
+   private:
+    // A peer of another version may send more or fewer elements.
+    static const msgpack::object& convert_array(const msgpack::object& in, T& value) {
+      if (in.type != type::ARRAY) throw type_error();
+      const std::span elements(in.via.array.ptr, in.via.array.size);
+      value.visit_fields([&](auto&... fields) {
+        std::size_t next = 0;
+        (void)((next < elements.size() && (elements[next++].convert(fields), true)) && ...);
+      });
       return in;
     }
   };
@@ -107,6 +131,25 @@ MSGPACK_API_VERSION_NAMESPACE(MSGPACK_DEFAULT_API_NS) {
   struct convert<train::Id<Tag, T>> {
     const msgpack::object& operator()(const msgpack::object& in, train::Id<Tag, T>& id) const {
       in.convert(id.value);
+      return in;
+    }
+  };
+
+  template <>
+  struct pack<train::Phase> {
+    template <class Stream>
+    packer<Stream>& operator()(packer<Stream>& out, train::Phase phase) const {
+      return out.pack(static_cast<std::uint8_t>(phase));
+    }
+  };
+
+  template <>
+  struct convert<train::Phase> {
+    const msgpack::object& operator()(const msgpack::object& in, train::Phase& phase) const {
+      const auto number = in.as<std::uint8_t>();
+      // A newer peer may know more phases.
+      phase =
+          number < train::kPhases.size() ? static_cast<train::Phase>(number) : train::Phase::Own;
       return in;
     }
   };

@@ -57,6 +57,7 @@ enum class MessageType : std::uint16_t {
   AttemptSnapshot = 0x114,
   CollectiveAnswered = 0x115,
   StorageTrouble = 0x116,
+  WorkerSamples = 0x118,
   RunValidation = 0x120,
   ValidationEnded = 0x121,
   AskCheckpoints = 0x122,

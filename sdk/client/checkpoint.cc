@@ -9,6 +9,7 @@
 #include "sdk/client/checkpoint_impl.h"
 #include "sdk/client/failure.h"
 #include "sdk/client/metrics_dict.h"
+#include "sdk/client/progress.h"
 #include "sdk/client/worker_session.h"
 
 namespace train {
@@ -118,6 +119,7 @@ std::optional<Checkpoint> get_checkpoint() {
   static std::mutex mutex;
   static std::optional<Checkpoint> verified;
   const std::lock_guard lock(mutex);
+  const sdk::InPhase restoring(Phase::Restore);
   if (!verified) {
     verified = open_committed(folder);
     sdk::current_session().restore_data_positions(verified->metadata());

@@ -10,6 +10,7 @@
 
 #include "sdk/client/environment.h"
 #include "sdk/client/failure.h"
+#include "sdk/client/progress.h"
 #include "sdk/client/solo_session.h"
 #include "sdk/client/supervised_session.h"
 #include "sdk/client/validation.h"
@@ -42,6 +43,7 @@ std::unique_ptr<WorkerSession> join_run(const char* socket) {
   JoinedSocket joined = value_or_throw(join_supervisor(fd, hello));
   for (const auto& [name, value] : joined.welcome.env) ::setenv(name.c_str(), value.c_str(), 1);
   ::unsetenv("TRAINRUN_STANDBY");
+  share_progress(std::move(joined.progress));
   return std::make_unique<SupervisedSession>(std::move(joined));
 }
 
@@ -70,6 +72,7 @@ void finish_at_exit() {
 
 void after_fork_in_child() {
   in_fork_child = true;
+  abandon_progress_in_fork_child();
   if (WorkerSession* session = process_session) session->abandon_in_fork_child();
 }
 

@@ -14,6 +14,7 @@
 #include "lib/wire/worker_messages.h"
 #include "sdk/client/failure.h"
 #include "sdk/client/metrics_dict.h"
+#include "sdk/client/progress.h"
 
 namespace train::sdk {
 namespace {
@@ -117,6 +118,7 @@ void SupervisedSession::report(const Dict& metrics, const Checkpoint* checkpoint
   queue_report(lock, packed);
   if (gate_.closed()) {
     link_->wake();
+    const InPhase reporting(Phase::Report);
     wait_at_gate(lock, flat);
     return;
   }
@@ -129,6 +131,8 @@ void SupervisedSession::report(const Dict& metrics, const Checkpoint* checkpoint
 
 std::uint64_t SupervisedSession::queue_report(Lock& lock, std::string_view packed) {
   check_usable();
+  if (queue_.has_capacity(packed.size())) return queue_.append(packed);
+  const InPhase reporting(Phase::Report);
   while (!queue_.has_capacity(packed.size())) {
     link_->wake();
     changed_.wait(lock);
@@ -139,6 +143,7 @@ std::uint64_t SupervisedSession::queue_report(Lock& lock, std::string_view packe
 
 void SupervisedSession::report_with_checkpoint(const Metrics& metrics, std::string_view packed,
                                                const Checkpoint& checkpoint) {
+  const InPhase handing_over(Phase::Checkpoint);
   CheckpointStaged staged;
   staged.metadata_json = metadata_json(*checkpoint.impl());
   {
@@ -157,6 +162,7 @@ void SupervisedSession::report_with_checkpoint(const Metrics& metrics, std::stri
     lock.unlock();
     link_->wake();
     add_checkpoint_job(checkpoint, std::move(staged), metrics);
+    count_checkpoint();
   }
   Lock lock(mutex_);
   wait_at_gate(lock, metrics);
@@ -231,6 +237,7 @@ void SupervisedSession::make_stop_checkpoint(Lock& lock, const Metrics& metrics)
     }
   } leave{stop_maker_, lock};
   lock.unlock();
+  const InPhase handing_over(Phase::Checkpoint);
   const Checkpoint checkpoint = make();
   CheckpointStaged staged;
   staged.metadata_json = metadata_json(*checkpoint.impl());
@@ -250,6 +257,7 @@ void SupervisedSession::make_stop_checkpoint(Lock& lock, const Metrics& metrics)
 }
 
 std::optional<std::filesystem::path> SupervisedSession::wait_for_checkpoint() {
+  const InPhase waiting(Phase::Checkpoint);
   Lock lock(mutex_);
   const std::uint64_t newest = checkpoint_seq_;
   const auto resolved = [&] { return unresolved_.empty() || *unresolved_.begin() > newest; };
@@ -299,6 +307,7 @@ std::vector<std::string> SupervisedSession::all_gather(const std::string& name,
                                                        const std::string& mine,
                                                        std::chrono::milliseconds timeout) {
   check_collective(name, mine);
+  const InPhase waiting(Phase::Collective, name);
   Lock lock(mutex_);
   check_usable();
   const std::uint64_t sequence = ++collective_sequence_;
@@ -344,6 +353,7 @@ OnceReply SupervisedSession::ask_once(Lock& lock, const std::string& name) {
 }
 
 void SupervisedSession::once_per_node(const std::string& name, const std::function<void()>& f) {
+  const InPhase waiting(Phase::Collective, name);
   Lock lock(mutex_);
   check_usable();
   for (auto it = once_.find(name); it != once_.end(); it = once_.find(name)) {
@@ -362,6 +372,7 @@ void SupervisedSession::once_per_node(const std::string& name, const std::functi
     once_[name].runner = std::this_thread::get_id();
     lock.unlock();
     try {
+      const InPhase running(Phase::Own, name);
       f();
     } catch (const std::exception& e) {
       thrown = std::current_exception();
@@ -415,6 +426,7 @@ void SupervisedSession::flush(std::chrono::milliseconds within) {
 }
 
 void SupervisedSession::finish() {
+  set_base_phase(Phase::Stop);
   stager_->drain();
   Lock lock(mutex_);
   if (goodbye_sent_) return;

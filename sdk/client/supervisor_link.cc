@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <span>
 
 #include "lib/base/check.h"
 #include "lib/base/thread.h"
@@ -54,7 +55,30 @@ int poll_time(Clock::time_point deadline) {
   return static_cast<int>(std::max<std::int64_t>(0, left.count()));
 }
 
-Result<Frame> receive_one(int fd, FrameReader& reader, Clock::time_point deadline) {
+/// Receive bytes, as recv() does. A descriptor that comes with them replaces `descriptor`.
+ssize_t receive_with_descriptor(int fd, std::span<char> buffer, FileDescriptor& descriptor) {
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  iovec bytes{.iov_base = buffer.data(), .iov_len = buffer.size()};
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const ssize_t got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+  if (got < 0) return got;
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+      header->cmsg_len == CMSG_LEN(sizeof(int))) {
+    int received = -1;
+    std::memcpy(&received, CMSG_DATA(header), sizeof received);
+    descriptor.reset(received);
+  }
+  return got;
+}
+
+Result<Frame> receive_one(JoinedSocket& joined, Clock::time_point deadline) {
+  FrameReader& reader = joined.reader;
+  const int fd = joined.fd;
   while (true) {
     TRY(auto frame, reader.next());
     if (frame) return std::move(*frame);
@@ -62,7 +86,7 @@ Result<Frame> receive_one(int fd, FrameReader& reader, Clock::time_point deadlin
     if (poll_retrying(&entry, 1, poll_time(deadline)) == 0)
       return Error{Errc::Timeout, "the supervisor did not answer within 60 s"};
     char buffer[16 << 10];
-    const ssize_t got = ::recv(fd, buffer, sizeof buffer, 0);
+    const ssize_t got = receive_with_descriptor(fd, buffer, joined.progress);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return system_error(errno, "reading from the supervisor");
     if (got == 0)
@@ -79,7 +103,7 @@ Result<JoinedSocket> exchange_hello(int fd, const WorkerHello& hello) {
   JoinedSocket joined{.fd = fd, .welcome = {}, .reader = {}};
   const bool stands_by = hello.standby >= 0;  // waits until it gets a rank
   const auto deadline = stands_by ? Clock::time_point::max() : Clock::now() + kWelcomeWithin;
-  TRY(auto frame, receive_one(fd, joined.reader, deadline));
+  TRY(auto frame, receive_one(joined, deadline));
   if (frame.type == MessageType::Refused) {
     TRY(auto refused, decode<Refused>(frame));
     return Error{Errc::Unavailable,

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "lib/base/file_descriptor.h"
 #include "lib/wire/worker_messages.h"
 
 namespace train::sdk {
@@ -16,7 +17,8 @@ namespace train::sdk {
 struct JoinedSocket {
   int fd = -1;
   Welcome welcome;
-  FrameReader reader;  // with what was received after the welcome
+  FrameReader reader;            // with what was received after the welcome
+  FileDescriptor progress = {};  // came with the welcome: the page to mark progress in
 };
 /// Connect to the Unix socket at `path`. Fails with Unavailable when nobody answers there.
 Result<int> connect_supervisor(const std::string& path);

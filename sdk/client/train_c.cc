@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "sdk/client/validation.h"
 
@@ -75,6 +76,12 @@ Dict dict_of(const char* json, const char* name) {
   if (!value.is_dict())
     throw Failure("invalid_argument", std::string(name) + " is not a JSON object");
   return value.as<Dict>();
+}
+
+/// Return the phases that this thread has begun, the innermost last.
+std::vector<std::unique_ptr<train::PhaseScope>>& phases() {
+  thread_local std::vector<std::unique_ptr<train::PhaseScope>> begun;
+  return begun;
 }
 
 train::Reduce reduction(const char* how) {
@@ -283,6 +290,29 @@ int trainrun_reported_checkpoints(int validated, int64_t timeout_ms, const char*
     kept = train::to_json(list);
     *out_json = kept.c_str();
   });
+}
+
+int trainrun_phase_begin(const char* name, int64_t limit_ms) {
+  return guarded([&] {
+    if (limit_ms < 0) throw Failure("invalid_argument", "limit_ms is negative");
+    phases().push_back(std::make_unique<train::PhaseScope>(
+        checked(name, "name"), train::PhaseOptions{.limit = std::chrono::milliseconds(limit_ms)}));
+  });
+}
+int trainrun_phase_say(const char* text) {
+  return guarded([&] {
+    if (phases().empty()) throw Failure("invalid_argument", "this thread has begun no phase");
+    phases().back()->say(checked(text, "text"));
+  });
+}
+int trainrun_phase_end(void) {
+  return guarded([&] {
+    if (phases().empty()) throw Failure("invalid_argument", "this thread has begun no phase");
+    phases().pop_back();
+  });
+}
+int trainrun_step(void) {
+  return guarded([] { train::step(); });
 }
 
 int trainrun_should_stop(void) {

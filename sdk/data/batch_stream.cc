@@ -6,11 +6,11 @@
 #include <new>
 
 #include "lib/base/thread.h"
+#include "sdk/client/progress.h"
 #include "sdk/client/session.h"
 #include "sdk/data/failure.h"
 
 namespace train {
-namespace {}  // namespace
 
 BatchStream::BatchStream(Pass pass, data::BatchReader reader)
     : pass_(std::move(pass)),
@@ -19,6 +19,7 @@ BatchStream::BatchStream(Pass pass, data::BatchReader reader)
 
 BatchStream::~BatchStream() {
   stop();
+  if (begun_ && !over_ && !trains()) sdk::set_base_phase(Phase::Step);
   if (begun_ && std::uncaught_exceptions() == exceptions_at_start_) tell_over();
 }
 
@@ -40,10 +41,15 @@ std::optional<Batch> BatchStream::next() {
                                                   pass_.dataset));
   }
   if (over_) return std::nullopt;
+  if (trains() && handed_out_ > 0) sdk::end_step(StepSource::Batch);
   if (handed_out_ == pass_.batches) {
     tell_over();
+    sdk::set_base_phase(Phase::Step);
     return std::nullopt;
   }
+  // What the loop does between the batches of other datasets is no training.
+  sdk::set_base_phase(trains() ? Phase::Step : Phase::Validate);
+  const sdk::InPhase waiting(Phase::Data, pass_.dataset);
   Result<data::ReadBatch> batch = thread_.joinable() ? pop() : read(handed_out_);
   if (batch.has_error()) {
     over_ = true;  // and the position stays: this batch was not trained on

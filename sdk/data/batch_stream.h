@@ -48,6 +48,7 @@ class BatchStream {
   void stop();
   void tell_position(const data::ReadBatch& batch);
   void tell_over();
+  bool trains() const { return pass_.dataset == "train"; }
 
   const Pass pass_;
   data::BatchReader reader_;  // only the thread uses it while it runs

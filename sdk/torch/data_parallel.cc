@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "sdk/client/progress.h"
 #include "sdk/torch/failure.h"
 
 namespace train::detail {
@@ -179,6 +180,7 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
   }
 
   void arm() {
+    waits_.reset();  // if the previous pass ended by an exception
     seen_.store(0, std::memory_order_relaxed);
     seen_flags_.assign(parameters_.tensors.size(), 0);
     reducer_->prepare_for_forward();
@@ -207,10 +209,13 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
   // reducer's own callback, which waits for them, was queued before the one that is queued here.
   void on_pass_end() {
     if (!options_.find_unused_parameters) check_all_seen();
-    if (options_.gradient_as_bucket_view) {
-      torch::autograd::Engine::get_default_engine().queue_callback(
-          [self = shared_from_this()] { self->free_from_views(); });
-    }
+    // After this the reducer waits for the other ranks, and then comes what is queued here.
+    torch::autograd::Engine::get_default_engine().queue_callback([self = shared_from_this()] {
+      if (self->options_.gradient_as_bucket_view) self->free_from_views();
+      self->waits_.reset();
+      sdk::end_step_of_backward();
+    });
+    waits_.emplace();
     if (buffers_.empty()) return;
     guarded("broadcasting buffers from rank 0", [&] {
       // Use new version counters: a second pass over the same graph may still rely on its saved
@@ -268,7 +273,8 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
   std::atomic<bool> enabled_{true};
   std::atomic<bool> replaced_{false};  // another object has taken over some of the parameters
   std::atomic<int> armed_pass_{-1};
-  std::mutex mutex_;  // guards arming
+  std::mutex mutex_;                          // guards arming
+  std::optional<sdk::InGradientSync> waits_;  // while the reducer waits for the other ranks
   std::atomic<std::size_t> seen_{0};
   std::vector<std::uint8_t> seen_flags_;  // by parameter; each is written by one hook only
 };
@@ -286,6 +292,7 @@ std::shared_ptr<GradientSync> GradientSync::attach(torch::nn::Module& module,
                      "prepare_model: no parameter of the model needs a gradient",
                      "use the module as it is, or set requires_grad_(true)"});
   }
+  const sdk::InPhase waiting(Phase::Collective, "prepare_model");
   try {
     c10d::verify_params_across_processes(group, parameters.tensors, std::nullopt);
   } catch (const std::exception& error) {

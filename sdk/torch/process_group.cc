@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "lib/base/thread.h"
+#include "sdk/client/progress.h"
 #include "sdk/client/session.h"
 #include "sdk/torch/cuda_loader.h"
 #include "sdk/torch/failure.h"
@@ -115,6 +116,7 @@ class GroupOwner {
       const std::string doing = "joining the process group of " + std::to_string(info.world_size) +
                                 " ranks as rank " + std::to_string(info.rank) + " at " +
                                 store_address(info);
+      const InPhase joining(Phase::Collective, "joining the process group");
       group_ = guarded(doing, [&] { return make_group(info); });
     }
     return group_.group;

@@ -16,6 +16,7 @@
 
 #include "sdk/client/checked_files.h"
 #include "sdk/client/file_digest.h"
+#include "sdk/client/progress.h"
 #include "sdk/client/session.h"
 #include "sdk/torch/failure.h"
 #include "sdk/torch/optimizer_state.h"
@@ -368,6 +369,7 @@ LoadedState load_state(const std::string& directory, const StateRefs& state) {
 }
 
 LoadedState detail::load_checked(const sdk::CheckedFiles& files, const StateRefs& state) {
+  const sdk::InPhase restoring(Phase::Restore);
   const Dict index = read_index(files);
   const auto saved_modules = static_cast<std::size_t>(index.at("modules").as<std::int64_t>());
   const std::size_t saved_optimizers = index.at("optimizers").as<List>().size();

@@ -59,8 +59,13 @@ asio::awaitable<void> WorkerPort::serve(std::unique_ptr<Connection> connection) 
   }
   const Rank rank{welcome->ranks.rank};
   connection->set_payload_limit(kFramePayloadBytesMax);
-  connection->send(encode(*welcome, attempt_));
+  const int page = handlers_.progress_page(rank);
+  if (page >= 0)
+    connection->send_with_descriptor(encode(*welcome, attempt_), page);
+  else
+    connection->send(encode(*welcome, attempt_));
   connections_[rank] = connection.get();
+  if (const auto peer = connection->credentials()) hello->pid = peer->pid;  // as the kernel says
   handlers_.joined(rank, *hello);
   for (;;) {
     auto frame = co_await connection->receive();

@@ -25,6 +25,9 @@ class WorkerPort {
     /// Returns the answer to a process that connects with `hello`, or why it is refused (a rank
     /// that is not here, another attempt). Answers a standby process once it has a rank.
     std::function<Task<Welcome>(const WorkerHello& hello)> welcome;
+    /// Returns the descriptor of the page in which the program is to mark its progress; it goes
+    /// with the welcome. −1: there is none.
+    std::function<int(Rank rank)> progress_page;
     std::function<void(Rank rank, const WorkerHello& hello)> joined;
     /// An error ends the connection; the worker is told.
     std::function<Result<Unit>(Rank rank, Frame frame)> received;

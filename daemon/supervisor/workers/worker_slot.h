@@ -17,6 +17,7 @@
 #include "daemon/supervisor/output/output_spool.h"
 #include "daemon/supervisor/processes/standby_processes.h"
 #include "lib/model/user_error.h"
+#include "lib/progress/progress_memory.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 
@@ -58,6 +59,7 @@ struct WorkerSlot {
   WorkerRanks ranks;
   std::optional<StandbyProcess> standby;  // the standby process that became this worker
   std::int64_t pid = 0;
+  pid_t program = 0;  // the process that uses the SDK: `pid`, or one that it started; 0: none does
   std::optional<Cgroup> cgroup;
   MemoryAccount memory;
   std::optional<MemoryLimit> out_of_memory;  // the memory limit that killed it
@@ -73,6 +75,7 @@ struct WorkerSlot {
   std::optional<UserError> error;   // from its SDK or error_file
   std::string error_file;           // to which Python's @record writes
   bool connected = false;
+  std::optional<ProgressMemory> progress;  // the page of its newest program, if that uses the SDK
   bool numbering_begun =
       false;  // a program of it has reported or called: the next would count anew
   std::chrono::system_clock::time_point reaped_at{};

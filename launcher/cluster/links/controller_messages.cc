@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <type_traits>
 #include <utility>
 
 #include "launcher/report/failure_text.h"
@@ -29,7 +30,26 @@ std::int32_t highest_rank(const Message& message) {
   if constexpr (requires { message.rank; }) return named(message);
   if constexpr (requires { message.workers; }) return highest(message.workers);
   if constexpr (requires { message.alive; }) return highest(message.alive);
+  if constexpr (requires { message.ranks; }) return highest(message.ranks);
   return 0;
+}
+
+constexpr std::int64_t kSampledMax = std::int64_t{1} << 50;  // 35 years in µs, or 1 PiB
+
+/// Bring what another machine measured into a range that can be computed with.
+void keep_in_range(RankSample& sample) {
+  const auto clamp = [](auto& number) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(number)>, std::int64_t>)
+      number = std::clamp<std::int64_t>(number, 0, kSampledMax);
+  };
+  const auto clamp_all = [&](auto&... fields) { (clamp(fields), ...); };
+  sample.progress.visit_fields(clamp_all);
+  sample.process.visit_fields(clamp_all);
+  sample.progress.intervals.resize(kPhases.size());
+  for (PhaseIntervals& intervals : sample.progress.intervals) {
+    intervals.visit_fields(clamp_all);
+    intervals.count = std::min<std::uint64_t>(intervals.count, kSampledMax);
+  }
 }
 
 /// Return the end as people and files may see it: without secrets and within their limits.
@@ -86,6 +106,15 @@ RankPaused to_event(const Sender& from, const WorkerPaused& message) {
 
 RankReported to_event(const Sender& from, const ReportBatch& message) {
   return {from.attempt, Rank{message.rank}, message.first_report_seq + message.count - 1};
+}
+
+RanksSampled to_event(const Sender& from, WorkerSamples message) {
+  for (RankSample& sample : message.ranks) {
+    keep_in_range(sample);
+    for (std::string* text : {&sample.progress.name, &sample.progress.text})
+      if (!text->empty()) *text = redacted(*text);
+  }
+  return {from.attempt, std::move(message.ranks)};
 }
 
 ShardStaged to_event(const Sender& from, const StagedShard& message) {

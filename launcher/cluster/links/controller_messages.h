@@ -23,8 +23,8 @@ struct Sender {
 using NodeMessage =
     AnyOf<Prepared, WorkersStarted, StartFailed, WorkerJoined, WorkerExited, GroupGone,
           WorkerPaused, ReportBatch, ShardWritten, StorageTrouble, OutputChunk, CollectiveJoin,
-          CollectiveAnswered, WorkerResult, AttemptSnapshot, AttemptLost, NodeDraining, ReadFile,
-          FileBytes, ShardKept, ValidationEnded, AskCheckpoints>;
+          CollectiveAnswered, WorkerResult, WorkerSamples, AttemptSnapshot, AttemptLost,
+          NodeDraining, ReadFile, FileBytes, ShardKept, ValidationEnded, AskCheckpoints>;
 
 /// Decode a frame. Protocol if it cannot be decoded, or if it names a rank that an attempt of
 /// `ranks` cannot have.
@@ -38,6 +38,7 @@ RankExited to_event(const Sender& from, const WorkerExited& message);
 NodeGroupGone to_event(const Sender& from, const GroupGone& message);
 RankPaused to_event(const Sender& from, const WorkerPaused& message);
 RankReported to_event(const Sender& from, const ReportBatch& message);
+RanksSampled to_event(const Sender& from, WorkerSamples message);
 ShardStaged to_event(const Sender& from, const StagedShard& message);
 CollectiveJoined to_event(const Sender& from, const CollectiveJoin& message);
 CollectiveResolved to_event(const Sender& from, const CollectiveAnswered& message);

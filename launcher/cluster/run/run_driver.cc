@@ -211,6 +211,7 @@ void RunDriver::received(NodeId node, const Frame& frame) {
                    if (m.count > 0) pipeline_->add(from.attempt, std::move(m));
                    feed(reported);
                  },
+                 [&](WorkerSamples& m) { feed(to_event(from, std::move(m))); },
                  [&](const OutputChunk& m) { on_output(node, from.attempt, m); },
                  [&](const WorkerExited& m) {
                    const RankExited exited = to_event(from, m);

@@ -107,6 +107,7 @@ void RunLog::event(const RunEvent& event) const {
                   "report",
                   {{"attempt", e.attempt.value}, {"rank", e.rank.value}, {"report", e.report_seq}});
           },
+          [](const RanksSampled&) {},  // one each second and node
           [&](const RankPaused& e) {
             if (debug)
               log_.debug("worker paused", {{"attempt", e.attempt.value},

@@ -120,6 +120,13 @@ RootCause RunSummaryBuilder::root_cause(const AttemptEnded& ended) const {
     const auto found = failures_.find({ended.attempt, *ended.root_rank});
     if (ended.root_end && found != failures_.end())
       return root_cause_of(found->second, ended.collateral);
+    if (ended.failure == FailureKind::Hung)
+      return root_cause_of({.kind = EndKind::Hung,
+                            .rank = ended.root_rank->value,
+                            .node = ended.root_node,
+                            .attempt = ended.attempt.value,
+                            .detail = ended.cause},
+                           ended.collateral);
     if (ended.start_error) {
       WorkerFailure failure;
       failure.kind = EndKind::StartFailed;

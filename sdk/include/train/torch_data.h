@@ -33,7 +33,21 @@ struct ShardOptions {
 namespace detail {
 template <class Dataset>
 class RestartableLoader;
-}
+
+/// Tells the supervisor, for as long as this object lives, that the loop waits for a batch.
+class DataWait {
+ public:
+  /// `step_ended`: the loop has trained on a batch before this one.
+  explicit DataWait(bool step_ended);
+  ~DataWait();
+  DataWait(const DataWait&) = delete;
+  DataWait& operator=(const DataWait&) = delete;
+
+ private:
+  struct Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+}  // namespace detail
 
 /// The position of a DistributedSampler, and the order of rows that it refers to: this is what
 /// save() writes. It is the same on all ranks that have consumed equally many rows.
@@ -206,6 +220,7 @@ class DataLoader {
     Batch* operator->() { return &*batch_; }
     Iterator& operator++() {
       check_pass();
+      const detail::DataWait wait(true);
       ++inner_;
       take();
       return *this;
@@ -240,7 +255,10 @@ class DataLoader {
   /// or Checkpoint::from_state(model, optimizer, loader.sampler()). A batch counts as consumed once
   /// the loop has received it.
   DistributedSampler& sampler() { return loader_->sampler(); }
-  Iterator begin() { return Iterator(loader_->begin_pass(), *loader_); }
+  Iterator begin() {
+    const detail::DataWait wait(false);
+    return Iterator(loader_->begin_pass(), *loader_);
+  }
   Iterator end() { return Iterator(loader_->end()); }
 
  private:

@@ -123,6 +123,14 @@ int trainrun_set_result(const char* value_json);
 typedef int (*trainrun_once_function)(void* user, char* error, size_t error_size);
 int trainrun_once_per_node(const char* name, trainrun_once_function f, void* user);
 
+/* What the loop is doing (<train/progress.h>): the SDK marks batches, steps, reports, checkpoints
+ * and collectives by itself. Only the thread that made the first call marks. Phases may lie within
+ * each other; each begin needs an end. limit_ms 0: the limits of the spec apply. */
+int trainrun_phase_begin(const char* name, int64_t limit_ms);
+int trainrun_phase_say(const char* text);
+int trainrun_phase_end(void);
+int trainrun_step(void); /* a step has ended */
+
 /* Collectives: all ranks make the same calls in the same order. timeout_ms < 0: no timeout. */
 int trainrun_barrier(int64_t timeout_ms);
 /* Give rank 0's JSON value to every rank; ranks other than 0 may pass NULL. */

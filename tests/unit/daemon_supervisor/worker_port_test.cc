@@ -6,10 +6,14 @@
 #include <sys/wait.h>
 
 #include "daemon/supervisor/workers/worker_frames.h"
+#include "lib/progress/progress_memory.h"
+#include "lib/progress/progress_reader.h"
+#include "lib/progress/progress_writer.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/link_messages.h"
 #include "lib/wire/worker_messages.h"
+#include "sdk/client/supervisor_link.h"
 #include "tests/unit/lib_net/net_fixture.h"
 
 namespace train {
@@ -27,6 +31,7 @@ class WorkerPortTest : public NetTest {
       welcome.ranks.rank = hello.rank;
       co_return welcome;
     };
+    handlers.progress_page = [this](Rank) { return page_.fd(); };
     handlers.joined = [this](Rank rank, const WorkerHello& hello) {
       joined_.emplace_back(rank.value, hello.pid);
     };
@@ -89,7 +94,8 @@ class WorkerPortTest : public NetTest {
 
   const std::string socket_ = (folder_ / "worker.sock").string();
   std::unique_ptr<WorkerPort> port_;
-  std::vector<std::pair<int, std::int64_t>> joined_;  // rank, pid
+  const ProgressMemory page_ = ProgressMemory::make().value();
+  std::vector<std::pair<int, std::int64_t>> joined_;  // rank, pid as the kernel says
   std::vector<int> closed_;
 };
 
@@ -114,7 +120,7 @@ TEST_F(WorkerPortTest, ASecondProcessOfARankIsRefusedWhileTheFirstIsConnected) {
     auto reached = co_await within(5s, first->receive());
     EXPECT_TRUE(reached.has_value());
   });
-  EXPECT_EQ(joined_, (std::vector<std::pair<int, std::int64_t>>{{1, 100}, {2, 300}}));
+  EXPECT_EQ(joined_, (std::vector<std::pair<int, std::int64_t>>{{1, ::getpid()}, {2, ::getpid()}}));
 }
 
 TEST_F(WorkerPortTest, TheNextProgramOfARankJoinsOnceTheOneBeforeHasLeft) {
@@ -126,7 +132,26 @@ TEST_F(WorkerPortTest, TheNextProgramOfARankJoinsOnceTheOneBeforeHasLeft) {
     const Frame next = co_await join(second, 1, 200);
     EXPECT_EQ(next.type, MessageType::Welcome);
   });
-  EXPECT_EQ(joined_, (std::vector<std::pair<int, std::int64_t>>{{1, 100}, {1, 200}}));
+  EXPECT_EQ(joined_, (std::vector<std::pair<int, std::int64_t>>{{1, ::getpid()}, {1, ::getpid()}}));
+}
+
+// Connect as the SDK does, in a process of its own, which marks that its loop steps.
+TEST_F(WorkerPortTest, TheWelcomeBringsThePageInWhichTheWorkerMarksItsProgress) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    sdk::JoinedSocket joined =
+        sdk::join_supervisor(sdk::connect_supervisor(socket_).value(), WorkerHello{.rank = 1})
+            .value();
+    const ProgressMemory page = ProgressMemory::map(std::move(joined.progress)).value();
+    ProgressWriter(page.page(), 1).end_step(StepSource::Program, 2);
+    ::_exit(0);
+  }
+  int status = -1;
+  run_beside([&]() -> asio::awaitable<void> {
+    while (::waitpid(child, &status, WNOHANG) == 0) (void)co_await pause_for(5ms);
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(read_progress(page_.page(), 2).steps, 1u);
 }
 
 TEST_F(WorkerPortTest, AProcessOfAnotherUserIsRefused) {

@@ -101,6 +101,29 @@ TEST(ControllerMessages, OfReportsTheLastOneCounts) {
   EXPECT_EQ(event.report_seq, 9u);
 }
 
+// A node may send anything: what is computed with the numbers must not overflow.
+TEST(ControllerMessages, SamplesAreBroughtIntoARangeThatCanBeComputedWith) {
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  WorkerSamples message{.ranks = {RankSample{.rank = Rank{2}}}};
+  message.ranks[0].progress.quiet_us = kMost;
+  message.ranks[0].progress.limit_us = kLeast;
+  message.ranks[0].progress.intervals = {{~std::uint64_t{0}, kMost, kMost}};
+  message.ranks[0].process.cpu_us = kMost;
+  message.ranks[0].process.read_bytes = kLeast;
+
+  const RankSample found = event_of<RanksSampled>(message).ranks.at(0);
+
+  constexpr std::int64_t kMax = std::int64_t{1} << 50;
+  EXPECT_EQ(found.rank, Rank{2});
+  EXPECT_EQ(found.progress.quiet_us, kMax);
+  EXPECT_EQ(found.progress.limit_us, 0);
+  ASSERT_EQ(found.progress.intervals.size(), kPhases.size());
+  EXPECT_EQ(found.progress.intervals[0], (PhaseIntervals{kMax, kMax, kMax}));
+  EXPECT_EQ(found.process.cpu_us, kMax);
+  EXPECT_EQ(found.process.read_bytes, 0);
+}
+
 TEST(ControllerMessages, AGroupThatIsPreparedAndStarted) {
   EXPECT_EQ(event_of<AttemptPrepared>(Prepared{.node_rank = 0, .master_port = 4711}).master_port,
             4711u);

@@ -13,17 +13,25 @@ AttemptCause::Failure failure_of(int rank, NodeId node, FailureKind kind = Failu
 
 TEST(AttemptCause, TheFirstFailureIsTheCauseAndTheOthersFollowedFromIt) {
   AttemptCause cause;
-  cause.rank_ended();  // before the failure: not collateral
+  cause.rank_ended(Rank{1});  // before the failure: not collateral
   EXPECT_TRUE(cause.none());
   EXPECT_TRUE(cause.fail(failure_of(1, kNodeB)));
   EXPECT_FALSE(cause.fail(failure_of(0, kNodeA)));
-  cause.rank_ended();
+  cause.rank_ended(Rank{1});
 
   const AttemptEnded ended = cause.describe(kFirst, {}, RankTable(both()), {});
   EXPECT_TRUE(ended.failed);
   EXPECT_EQ(ended.root_rank, Rank{1});
   EXPECT_EQ(ended.node, kNodeB);
   EXPECT_EQ(ended.collateral, 2);
+}
+
+TEST(AttemptCause, DoesNotCountTheRankThatHungAmongItsVictims) {
+  AttemptCause cause;
+  ASSERT_TRUE(cause.fail({.kind = FailureKind::Hung, .cause = "it hangs", .rank = Rank{1}}));
+  cause.rank_ended(Rank{0});
+  cause.rank_ended(Rank{1});  // we killed it
+  EXPECT_EQ(cause.describe(Attempt{0}, {}, RankTable{}, {}).collateral, 1);
 }
 
 TEST(AttemptCause, AWorkersDeathHasAPlaceOnlyWhereRanksReport) {

@@ -134,11 +134,12 @@ TEST(FailureText, NamesWhatNeverRanWasLostOrHung) {
   EXPECT_EQ(failure_text(
                 {.kind = EndKind::Lost, .rank = 2, .node = "b", .detail = "no heartbeat for 10 s"}),
             text("rank 2 on b was lost: no heartbeat for 10 s", "silence of its node"));
-  EXPECT_EQ(
-      failure_text(
-          {.kind = EndKind::Hung, .rank = 2, .node = "b", .detail = "no report for 10 min 0 s"}),
-      text("rank 2 on b made no progress: no report for 10 min 0 s",
-           "no report within hang_timeout"));
+  EXPECT_EQ(failure_text({.kind = EndKind::Hung,
+                          .rank = 2,
+                          .node = "b",
+                          .detail = "rank 2 on b hangs in step: no sign of life for 10 min"}),
+            text("rank 2 on b hangs in step: no sign of life for 10 min",
+                 "the marks of its loop, and what the kernel counts of its processes"));
 }
 
 TEST(FailureText, CallsAStoppedWorkerStopped) {

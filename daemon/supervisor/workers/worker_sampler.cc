@@ -1,0 +1,48 @@
+#include "daemon/supervisor/workers/worker_sampler.h"
+
+#include <time.h>
+
+#include <algorithm>
+
+#include "daemon/supervisor/processes/process_sampler.h"
+#include "lib/progress/progress_reader.h"
+
+namespace train {
+namespace {
+
+std::uint64_t monotonic_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+RankSample WorkerSampler::sample(const WorkerSlot& slot, std::uint64_t now) {
+  RankSample sample{.rank = Rank{slot.ranks.rank}};
+  if (slot.progress) sample.progress = read_progress(slot.progress->page(), now);
+  sample.process = sample_processes(static_cast<pid_t>(slot.pid), slot.program);
+  // A loop that had no CPU is not to blame for its silence.
+  SignOfLife& sign = signs_[slot.ranks.rank];
+  if (sign.signs != sample.progress.signs)
+    sign = {sample.progress.signs, sample.process.cpu_wait_us};
+  const std::int64_t waited = sample.process.cpu_wait_us - sign.cpu_wait_us;
+  sample.progress.quiet_us =
+      std::max<std::int64_t>(0, sample.progress.quiet_us - std::max<std::int64_t>(0, waited));
+  return sample;
+}
+
+std::vector<WorkerSamples> WorkerSampler::take() {
+  std::vector<WorkerSamples> messages;
+  const std::uint64_t now = monotonic_ns();
+  for (const auto& [rank, slot] : slots_) {
+    if (slot.pid <= 0) continue;
+    if (messages.empty() || messages.back().ranks.size() == kRanksPerSampleMax)
+      messages.emplace_back();
+    messages.back().ranks.push_back(sample(slot, now));
+  }
+  return messages;
+}
+
+}  // namespace train

@@ -1,0 +1,33 @@
+// Looks at the workers of a supervisor: at the pages in which they mark their progress, and at what
+// the kernel counts of their processes. Main thread only.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "daemon/supervisor/workers/worker_slot.h"
+#include "lib/wire/attempt_messages.h"
+
+namespace train {
+
+/// Ranks in one message: with 300 bytes of each, far below the frame's limit.
+inline constexpr std::size_t kRanksPerSampleMax = 1000;
+
+class WorkerSampler {
+ public:
+  explicit WorkerSampler(const std::map<Rank, WorkerSlot>& slots) : slots_(slots) {}
+  /// Return messages with a sample of each worker that lives.
+  std::vector<WorkerSamples> take();
+
+ private:
+  struct SignOfLife {
+    std::uint64_t signs = 0;
+    std::int64_t cpu_wait_us = 0;  // when this sign was seen first
+  };
+  RankSample sample(const WorkerSlot& slot, std::uint64_t now);
+
+  const std::map<Rank, WorkerSlot>& slots_;
+  std::map<std::int32_t, SignOfLife> signs_;  // by rank
+};
+
+}  // namespace train

@@ -1,0 +1,91 @@
+// Judges which workers of a running group hang. Only the controller sees all ranks, so only it can
+// tell a rank that hangs from those that wait for it. Pure: samples in, findings out.
+//
+// A rank is silent for as long as its loop shows no sign of life (lib/model/worker_progress.h), not
+// counting the time for which it had no CPU. Its limit is, in this order: that of phase_timeouts,
+// the program's own, hang_timeout, or one that was learned. Learned limits are five times the
+// longest silence that any rank has had in this phase, and never less than a floor; there is none
+// before eight such silences have ended. Under hang_timeout and learned limits, a rank that
+// computes or reads gets twice the time. The factor is that of NVIDIA's nvidia-resiliency-ext
+// (fault_tolerance, safety_factor).
+//
+// A rank that waits in a collective call to which another rank has not come yet, or for a
+// checkpoint that another rank has not handed over, is never accused; the other rank is judged by
+// its own phase. Ranks of programs without the SDK are judged only under hang_timeout, and hang if
+// they neither compute nor read nor write.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/core/job_spec.h"
+#include "launcher/core/node_pool.h"
+#include "launcher/core/rank_table.h"
+#include "lib/model/rank_sample.h"
+
+namespace train {
+
+/// Samples come each second; of a rank without a newer one nothing is known.
+inline constexpr Duration kSampleAgeMax = seconds(5);
+inline constexpr Duration kJudgeEvery = seconds(1);
+inline constexpr std::uint64_t kSilencesToLearn = 8;
+inline constexpr int kSilenceFactor = 5;
+
+class HangDetector {
+ public:
+  explicit HangDetector(const FailureConfig& config) : config_(config) {}
+
+  void sampled(const RankSample& sample, TimePoint now);
+
+  struct Finding {
+    enum class Kind {
+      Suspect,  // half of a given limit has passed
+      Hung,
+      Cleared  // it moves again
+    };
+    Kind kind = Kind::Suspect;
+    std::vector<Rank> ranks;  // never empty
+    bool fails = false;       // of Hung: the group is to fail, because of the first of them
+    std::string text;         // one line
+  };
+  /// Judge the living ranks, and return what has changed since the last time. Call this while the
+  /// group runs, at next_deadline().
+  std::vector<Finding> judge(const RankTable& ranks, const NodePool& nodes, TimePoint now);
+  std::optional<TimePoint> next_deadline() const;
+
+ private:
+  using Verdict = std::optional<Finding::Kind>;
+  struct Watched {
+    RankSample newest;
+    TimePoint sampled_at{};
+    // At the last sign of life:
+    std::int64_t cpu_us = 0, io_bytes = 0;
+    TimePoint active_at{};  // when its processes last computed, read or wrote
+    Verdict verdict;        // none, Suspect or Hung
+    Duration accused_at{};  // its silence when it was accused
+    int patience = 1;       // doubled each time that it moves again after it was accused
+  };
+  struct Limit {
+    Duration time{};
+    std::string source;  // "hang_timeout"
+    bool learned = false;
+  };
+  /// What the samples of all ranks say together.
+  struct Overview;
+
+  static Duration silence_of(const Watched& watched);
+  bool is_judged(const Watched& watched, const RankTable::Entry& entry, TimePoint now) const;
+  Overview overview(const RankTable& ranks, TimePoint now) const;
+  std::optional<Limit> limit_of(const Watched& watched, const Overview& all) const;
+  Verdict judge_one(const Watched& watched, const std::optional<Limit>& limit) const;
+  std::string finding_text(Finding::Kind kind, const std::vector<Rank>& ranks, const Limit& limit,
+                           const Overview& all, const std::string& node) const;
+
+  const FailureConfig config_;
+  std::map<Rank, Watched> watched_;
+  std::optional<TimePoint> judged_at_;
+};
+
+}  // namespace train

@@ -1,0 +1,58 @@
+// Marks what this worker's loop is doing in the page that it shares with its supervisor
+// (lib/progress). Without a supervisor the marks go nowhere. Only the loop's thread marks: the
+// first one that uses the SDK. On other threads these functions do nothing, unless their comment
+// says otherwise.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string_view>
+
+#include "lib/base/file_descriptor.h"
+#include "lib/progress/progress_writer.h"
+
+namespace train::sdk {
+
+/// Keeps the loop in a phase for as long as this object lives. A collective call counts as
+/// completed when it ends: the supervisor sees by that which ranks have not come to the call.
+class InPhase {
+ public:
+  explicit InPhase(Phase phase, std::string_view name = {}, std::chrono::nanoseconds limit = {});
+  ~InPhase();
+  InPhase(const InPhase&) = delete;
+  InPhase& operator=(const InPhase&) = delete;
+
+ private:
+  std::optional<ProgressWriter::Entered> outer_;  // none on another thread
+};
+
+/// Set the phase of the loop outside all InPhase objects.
+void set_base_phase(Phase phase);
+/// Say what the current phase is doing.
+void say_in_phase(std::string_view text);
+/// End a step.
+void end_step(StepSource source);
+/// Count a checkpoint that was handed over.
+void count_checkpoint();
+
+/// Marks the wait of a backward pass for the other ranks. Any thread may mark it: the loop waits
+/// until the pass is over.
+class InGradientSync {
+ public:
+  InGradientSync();
+  ~InGradientSync();
+  InGradientSync(const InGradientSync&) = delete;
+  InGradientSync& operator=(const InGradientSync&) = delete;
+
+ private:
+  ProgressWriter::Entered outer_;
+};
+/// End the step of such a pass. Any thread.
+void end_step_of_backward();
+
+/// Mark in the page behind `fd` from now on. Call this before the session is used.
+void share_progress(FileDescriptor fd);
+/// Stop marking in the shared page: this is the child of a fork. Async-signal-safe.
+void abandon_progress_in_fork_child();
+
+}  // namespace train::sdk

@@ -1,0 +1,126 @@
+// A worker that hangs is named: which rank, where, in which phase, and who waits for it. One that
+// is slow is not accused.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "tests/e2e/cluster.h"
+
+namespace train::e2e {
+namespace {
+
+/// Write a job of two ranks, of which rank 1 hangs. `config` continues train_loop_config,
+/// `failure_config` is in flow style.
+std::string hanging(const Cluster& cluster, const std::string& config,
+                    const std::string& failure_config) {
+  return cluster.job("job",
+                     "command: [" + program("hanging_worker") + "]\ntrain_loop_config: {" + config +
+                         "}\nscaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}",
+                     "  failure_config: {" + failure_config + "}");
+}
+
+std::string cause_of(const Cluster& cluster) {
+  const auto& json = cluster.exit_json("job");
+  return text_of(json, "cause");
+}
+
+struct Hang {
+  std::string how, where, process;
+};
+
+TEST(Hangs, AreNamedWithRankNodePhaseAndWhoWaits) {
+  for (const Hang& hang : {
+           Hang{"mutex", "hangs in step: no sign of life for",
+                "its processes are idle (limit 2.0 s: hang_timeout)"},
+           Hang{"loop", "hangs in step: no sign of life for",
+                "% of a CPU (limit 4.0 s: twice hang_timeout"},
+           Hang{"phase", "hangs in 'download' (3 of 9 GiB): no sign of life for",
+                "its processes are idle"},
+       }) {
+    SCOPED_TRACE(hang.how);
+    Cluster cluster;
+    EXPECT_EQ(cluster.run({hanging(cluster, "how: " + hang.how, "hang_timeout: 2s")}), 1);
+    const std::string cause = cause_of(cluster);
+    EXPECT_TRUE(cause.starts_with("rank 1 on ")) << cause;
+    EXPECT_TRUE(contains(cause, hang.where)) << cause;
+    EXPECT_TRUE(contains(cause, hang.process)) << cause;
+    EXPECT_TRUE(contains(cause, "; rank 0 waits in collective 'barrier' (call 4)")) << cause;
+    EXPECT_TRUE(cluster.workers().empty());
+  }
+}
+
+TEST(Hangs, AReadOfAPipeThatNobodyWritesIsNamed) {
+  Cluster cluster;
+  const std::string pipe = cluster.path("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(cluster.run({hanging(cluster, "how: read, path: " + pipe, "hang_timeout: 2s")}), 1);
+  EXPECT_TRUE(contains(cause_of(cluster), "hangs in step")) << cause_of(cluster);
+}
+
+TEST(Hangs, AStoppedProcessIsCalledStoppedAndIsKilled) {
+  Cluster cluster;
+  Process& run = cluster.train_run({hanging(cluster, "how: none", "hang_timeout: 2s")});
+  ASSERT_TRUE(wait_until([&] { return cluster.metrics("job").size() > 10; }));
+  send_signal(*cluster.worker(1), SIGSTOP);
+  EXPECT_EQ(run.wait(), 1);
+  const std::string cause = cause_of(cluster);
+  EXPECT_TRUE(contains(cause, "its process is stopped by a signal")) << cause;
+  EXPECT_TRUE(cause.starts_with("rank 1 on ")) << cause;
+  EXPECT_TRUE(cluster.workers().empty());
+}
+
+TEST(Hangs, AreRestartedLikeOtherFailures) {
+  Cluster cluster;
+  EXPECT_EQ(cluster.run({hanging(cluster, "how: mutex, once: true, steps: 20",
+                                 "hang_timeout: 2s, max_failures: 1")}),
+            0);
+  EXPECT_TRUE(exists(cluster.run_dir("job") + "/attempts/001"));
+}
+
+TEST(Hangs, AreOnlySaidWhereTheSpecSaysObserve) {
+  Cluster cluster;
+  Process& run = cluster.train_run({hanging(cluster, "how: slow, slow_ms: 6000, steps: 400",
+                                            "hang_timeout: 2s, hang_action: observe")});
+  EXPECT_EQ(run.wait(), 0);
+  const std::string said = run.out() + run.err();
+  EXPECT_TRUE(contains(said, "hangs in step")) << said;
+  EXPECT_TRUE(contains(said, "rank 1 on ")) << said;
+  EXPECT_TRUE(contains(said, "moves again, after a silence of")) << said;
+}
+
+TEST(Hangs, OfAProgramWithoutTheSdkAreSeenByWhatItUses) {
+  Cluster cluster;
+  const std::string job =
+      cluster.job("job", "command: [" + program("plain_worker") + ", hang]\nbackend: none",
+                  "  failure_config: {hang_timeout: 2s}");
+  EXPECT_EQ(cluster.run({job}), 1);
+  EXPECT_TRUE(contains(cause_of(cluster), "rank 0 on ")) << cause_of(cluster);
+  EXPECT_TRUE(contains(cause_of(cluster), " hangs: it has done nothing for "));
+}
+
+TEST(Hangs, NobodyIsAccusedWhoIsSlowWithinItsLimits) {
+  for (const char* config :
+       {"how: slow, slow_ms: 4000, steps: 10", "how: slow phase, slow_ms: 4000, steps: 10"}) {
+    SCOPED_TRACE(config);
+    Cluster cluster;
+    Process& run = cluster.train_run(
+        {hanging(cluster, config, std::string("hang_timeout: 2s, phase_timeouts: {step: 1h}"))});
+    EXPECT_EQ(run.wait(), 0) << run.err();
+    EXPECT_FALSE(contains(run.out() + run.err(), "hangs")) << run.out() << run.err();
+  }
+}
+
+// The launcher that takes over learns of the silence from the first samples that it gets.
+TEST(Hangs, AreNamedByALauncherThatCameLater) {
+  Cluster cluster;
+  Process& run = cluster.train_run({hanging(cluster, "how: mutex", "hang_timeout: 8s")});
+  ASSERT_TRUE(wait_until([&] { return cluster.metrics("job").size() >= 6; }));
+  run.signal(SIGKILL);
+  run.wait();
+  EXPECT_EQ(cluster.run({"resume", cluster.run_dir("job")}), 1);
+  EXPECT_TRUE(contains(cause_of(cluster), "rank 1 on ")) << cause_of(cluster);
+  EXPECT_TRUE(contains(cause_of(cluster), "hangs in step")) << cause_of(cluster);
+}
+
+}  // namespace
+}  // namespace train::e2e

@@ -1,0 +1,319 @@
+// Which ranks hang, and which only wait or are slow.
+#include "launcher/core/hang_detector.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace train {
+namespace {
+
+using Kind = HangDetector::Finding::Kind;
+using std::chrono::duration_cast;
+using std::chrono::microseconds;
+using std::chrono::minutes;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// A group of ranks on one node, whose loops go on or not, second by second.
+class Group {
+ public:
+  explicit Group(int ranks, const FailureConfig& config = {})
+      : ranks_(placement(ranks)), detector_(config) {
+    nodes_.up(NodeUp{.capacity = {.node = NodeId{0}, .name = "n0", .total = {}, .free = {}},
+                     .address = "a"});
+    for (int rank = 0; rank < ranks; ++rank) {
+      RankSample& sample = samples_.emplace_back(RankSample{.rank = Rank{rank}});
+      sample.progress = {.phase = Phase::Step, .steps = 40};
+      sample.progress.intervals.resize(kPhases.size());
+      sample.process = {.pid = 100 + rank, .state = "S", .processes = 1, .threads = 1};
+    }
+  }
+
+  WorkerProgress& progress(int rank) {
+    return samples_.at(static_cast<std::size_t>(rank)).progress;
+  }
+  ProcessSample& process(int rank) { return samples_.at(static_cast<std::size_t>(rank)).process; }
+  RankTable::Entry& entry(int rank) { return *ranks_.find(Rank{rank}); }
+  /// The rank's loop goes to another phase, which is a sign of life.
+  void enters(int rank, Phase phase, const std::string& name = "") {
+    progress(rank).phase = phase;
+    progress(rank).name = name;
+    sign(rank);
+  }
+  void sign(int rank) {
+    ++progress(rank).signs;
+    progress(rank).quiet_us = 0;
+  }
+  /// Nothing happens in any loop for this time, but `busy` uses its CPU.
+  std::vector<HangDetector::Finding> pass(Duration time, int busy = -1) {
+    std::vector<HangDetector::Finding> all;
+    for (const TimePoint end = now_ + time; now_ < end;) {
+      now_ += seconds(1);
+      for (RankSample& sample : samples_) {
+        sample.progress.quiet_us += 1'000'000;
+        if (sample.rank.value == busy) sample.process.cpu_us += 900'000;
+        if (silent_ != sample.rank.value) detector_.sampled(sample, now_);
+      }
+      for (auto& found : detector_.judge(ranks_, nodes_, now_)) all.push_back(std::move(found));
+    }
+    return all;
+  }
+  /// No more samples of this rank come.
+  void loses_touch_with(int rank) { silent_ = rank; }
+
+ private:
+  static Placement placement(int ranks) {
+    Placement placement{.world_size = ranks};
+    placement.nodes.push_back(
+        {.node = NodeId{0}, .first_rank = Rank{0}, .local_world_size = ranks});
+    return placement;
+  }
+
+  RankTable ranks_;
+  NodePool nodes_{1};
+  HangDetector detector_;
+  std::vector<RankSample> samples_;
+  TimePoint now_{seconds(1000)};
+  int silent_ = -1;
+};
+
+FailureConfig limit(Duration hang_timeout) { return {.hang_timeout = hang_timeout}; }
+
+std::vector<Kind> kinds(const std::vector<HangDetector::Finding>& findings) {
+  std::vector<Kind> all;
+  for (const auto& finding : findings) all.push_back(finding.kind);
+  return all;
+}
+
+TEST(HangDetector, SaysAtHalfOfTheLimitThatARankIsSuspectAndAtAllOfItThatItHangs) {
+  Group group(1, limit(minutes(5)));
+  group.enters(0, Phase::Data, "train");
+  EXPECT_THAT(kinds(group.pass(seconds(149))), ElementsAre());
+  const auto suspect = group.pass(seconds(2));
+  ASSERT_THAT(kinds(suspect), ElementsAre(Kind::Suspect));
+  EXPECT_EQ(
+      suspect[0].text,
+      "rank 0 on n0 has been in data 'train' for 2 min 30 s, step 41; its processes are idle; "
+      "after 5 min 0 s (hang_timeout) it counts as hung");
+  EXPECT_FALSE(suspect[0].fails);
+  EXPECT_THAT(kinds(group.pass(seconds(148))), ElementsAre());
+  const auto hung = group.pass(seconds(2));
+  ASSERT_THAT(kinds(hung), ElementsAre(Kind::Hung));
+  EXPECT_EQ(hung[0].text,
+            "rank 0 on n0 hangs in data 'train': no sign of life for 5 min 0 s, step 41; its "
+            "processes are idle (limit 5 min 0 s: hang_timeout)");
+  EXPECT_TRUE(hung[0].fails);
+  EXPECT_THAT(kinds(group.pass(minutes(60))), ElementsAre());  // said once
+}
+
+TEST(HangDetector, NeverAccusesARankThatWaitsForAnother) {
+  Group group(3, limit(minutes(5)));
+  for (const int rank : {0, 1}) {
+    group.enters(rank, Phase::Collective, "gradients");
+    group.progress(rank).collectives = 41;
+  }
+  group.progress(2).collectives = 41;  // it has made as many calls, and is in none
+  group.enters(2, Phase::Data, "train");
+
+  const auto found = group.pass(minutes(10));
+
+  ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Hung));
+  EXPECT_EQ(found[1].ranks, std::vector<Rank>{Rank{2}});
+  EXPECT_THAT(found[1].text, HasSubstr("ranks 0, 1 wait in collective 'gradients' (call 42)"));
+}
+
+TEST(HangDetector, AccusesTheRankThatIsCallsBehind) {
+  Group group(2, limit(minutes(5)));
+  group.enters(0, Phase::Collective, "b");
+  group.progress(0).collectives = 7;
+  group.enters(1, Phase::Collective, "a");
+  group.progress(1).collectives = 6;
+  const auto found = group.pass(minutes(5));
+  ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Hung));
+  EXPECT_EQ(found[1].ranks, std::vector<Rank>{Rank{1}});
+}
+
+TEST(HangDetector, AccusesAllRanksOfACallToWhichAllHaveCome) {
+  Group group(2, limit(minutes(5)));
+  for (const int rank : {0, 1}) group.enters(rank, Phase::Collective, "gradients");
+  const auto found = group.pass(minutes(5));
+  ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Hung));
+  EXPECT_EQ(found[1].ranks, (std::vector<Rank>{Rank{0}, Rank{1}}));
+  EXPECT_THAT(found[1].text, HasSubstr("ranks 0, 1 on n0 hang in collective 'gradients' (call 1)"));
+}
+
+TEST(HangDetector, AccusesNobodyWhoMayWaitForARankThatItDoesNotSee) {
+  Group group(2, limit(minutes(5)));
+  (void)group.pass(seconds(1));
+  group.loses_touch_with(1);
+  group.enters(0, Phase::Collective, "gradients");
+  EXPECT_THAT(kinds(group.pass(minutes(20))), ElementsAre());
+}
+
+TEST(HangDetector, NeverAccusesARankThatWaitsForAnothersCheckpoint) {
+  Group group(2, limit(minutes(5)));
+  group.enters(0, Phase::Checkpoint);
+  group.progress(0).checkpoints = 3;
+  group.progress(1).checkpoints = 2;
+  const auto found = group.pass(minutes(5));
+  ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Hung));
+  EXPECT_EQ(found[1].ranks, std::vector<Rank>{Rank{1}});
+}
+
+TEST(HangDetector, GivesTwiceHangTimeoutToARankThatIsBusy) {
+  Group group(2, limit(minutes(5)));
+  const auto found = group.pass(minutes(10), /*busy=*/0);
+  ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Suspect, Kind::Hung, Kind::Hung));
+  EXPECT_EQ(found[2].ranks, std::vector<Rank>{Rank{1}});
+  EXPECT_EQ(found[3].ranks, std::vector<Rank>{Rank{0}});
+  EXPECT_THAT(found[3].text, HasSubstr("its processes use 90 % of a CPU"));
+}
+
+TEST(HangDetector, TakesTheLimitsOfPhasesExactly) {
+  FailureConfig config = limit(minutes(5));
+  config.phase_timeouts = {{"step", seconds(30)}, {"eval", minutes(20)}};
+  Group group(2, config);
+  group.enters(1, Phase::Own, "eval");
+  const auto found = group.pass(minutes(10), /*busy=*/0);
+  ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Hung, Kind::Suspect));
+  EXPECT_EQ(found[1].ranks, std::vector<Rank>{Rank{0}});
+  EXPECT_THAT(found[1].text, HasSubstr("limit 30.0 s: phase_timeouts.step"));
+  EXPECT_EQ(found[2].ranks, std::vector<Rank>{Rank{1}});
+}
+
+TEST(HangDetector, TakesTheLimitThatTheProgramSetsForItsPhase) {
+  Group group(1);
+  group.enters(0, Phase::Own, "download");
+  group.progress(0).limit_us = 60'000'000;
+  group.progress(0).text = "3 of 9 GiB";
+  const auto found = group.pass(minutes(1));
+  ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Hung));
+  EXPECT_THAT(found[1].text, HasSubstr("in 'download' (3 of 9 GiB): no sign of life for 1 min"));
+  EXPECT_TRUE(found[1].fails);
+}
+
+TEST(HangDetector, LearnsALimitOnceEnoughStepsAreSeenAndOnlySaysSo) {
+  Group group(2);
+  group.progress(0).intervals.at(static_cast<std::size_t>(Phase::Step)) = {7, 0, 20'000'000};
+  EXPECT_THAT(kinds(group.pass(minutes(60))), ElementsAre());  // seven are not enough
+  group.sign(0);
+  group.sign(1);
+  group.progress(0).intervals.at(static_cast<std::size_t>(Phase::Step)) = {8, 0, 20'000'000};
+  EXPECT_THAT(kinds(group.pass(seconds(99))), ElementsAre());
+  const auto found = group.pass(seconds(1));  // five times the longest
+  ASSERT_THAT(kinds(found), ElementsAre(Kind::Hung));
+  EXPECT_FALSE(found[0].fails);
+  EXPECT_THAT(found[0].text, HasSubstr("limit 1 min 40 s: learned from the steps so far"));
+}
+
+TEST(HangDetector, LearnsNoLimitBelowAMinuteAStep) {
+  Group group(1);
+  group.progress(0).intervals.at(static_cast<std::size_t>(Phase::Step)) = {1000, 0, 1000};
+  EXPECT_THAT(kinds(group.pass(seconds(59))), ElementsAre());
+  EXPECT_THAT(kinds(group.pass(seconds(1))), ElementsAre(Kind::Hung));
+}
+
+TEST(HangDetector, FailsByALearnedLimitOnlyIfToldTo) {
+  FailureConfig config;
+  config.hang_action = HangAction::Fail;
+  Group group(1, config);
+  group.progress(0).intervals.at(static_cast<std::size_t>(Phase::Step)) = {1000, 0, 1000};
+  const auto found = group.pass(minutes(1));
+  ASSERT_THAT(kinds(found), ElementsAre(Kind::Hung));
+  EXPECT_TRUE(found[0].fails);
+}
+
+TEST(HangDetector, OnlyObservesIfToldTo) {
+  FailureConfig config = limit(minutes(5));
+  config.hang_action = HangAction::Observe;
+  Group group(1, config);
+  const auto found = group.pass(minutes(5));
+  ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Hung));
+  EXPECT_FALSE(found[1].fails);
+}
+
+TEST(HangDetector, SaysThatARankMovesAgainAndIsThenMorePatientWithWhatItHadLearned) {
+  Group group(1);
+  group.progress(0).intervals.at(static_cast<std::size_t>(Phase::Step)) = {1000, 0, 1000};
+  ASSERT_THAT(kinds(group.pass(seconds(60))), ElementsAre(Kind::Hung));
+  group.sign(0);
+  const auto cleared = group.pass(seconds(1));
+  ASSERT_THAT(kinds(cleared), ElementsAre(Kind::Cleared));
+  EXPECT_EQ(cleared[0].text, "rank 0 on n0 moves again, after a silence of 1 min 0 s");
+  group.sign(0);
+  EXPECT_THAT(kinds(group.pass(seconds(119))), ElementsAre());
+  EXPECT_THAT(kinds(group.pass(seconds(1))), ElementsAre(Kind::Hung));
+}
+
+TEST(HangDetector, JudgesNoRankThatADebuggerHolds) {
+  Group group(1, limit(minutes(5)));
+  group.process(0).state = "t";
+  EXPECT_THAT(kinds(group.pass(minutes(60))), ElementsAre());
+}
+
+TEST(HangDetector, JudgesNoRankThatPausesOrHasEnded) {
+  Group group(2, limit(minutes(5)));
+  group.entry(0).paused = 3;
+  group.entry(1).end = WorkerEnd{};
+  EXPECT_THAT(kinds(group.pass(minutes(60))), ElementsAre());
+}
+
+TEST(HangDetector, SaysWhatAStoppedOrBlockedProcessDoes) {
+  Group group(2, limit(minutes(5)));
+  group.process(0).state = "T";
+  group.process(1).state = "D";
+  group.process(1).waits_in = "nfs_wait_bit_killable";
+  group.enters(1, Phase::Data, "train");
+  const auto found = group.pass(minutes(5));
+  ASSERT_EQ(found.size(), 4u);
+  EXPECT_THAT(found[2].text, HasSubstr("its process waits in the kernel, in nfs_wait_bit_killable "
+                                       "(state D)"));
+  EXPECT_THAT(found[3].text, HasSubstr("its process is stopped by a signal"));
+}
+
+TEST(HangDetector, JudgesProgramsWithoutTheSdkByWhatTheyUseAndOnlyUnderHangTimeout) {
+  Group unlimited(1);
+  unlimited.progress(0).phase = Phase::None;
+  EXPECT_THAT(kinds(unlimited.pass(minutes(60))), ElementsAre());
+
+  Group group(1, limit(minutes(5)));
+  group.progress(0).phase = Phase::None;
+  EXPECT_THAT(kinds(group.pass(minutes(60), /*busy=*/0)), ElementsAre());
+  const auto found = group.pass(minutes(5));
+  ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Hung));
+  EXPECT_THAT(found[1].text, HasSubstr("rank 0 on n0 hangs: it has done nothing for 5 min 0 s"));
+}
+
+// Whatever the ranks do: one that waits in a call which another has not reached is not accused.
+TEST(HangDetector, NeverAccusesWhoWaitsWhateverTheOthersDo) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    Group group(4, limit(seconds(10)));
+    for (int round = 0; round < 20; ++round) {
+      for (int rank = 0; rank < 4; ++rank) {
+        if (random() % 2 == 0) continue;
+        const bool calls = random() % 2 == 0;
+        if (group.progress(rank).phase == Phase::Collective) ++group.progress(rank).collectives;
+        group.enters(rank, calls ? Phase::Collective : Phase::Step);
+      }
+      for (const auto& found : group.pass(seconds(random() % 15))) {
+        if (found.kind != Kind::Hung) continue;
+        for (const Rank accused : found.ranks) {
+          const WorkerProgress& of_it = group.progress(accused.value);
+          if (of_it.phase != Phase::Collective) continue;
+          for (int other = 0; other < 4; ++other) {
+            const WorkerProgress& beside = group.progress(other);
+            EXPECT_GE(beside.collectives, of_it.collectives) << "seed " << seed;
+            if (beside.collectives == of_it.collectives)
+              EXPECT_EQ(beside.phase, Phase::Collective) << "seed " << seed;
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace train
