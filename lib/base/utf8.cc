@@ -62,6 +62,9 @@ bool is_steering(std::uint32_t code_point) { return in_any(code_point, kSteering
 
 std::string utf8_text(std::string_view text, std::size_t bytes_max) {
   constexpr std::string_view kCut = "...", kUnknown = "\xEF\xBF\xBD";
+  const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+  if (text.size() <= bytes_max && std::all_of(text.begin(), text.end(), is_ascii))
+    return std::string(text);
   std::string out;
   std::size_t fits = 0;  // bytes of `out` that fit with kCut after them
   while (!text.empty()) {

@@ -276,8 +276,7 @@ Result<std::string> format_manifest(Manifest manifest) {
     return Error{Errc::ResourceExhausted,
                  fmt::format("manifest: {} bytes, more than {}", text.size(), kManifestBytesMax),
                  "write fewer files, or less metadata"};
-  // Names or strings that are not UTF-8 and metadata that nests too deep must fail now, not when
-  // the checkpoint is needed.
+  // Metadata that is not UTF-8 or nests too deep must fail now, not when the checkpoint is needed.
   TRY_VOID(parse_manifest(text));
   return text;
 }

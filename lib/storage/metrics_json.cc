@@ -5,17 +5,22 @@
 #include <cstdint>
 #include <limits>
 
+#include "lib/base/utf8.h"
+
 namespace train {
 namespace json = boost::json;
 
 MetricsJson metrics_to_json(const Metrics& metrics) {
   MetricsJson out;
-  for (const auto& [name, value] : metrics) {
+  for (const auto& [given, value] : metrics) {
+    const std::string name = utf8_text(given);
     out.non_finite.erase(name);
     const double* number = std::get_if<double>(&value);
     if (number != nullptr && !std::isfinite(*number)) {
       out.metrics[name] = nullptr;
       out.non_finite[name] = std::isnan(*number) ? "nan" : *number > 0 ? "inf" : "-inf";
+    } else if (const auto* text = std::get_if<std::string>(&value)) {
+      out.metrics[name] = utf8_text(*text);
     } else {
       auto& field = out.metrics[name];
       std::visit([&](const auto& plain) { field = plain; }, value);

@@ -1,6 +1,6 @@
 // This file converts metrics to JSON and back. JSON has no NaN and no infinity: such numbers become
 // null, with their values stored separately, and are restored on reading. Integers stay integers
-// (1), others stay floats (1E0). Pure.
+// (1), others stay floats (1E0). Bytes that are not UTF-8 become U+FFFD. Pure.
 #pragma once
 
 #include <boost/json/object.hpp>

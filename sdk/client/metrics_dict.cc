@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/base/utf8.h"
+
 namespace train::sdk {
 namespace {
 
@@ -22,17 +24,18 @@ void add(const std::string& name, const Value& value, Metrics& out) {
       refuse(name, "a list of " + std::to_string(list.size()));
     }
     void operator()(const Dict& dict) const {
-      for (const auto& [key, item] : dict) add(name + "." + key, item, out);
+      for (const auto& [key, item] : dict) add(name + "." + utf8_text(key), item, out);
     }
     void operator()(bool v) const { out.emplace_back(name, v); }
     void operator()(std::int64_t v) const { out.emplace_back(name, v); }
     void operator()(double v) const { out.emplace_back(name, v); }
-    void operator()(const std::string& v) const { out.emplace_back(name, v); }
+    void operator()(const std::string& v) const { out.emplace_back(name, utf8_text(v)); }
   };
   std::visit(Visitor{name, out}, value.storage());
 }
 
-// Refuse two spellings of one name ({"a": {"b": 1}, "a.b": 2}): one of the values would be lost.
+// Refuse two spellings of one name ({"a": {"b": 1}, "a.b": 2}, or "\xff" and "\xfe"): one of the
+// values would be lost.
 void refuse_repeats(const Metrics& metrics) {
   std::vector<std::string_view> names;
   names.reserve(metrics.size());
@@ -49,12 +52,13 @@ void refuse_repeats(const Metrics& metrics) {
 Metrics flatten(const Dict& metrics) {
   Metrics out;
   out.reserve(metrics.size());
-  bool nested = false;
-  for (const auto& [name, value] : metrics) {
-    nested = nested || value.is_dict();
+  bool may_repeat = false;
+  for (const auto& [given, value] : metrics) {
+    const std::string name = utf8_text(given);
+    may_repeat = may_repeat || value.is_dict() || name != given;
     add(name, value, out);
   }
-  if (nested) refuse_repeats(out);
+  if (may_repeat) refuse_repeats(out);
   return out;
 }
 

@@ -108,6 +108,19 @@ TEST(Manifest, KeepsMetricsThatJsonCannotSay) {
   EXPECT_EQ(metrics[3], (std::pair<std::string, MetricValue>{"fine", 1.5}));
 }
 
+TEST(Manifest, KeepsMetricsThatAreNotUtf8) {
+  Manifest manifest = example();
+  const double nan = std::nan("");
+  manifest.metrics = {
+      {"a\xff", 1.5}, {"note", std::string("\xff")}, {"b\xfe", nan}, {"b\xff", 2.5}};
+
+  const auto text = format_manifest(manifest);
+
+  ASSERT_FALSE(text.has_error()) << text.error().describe();
+  EXPECT_EQ(parse_manifest(*text)->metrics,
+            (Metrics{{"a\uFFFD", 1.5}, {"note", std::string("\uFFFD")}, {"b\uFFFD", 2.5}}));
+}
+
 TEST(Manifest, NoticesEveryFlippedBit) {
   const std::string text = *format_manifest(example());
 

@@ -228,6 +228,16 @@ TEST(MetricsDict, RefusesANameThatComesTwiceWithOthersBetween) {
             "invalid_argument: report: two metrics have the name 'a.b'");
 }
 
+TEST(MetricsDict, ReplacesBytesThatAreNotUtf8) {
+  EXPECT_EQ(flatten({{"a\xff", Dict{{"b\xc3", "c\xed\xa0\x80"}}}, {"note", "\xff é"}}),
+            (Metrics{{"a\uFFFD.b\uFFFD", std::string("c\uFFFD\uFFFD\uFFFD")},
+                     {"note", std::string("\uFFFD é")}}));
+  EXPECT_EQ(mistake_of([] {
+              flatten({{"a\xfe", 1}, {"a\xff", 2}});
+            }),
+            "invalid_argument: report: two metrics have the name 'a\uFFFD'");
+}
+
 TEST(MetricsDict, RefusesAMetricWithoutAName) {
   for (const Dict& metrics : {Dict{{"", 1}}, Dict{{"a", Dict{{"", 1}}}}, Dict{{"a.", 1}}})
     EXPECT_TRUE(mistake_of([&] { flatten(metrics); }).ends_with("has an empty name"))
