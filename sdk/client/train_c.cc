@@ -5,6 +5,7 @@
 #include <train/train_c.h>
 
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -84,6 +85,19 @@ std::vector<std::unique_ptr<train::PhaseScope>>& phases() {
   return begun;
 }
 
+/// Return `value` with NaN for each null of its dicts: a number that JSON has no word for comes as
+/// null from JavaScript, and from trainrun_reduce.
+Value with_nan(const Value& value) {
+  if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
+  const auto* dict = std::get_if<Dict>(&value.storage());
+  if (dict == nullptr) return value;
+  Dict copy;
+  for (const auto& [name, item] : *dict) copy.emplace(name, with_nan(item));
+  return copy;
+}
+
+Dict metrics_of(const char* json) { return with_nan(dict_of(json, "metrics_json")).as<Dict>(); }
+
 train::Reduce reduction(const char* how) {
   constexpr std::pair<const char*, train::Reduce> kNames[] = {{"mean", train::Reduce::Mean},
                                                               {"sum", train::Reduce::Sum},
@@ -122,7 +136,7 @@ trainrun_checkpoint* made(Make&& make) {
 void report_checkpoint(const char* metrics_json, const trainrun_checkpoint* checkpoint,
                        train::Upload upload) {
   if (checkpoint == nullptr) throw Failure("invalid_argument", "checkpoint is NULL");
-  train::report(dict_of(metrics_json, "metrics_json"), checkpoint->checkpoint, {.upload = upload});
+  train::report(metrics_of(metrics_json), checkpoint->checkpoint, {.upload = upload});
 }
 
 }  // namespace
@@ -198,7 +212,7 @@ const char* trainrun_metadata_json(void) {
 }
 
 int trainrun_report(const char* metrics_json) {
-  return guarded([&] { train::report(dict_of(metrics_json, "metrics_json")); });
+  return guarded([&] { train::report(metrics_of(metrics_json)); });
 }
 int trainrun_report_directory(const char* metrics_json, const char* directory,
                               const char* metadata_json) {
@@ -206,7 +220,7 @@ int trainrun_report_directory(const char* metrics_json, const char* directory,
     train::Checkpoint checkpoint =
         train::Checkpoint::from_directory(checked(directory, "directory"));
     if (metadata_json != nullptr) checkpoint.set_metadata(dict_of(metadata_json, "metadata_json"));
-    train::report(dict_of(metrics_json, "metrics_json"), checkpoint);
+    train::report(metrics_of(metrics_json), checkpoint);
   });
 }
 int trainrun_report_checkpoint(const char* metrics_json, const trainrun_checkpoint* checkpoint) {
@@ -269,8 +283,7 @@ void trainrun_checkpoint_free(trainrun_checkpoint* checkpoint) { delete checkpoi
 
 int trainrun_validating(void) { return train::sdk::validating() ? 1 : 0; }
 int trainrun_validation_result(const char* metrics_json) {
-  return guarded(
-      [&] { train::sdk::write_validation_result(dict_of(metrics_json, "metrics_json")); });
+  return guarded([&] { train::sdk::write_validation_result(metrics_of(metrics_json)); });
 }
 int trainrun_reported_checkpoints(int validated, int64_t timeout_ms, const char** out_json) {
   thread_local std::string kept;
@@ -362,7 +375,7 @@ int trainrun_broadcast_from_rank_zero(const char* value_json, const char** out_j
 int trainrun_reduce(const char* metrics_json, const char* how, const char** out_json) {
   thread_local std::string kept;
   return guarded([&] {
-    kept = train::to_json(train::reduce(dict_of(metrics_json, "metrics_json"), reduction(how)));
+    kept = train::to_json(train::reduce(metrics_of(metrics_json), reduction(how)));
     *out_json = kept.c_str();
   });
 }

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -113,6 +114,10 @@ class Parser {
         return word("false", false);
       case 'n':
         return word("null", Value());
+      case 'N':
+        return word("NaN", std::numeric_limits<double>::quiet_NaN());
+      case 'I':
+        return word("Infinity", std::numeric_limits<double>::infinity());
       default:
         return parse_number();
     }
@@ -206,6 +211,7 @@ class Parser {
   Value parse_number() {
     const std::size_t start = at_;
     if (peek() == '-') ++at_;
+    if (peek() == 'I') return word("Infinity", -std::numeric_limits<double>::infinity());
     const std::size_t whole = digits();
     if (whole == 0) {
       at_ = start;

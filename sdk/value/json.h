@@ -19,8 +19,9 @@ void append(std::string& out, const Value& value);
 /// Append `text` with its quotes.
 void append_string(std::string& out, std::string_view text);
 
-/// Parse a whole text (RFC 8259: UTF-8, no comments, no trailing commas). Integers beyond 64 bits
-/// become floats; a text with two equal keys is refused. Throws Failure("invalid_argument") with
+/// Parse a whole text (RFC 8259: UTF-8, no comments, no trailing commas; also NaN, Infinity and
+/// -Infinity, which Python writes). Integers beyond 64 bits become floats; a text with two equal
+/// keys is refused. Throws Failure("invalid_argument") with
 /// the byte offset of the mistake.
 Value parse(std::string_view text);
 

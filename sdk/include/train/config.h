@@ -57,7 +57,8 @@ class Value {
 
 /// Return `value` as JSON. NaN and infinities, which JSON lacks, become null.
 std::string to_json(const Value& value);
-/// Parse JSON. Throws a train::Failure with the offset of the mistake.
+/// Parse JSON; NaN, Infinity and -Infinity, which Python writes, are floats. Throws a
+/// train::Failure with the offset of the mistake.
 Value parse_json(std::string_view text);
 
 /// Typed access to the job's `train_loop_config`. For a missing key without a default, or a value

@@ -57,8 +57,9 @@ const char* trainrun_storage_path(void);
 const char* trainrun_config_json(void); /* train_loop_config */
 const char* trainrun_metadata_json(void);
 
-/* Report metrics, a JSON dict. With a directory, also report a checkpoint: the directory's files
- * are copied before the call returns; `metadata_json` may be NULL. */
+/* Report metrics, a JSON dict. NaN, Infinity and -Infinity, which Python writes, are numbers; null
+ * is NaN. With a directory, also report a checkpoint: the directory's files are copied before the
+ * call returns; `metadata_json` may be NULL. */
 int trainrun_report(const char* metrics_json);
 int trainrun_report_directory(const char* metrics_json, const char* directory,
                               const char* metadata_json);

@@ -129,6 +129,19 @@ assert lib.trainrun_finish(None) == 0
       "checkpoint of report 4: checkpoints/checkpoint_000003\n{\"n\":3}\nresult: {\"ok\":true}\n");
 }
 
+TEST(CFace, TakesMetricsThatJsonCannotSay) {
+  Folder folder;
+
+  const Ended ended = run(folder.path, {WORKER, "c_nan"});
+
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.out,
+            "report 1: high=inf loss=nan low=-inf\n"
+            "report 2: loss=nan val.loss=nan\n"
+            "checkpoint of report 2: checkpoints/checkpoint_000001\n"
+            "{\"loss\":null}\n");
+}
+
 TEST_F(CFaceFromPython, Validates) {
   std::ofstream(folder.path / "worker.py") << R"(
 import ctypes, json, sys

@@ -60,6 +60,16 @@ TEST(Json, ReadsIntegersBeyond64BitsAsFloats) {
   EXPECT_EQ(parse_json("18446744073709551616"), Value(18446744073709551616.0));
 }
 
+TEST(Json, ReadsTheNumbersThatPythonAddsToIt) {
+  const double infinity = std::numeric_limits<double>::infinity();
+
+  EXPECT_EQ(parse_json("[Infinity, -Infinity]"), Value(List{infinity, -infinity}));
+  EXPECT_TRUE(std::isnan(parse_json("NaN").as<double>()));
+  EXPECT_EQ(refusal_of("Nan"), "JSON, byte 0: a value is wanted here");
+  EXPECT_EQ(refusal_of("-Inf"), "JSON, byte 1: a value is wanted here");
+  EXPECT_EQ(refusal_of("-NaN"), "JSON, byte 0: a value is wanted here");
+}
+
 TEST(Json, RefusesWithTheOffsetOfTheMistake) {
   EXPECT_EQ(refusal_of(""), "JSON, byte 0: the text ends where a value is wanted");
   EXPECT_EQ(refusal_of("[1,]"), "JSON, byte 3: a value is wanted here");

@@ -148,6 +148,21 @@ int asks() {
   return 0;
 }
 
+/// Report what Python and JavaScript make of a loss that is not finite.
+int reports_nan_through_c() {
+  const char* out = nullptr;
+  trainrun_checkpoint* made = trainrun_checkpoint_from_json(R"({"step":1})");
+  if (trainrun_report(R"({"loss": NaN, "high": Infinity, "low": -Infinity})") != 0 ||
+      trainrun_report_checkpoint_sync(R"({"loss": null, "val": {"loss": null}})", made) != 0 ||
+      trainrun_reduce(R"({"loss": NaN})", "mean", &out) != 0) {
+    std::printf("%s\n", trainrun_last_error());
+    return 1;
+  }
+  std::printf("%s\n", out);
+  trainrun_checkpoint_free(made);
+  return trainrun_finish(nullptr);
+}
+
 /// Use the C interface, with arguments that it accepts and refuses.
 int uses_c() {
   const auto tell = [](int code) {
@@ -202,6 +217,7 @@ int uses_c() {
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "c") return throws_through_c();
+  if (what == "c_nan") return reports_nan_through_c();
   if (what == "uses_c") return uses_c();
   if (what == "validates") train::validation(validates);
   return train::run(argc, argv, [&](const train::Config& config) -> int {
