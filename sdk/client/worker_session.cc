@@ -35,7 +35,9 @@ std::function<Checkpoint()> WorkerSession::stop_function() const {
 }
 
 void WorkerSession::set_data_position(const std::string& dataset, const DataPosition& position) {
-  Dict entry{{"epoch", position.epoch}, {"rows", position.rows_consumed}};
+  // An epoch beyond int64 wraps, and comes back as it was.
+  Dict entry{{"epoch", static_cast<std::int64_t>(position.epoch)},
+             {"rows", position.rows_consumed}};
   if (!position.order.empty()) entry["order"] = position.order;
   const std::lock_guard lock(base_mutex_);
   data_positions_.insert_or_assign(dataset, std::move(entry));

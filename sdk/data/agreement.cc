@@ -54,7 +54,7 @@ std::string encode(const PassView& view) {
       {"layout", fmt::format("{:016x}", layout)},
       {"batch_size", view.batch_size},
       {"drop_last", view.drop_last},
-      {"epoch", view.epoch},
+      {"epoch", std::to_string(view.epoch)},
       {"rows_consumed", view.rows_consumed}});
 }
 

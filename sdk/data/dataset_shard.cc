@@ -69,7 +69,7 @@ void restore_position(DatasetShard::Impl& shard) {
   const Config position(mine->second.as<Dict>());
   std::string order;
   try {
-    const auto epoch = position.get<std::uint64_t>("epoch");
+    const auto epoch = static_cast<std::uint64_t>(position.get<std::int64_t>("epoch"));
     shard.next_rows_consumed = position.get<std::int64_t>("rows");
     shard.next_epoch = epoch;
     order = position.get<std::string>("order", "");  // earlier versions did not write it

@@ -62,11 +62,12 @@ List positions_of(const std::vector<DistributedSampler*>& samplers) {
   List positions;
   for (const DistributedSampler* sampler : samplers) {
     const SamplerState at = sampler->state();
-    positions.emplace_back(Dict{{"epoch", at.epoch},
-                                {"rows_done", at.rows_done},
-                                {"rows", at.rows},
+    const auto number = [](std::uint64_t v) { return static_cast<std::int64_t>(v); };  // may wrap
+    positions.emplace_back(Dict{{"epoch", number(at.epoch)},
+                                {"rows_done", number(at.rows_done)},
+                                {"rows", number(at.rows)},
                                 {"shuffle", at.shuffle},
-                                {"seed", at.seed}});
+                                {"seed", number(at.seed)}});
   }
   return positions;
 }

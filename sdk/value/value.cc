@@ -47,6 +47,13 @@ std::string quoted_keys(const Dict& dict) {
 
 namespace detail {
 
+void throw_beyond_int64(std::uint64_t v) {
+  throw Failure("invalid_argument", "the integer " + std::to_string(v) + " is more than " +
+                                        std::to_string(std::numeric_limits<std::int64_t>::max()) +
+                                        ", the largest that a Value holds (make it a string, or "
+                                        "convert it to std::int64_t)");
+}
+
 bool value_to_bool(const Value& value) { return hold<bool>(value, "a bool"); }
 
 std::int64_t value_to_int(const Value& value, std::int64_t min, std::uint64_t max) {

@@ -25,9 +25,14 @@ class Value {
   using Storage = std::variant<std::monostate, bool, std::int64_t, double, std::string, List, Dict>;
 
   Value() = default;
-  Value(bool v) : storage_(v) {}
+  /// Only a bool: a pointer or an enumerator would otherwise become true.
+  template <class T, std::enable_if_t<std::is_same_v<T, bool> ||
+                                          std::is_same_v<T, std::vector<bool>::reference>,
+                                      int> = 0>
+  Value(T v) : storage_(static_cast<bool>(v)) {}
+  /// Throws a train::Failure when the integer does not fit std::int64_t.
   template <class T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, int> = 0>
-  Value(T v) : storage_(static_cast<std::int64_t>(v)) {}
+  Value(T v) : storage_(int64_of(v)) {}
   template <class T, std::enable_if_t<std::is_floating_point_v<T>, int> = 0>
   Value(T v) : storage_(static_cast<double>(v)) {}
   Value(const char* v) : storage_(std::string(v)) {}
@@ -52,6 +57,9 @@ class Value {
   bool operator==(const Value&) const = default;
 
  private:
+  template <class T>
+  static std::int64_t int64_of(T v);
+
   Storage storage_;
 };
 
@@ -104,6 +112,7 @@ class Config {
 };
 
 namespace detail {
+[[noreturn]] void throw_beyond_int64(std::uint64_t v);
 bool value_to_bool(const Value& value);
 std::int64_t value_to_int(const Value& value, std::int64_t min, std::uint64_t max);
 double value_to_double(const Value& value);
@@ -115,6 +124,15 @@ struct is_vector : std::false_type {};
 template <class T>
 struct is_vector<std::vector<T>> : std::true_type {};
 }  // namespace detail
+
+template <class T>
+std::int64_t Value::int64_of(T v) {
+  if constexpr (std::is_unsigned_v<T> && sizeof(T) >= sizeof(std::int64_t)) {
+    constexpr auto kMax = static_cast<T>(std::numeric_limits<std::int64_t>::max());
+    if (v > kMax) detail::throw_beyond_int64(static_cast<std::uint64_t>(v));
+  }
+  return static_cast<std::int64_t>(v);
+}
 
 template <class T>
 T Value::as() const {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace train::sdk {
 namespace {
 
@@ -59,6 +61,15 @@ TEST(Agreement, NoticesAnotherEpochCursorOrOption) {
   EXPECT_EQ(difference({encode(base), encode(drop)}),
             "the ranks differ: drop_last false on rank 0, drop_last true on rank 1 (give every "
             "rank the same options)");
+}
+
+TEST(Agreement, IsReachedInTheLastEpochThatThereCanBe) {
+  PassView last = view_of({10});
+  last.epoch = std::numeric_limits<std::uint64_t>::max();
+
+  EXPECT_THAT(*agree({encode(last), encode(last)}), ElementsAre(32, 32));
+  EXPECT_TRUE(difference({encode(last), encode(view_of({10}))})
+                  .starts_with("the ranks differ: epoch 0 on rank 1, epoch 18446744073709551615"));
 }
 
 }  // namespace

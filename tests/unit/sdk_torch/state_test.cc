@@ -178,6 +178,18 @@ TEST_F(State, ASamplerGoesOnAtAnyNumberOfRanks) {
   EXPECT_EQ(second.state(), (SamplerState{.epoch = 0, .rows_done = 6, .rows = 12, .seed = 3}));
 }
 
+TEST_F(State, ASamplersSeedMayBeAnyOf64Bits) {
+  constexpr std::uint64_t kSeed = 0x9E3779B97F4A7C15;
+  DistributedSampler first(12, {.seed = kSeed}, 1, 0), second(12, {.seed = kSeed}, 1, 0);
+  first.next(3);
+
+  save_state(folder(), {.samplers = {&first}});
+  load_state(folder(), {.samplers = {&second}});
+
+  EXPECT_EQ(second.state().seed, kSeed);
+  EXPECT_EQ(second.state().rows_done, 3u);
+}
+
 TEST_F(State, SaysWhatIsWrongWithThePlaceOfASampler) {
   DistributedSampler sampler(12, {.seed = 3}, 2, 0), other(12, {.seed = 4}, 2, 0);
   const auto loading = [&](DistributedSampler& into) {

@@ -56,6 +56,30 @@ TEST(Value, NamesFoundAndWantedWhenItDoesNotConvert) {
             "invalid_argument: found the string \"b\", wanted an integer");
 }
 
+TEST(Value, RefusesAnIntegerThatItWouldChange) {
+  constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
+
+  EXPECT_EQ(Value(kMax).as<std::uint64_t>(), kMax);
+  EXPECT_EQ(Value(std::numeric_limits<std::uint32_t>::max()).as<std::int64_t>(), 4294967295);
+  EXPECT_EQ(failure_of([] { Value{kMax + 1}; }),
+            "invalid_argument: the integer 9223372036854775808 is more than 9223372036854775807, "
+            "the largest that a Value holds (make it a string, or convert it to std::int64_t)");
+  EXPECT_EQ(Value(std::numeric_limits<std::int64_t>::min()).as<std::int64_t>(),
+            std::numeric_limits<std::int64_t>::min());
+}
+
+TEST(Value, TakesNothingElseForABool) {
+  enum Colour { kRed };
+  static_assert(!std::is_convertible_v<int*, Value> && !std::is_convertible_v<float*, Value>);
+  static_assert(!std::is_convertible_v<const void*, Value>);
+  static_assert(!std::is_convertible_v<Colour, Value>);
+  std::vector<bool> flags{true, false};
+  const std::vector<bool> same = flags;
+
+  EXPECT_EQ(Value(Dict{{"first", flags[0]}, {"second", same[1]}}),
+            Value(Dict{{"first", true}, {"second", false}}));
+}
+
 TEST(Value, ConvertsListsOfLists) {
   const Value value(List{List{1, 2}, List{3}});
 
