@@ -77,9 +77,11 @@ class Config {
   Config() = default;
   explicit Config(Dict values) : values_(std::move(values)) {}
 
-  bool contains(std::string_view key) const { return values_.count(std::string(key)) != 0; }
+  /// Return whether get() would find `key`, which may be null. A dotted key ("optimizer.lr") looks
+  /// inside nested dicts, here and in get().
+  bool contains(std::string_view key) const { return find(key) != nullptr; }
 
-  /// Read `key`; throws when it is absent. A dotted key ("optimizer.lr") reads inside nested dicts.
+  /// Read `key`; throws when it is absent.
   template <class T>
   T get(std::string_view key) const {
     const Value* value = find(key);

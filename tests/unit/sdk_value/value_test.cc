@@ -101,6 +101,10 @@ TEST(Config, ReadsTypedNestedAndDefaultedKeys) {
   EXPECT_EQ(config.get<std::string>("optimizer.name"), "adam");
   EXPECT_THAT(config.get<std::vector<double>>("optimizer.betas"), ElementsAre(0.9, 0.999));
   EXPECT_EQ(config.get<int>("a.b"), 1);
+  for (const char* key : {"lr", "empty", "optimizer", "optimizer.name", "a.b"})
+    EXPECT_TRUE(config.contains(key)) << key;
+  for (const char* key : {"", "optimizer.lr", "optimizer.name.x", "a", "lr.x"})
+    EXPECT_FALSE(config.contains(key)) << key;
 }
 
 TEST(Config, NamesTheKeyThatIsMissingOrOfAnotherType) {
