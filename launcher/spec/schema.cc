@@ -146,8 +146,8 @@ json::object kind_schema(const Field& field) {
               {"additionalProperties",
                json::object{{"type", "string"}, {"pattern", kDurationPattern}}}};
     case Kind::Shuffle:
-      return one_of(
-          {type("boolean"), closed({{"seed", json::object{{"type", "integer"}, {"minimum", 0}}}})});
+      return one_of({type("boolean"),
+                     closed({{"seed", whole(0, std::numeric_limits<std::int64_t>::max())}})});
     case Kind::Umask:
       return one_of(
           {json::object{{"type", "string"}, {"pattern", "^0?0[0-7][0-7]$"}}, whole(0, 77)});

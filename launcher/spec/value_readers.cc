@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "launcher/spec/fields.h"
 #include "launcher/spec/kind_readers.h"
@@ -25,8 +26,7 @@ boost::json::value scalar_to_json(const Cursor& cursor) {
   if (const auto value = yaml::core_bool(node.text)) return *value;
   if (const auto integer = yaml::core_integer(node.text)) {
     if (const auto value = integer->as_int64()) return *value;
-    if (!integer->negative && !integer->too_large) return integer->magnitude;
-    cursor.error(fmt::format("is {}, which does not fit 64 bits", node.text),
+    cursor.error(fmt::format("is {}, which does not fit 64 bits with a sign", node.text),
                  "write it in quotes, or as a float");
     return nullptr;
   }
@@ -265,7 +265,8 @@ void read_shuffle(Reading& reading, const Cursor& cursor, DatasetSpec& dataset) 
     }
     if (entry.value.is_null()) continue;
     reading.remember(entry.value);
-    if (const auto seed = entry.value.unsigned_integer()) dataset.shuffle_seed = *seed;
+    if (const auto seed = entry.value.integer(0, std::numeric_limits<std::int64_t>::max()))
+      dataset.shuffle_seed = static_cast<std::uint64_t>(*seed);
   }
 }
 

@@ -65,18 +65,6 @@ std::optional<std::int64_t> Cursor::integer(std::int64_t min, std::int64_t max) 
   return value;
 }
 
-std::optional<std::uint64_t> Cursor::unsigned_integer() const {
-  constexpr std::string_view kNeeded = "a whole number from 0 to 2^64-1";
-  const std::string* text = scalar(kNeeded, "write a number such as 1");
-  if (text == nullptr) return {};
-  const auto number = node_->quoted ? std::nullopt : core_integer(*text);
-  if (!number || number->too_large || (number->negative && number->magnitude != 0)) {
-    wrong(kNeeded, "write a number such as 1");
-    return {};
-  }
-  return number->magnitude;
-}
-
 std::optional<double> Cursor::number(double min) const {
   constexpr std::string_view kNeeded = "a number";
   const std::string* text = scalar(kNeeded, "write a number such as 0.5");

@@ -30,7 +30,6 @@ class Cursor {
   bool is_null() const { return node_->is(Node::Kind::Null); }
 
   std::optional<std::int64_t> integer(std::int64_t min, std::int64_t max) const;
-  std::optional<std::uint64_t> unsigned_integer() const;
   /// Return a finite number, `min` or more.
   std::optional<double> number(double min = std::numeric_limits<double>::lowest()) const;
   std::optional<bool> boolean() const;

@@ -299,6 +299,25 @@ datasets:
                                      .as_object());
 }
 
+TEST(JobSpecParser, RefusesIntegersThatNoWorkerCouldRead) {
+  const auto spec = [](const std::string& number) {
+    return "command: [x]\ntrain_loop_config: {n: " + number + "}\n" +
+           "datasets: {d: {path: /d, shuffle: {seed: " + number + "}}}\n";
+  };
+
+  EXPECT_EQ(errors_of(spec("9223372036854775807")), "");
+  EXPECT_EQ(
+      errors_of(spec("9223372036854775808")),
+      "jobs/mnist.yaml:2:24: error: train_loop_config.n is 9223372036854775808, which does not fit "
+      "64 bits with a sign\n"
+      "  2 | train_loop_config: {n: 9223372036854775808}\n"
+      "    |                        ^ write it in quotes, or as a float\n"
+      "jobs/mnist.yaml:3:42: error: datasets.d.shuffle.seed is 9223372036854775808, more than "
+      "9223372036854775807\n"
+      "  3 | datasets: {d: {path: /d, shuffle: {seed: 9223372036854775808}}}\n"
+      "    |                                          ^ lower it to 9223372036854775807 or less\n");
+}
+
 TEST(JobSpecParser, KeepsTheSpecReferenceTrue) {
   fakes::expect_golden(TRAIN_SOURCE_DIR "/docs/spec.md", job_spec_reference_markdown());
 }
