@@ -70,7 +70,15 @@ Checkpoint Checkpoint::from_writer(std::function<void(const std::filesystem::pat
 }
 
 Checkpoint Checkpoint::from_json(const Value& value) {
-  return from_writer([text = to_json(value)](const std::filesystem::path& folder) {
+  std::string text = to_json(value);
+  try {
+    (void)parse_json(text);  // what to_value() refuses must fail now
+  } catch (const Failure& why) {
+    throw Failure(why.kind(), std::string("Checkpoint::from_json: the value could not be read "
+                                          "again: ") +
+                                  why.what());
+  }
+  return from_writer([text = std::move(text)](const std::filesystem::path& folder) {
     PosixFileSystem files;
     const auto file = sdk::value_or_throw(files.create(folder / kStateFile));
     sdk::value_or_throw(file->write(text));

@@ -30,6 +30,8 @@ class Checkpoint {
   /// a committed checkpoint.
   static Checkpoint take_directory(const std::filesystem::path& directory);
   /// Make a checkpoint of one small value, in a file "state.json". Read it back with to_value().
+  /// Throws Failure("invalid_argument") for a value that could not be read back: more than 128
+  /// levels of dicts and lists, or two keys that become one because they are not UTF-8.
   static Checkpoint from_json(const Value& value);
   /// Make a checkpoint of the files that `write` creates in the folder that it is given. The SDK
   /// calls `write` on its own thread after report() has returned, so the data that `write` reads

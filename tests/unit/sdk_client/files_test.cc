@@ -180,6 +180,21 @@ TEST_F(Files, OfACheckpointToBeReportedCannotBeRead) {
                 "' is not a directory: No such file or directory");
 }
 
+TEST(Checkpoint, OfAValueThatCouldNotBeReadAgainIsRefused) {
+  Value deep = 1;
+  for (int i = 0; i < 128; ++i) deep = List{deep};
+
+  EXPECT_EQ(failure_of([&] { Checkpoint::from_json(deep); }), "nothing was thrown");
+  EXPECT_EQ(failure_of([&] { Checkpoint::from_json(List{deep}); }),
+            "invalid_argument: Checkpoint::from_json: the value could not be read again: JSON, "
+            "byte 129: nested deeper than 128 levels");
+  EXPECT_EQ(failure_of([] {
+              Checkpoint::from_json(Dict{{"\xfe", 1}, {"\xff", 2}});
+            }),
+            "invalid_argument: Checkpoint::from_json: the value could not be read again: JSON, "
+            "byte 9: a repeated key");
+}
+
 // ---- staging
 
 /// Write a folder like a user's program.
