@@ -31,6 +31,6 @@ void on_stop(std::function<Checkpoint()> make) { sdk::current_session().on_stop(
 
 bool should_stop() { return sdk::current_session().should_stop(); }
 
-void set_result(const Value& value) { sdk::current_session().set_result(to_json(value)); }
+void set_result(const Value& value) { sdk::current_session().set_result(sdk::result_json(value)); }
 
 }  // namespace train

@@ -22,6 +22,14 @@ int depth_of(const Value& value) {
   return inner + 1;
 }
 
+void check_depth(const Value& value, const char* what, const char* hint) {
+  const int depth = depth_of(value);
+  if (depth <= kDepthMax) return;
+  throw Failure("invalid_argument",
+                fmt::format("{} is nested {} levels deep, at most {} are allowed ({})", what, depth,
+                            kDepthMax, hint));
+}
+
 }  // namespace
 
 void WorkerSession::on_stop(std::function<Checkpoint()> make) {
@@ -59,12 +67,8 @@ std::string WorkerSession::metadata_json(const Checkpoint::Impl& checkpoint) con
     if (!data_positions_.empty()) metadata.insert_or_assign(kPositionsKey, data_positions_);
   }
   const Value whole(std::move(metadata));
-  if (const int depth = depth_of(whole); depth > kMetadataDepthMax) {
-    throw Failure("invalid_argument",
-                  fmt::format("report: the checkpoint's metadata is nested {} levels deep, at most "
-                              "{} are allowed (put such data into a file of the checkpoint)",
-                              depth, kMetadataDepthMax));
-  }
+  check_depth(whole, "report: the checkpoint's metadata",
+              "put such data into a file of the checkpoint");
   std::string json = to_json(whole);
   if (json.size() > kMetadataBytesMax) {
     throw Failure("invalid_argument",
@@ -73,6 +77,11 @@ std::string WorkerSession::metadata_json(const Checkpoint::Impl& checkpoint) con
                               json.size(), kMetadataBytesMax));
   }
   return json;
+}
+
+std::string result_json(const Value& value) {
+  check_depth(value, "set_result: the value", "put such data into a file, and its path here");
+  return to_json(value);
 }
 
 void check_collective(const std::string& name, const std::string& mine) {

@@ -71,11 +71,14 @@ inline constexpr std::size_t kCollectiveBytesMax = 64u << 10;  // of one rank's 
 inline constexpr std::size_t kCollectiveNameBytesMax = 4u << 10;
 inline constexpr std::size_t kResultBytesMax = 1u << 20;
 inline constexpr std::size_t kMetadataBytesMax = 1u << 20;  // of a checkpoint, as JSON
-/// Nested dicts and lists of a checkpoint's metadata. Boost.JSON reads 32 levels, of which the
-/// manifest around the metadata needs one.
-inline constexpr int kMetadataDepthMax = 31;
+/// Nested dicts and lists of a checkpoint's metadata, and of a result. Boost.JSON reads 32 levels,
+/// of which the manifest, or exit.json, needs one.
+inline constexpr int kDepthMax = 31;
 inline constexpr std::size_t kErrorBytesMax = 1u << 20;  // of each text about an exception
 
+/// Return a result as JSON. Throws Failure when it is nested so deeply that exit.json could not be
+/// read again.
+std::string result_json(const Value& value);
 /// Throw Failure when a part of a collective call is too large to send.
 void check_collective(const std::string& name, const std::string& mine);
 

@@ -69,7 +69,8 @@ std::optional<int> finished_code(const Result<std::string>& exit_json) {
 }
 
 std::optional<int> finished_code(FileSystem& files, const RunFolder& folder) {
-  return finished_code(read_small_file(files, folder.exit_json(), 1u << 20));
+  constexpr std::uint64_t kBytesMax = 64u << 20;  // a result of 1 MiB is only a part of it
+  return finished_code(read_small_file(files, folder.exit_json(), kBytesMax));
 }
 
 Result<Unit> sync_file(const std::string& path) {

@@ -15,6 +15,7 @@ namespace train {
 namespace {
 
 constexpr std::size_t kWarningsMax = 100;
+constexpr std::size_t kResultDepthMax = 31;  // a reader of 32 levels must take exit.json, too
 
 CheckpointSummary summary_of(const KeptCheckpoint& kept, const CheckpointConfig& config) {
   CheckpointSummary summary{std::filesystem::path(kept.info.path).filename(),
@@ -110,7 +111,14 @@ void RunSummaryBuilder::write(const std::string& folder, const std::string& path
 
 void RunSummaryBuilder::result(Rank rank, const std::string& json) {
   boost::system::error_code ec;
-  (void)boost::json::parse(json, ec);
+  boost::json::parse_options options;
+  options.max_depth = kResultDepthMax;
+  (void)boost::json::parse(json, ec, {}, options);
+  if (ec == boost::json::error::too_deep)
+    return warn(
+        fmt::format("the result of rank {} is nested more than {} levels deep and is "
+                    "omitted",
+                    rank.value, kResultDepthMax));
   if (ec) return warn(fmt::format("the result of rank {} is not JSON and is omitted", rank.value));
   results_[rank] = json;
 }

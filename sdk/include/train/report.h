@@ -62,7 +62,8 @@ void on_stop(std::function<Checkpoint()> make);
 bool should_stop();
 
 /// Set this rank's result, any JSON value ≤ 1 MiB. The last call wins. run.json contains the
-/// results by rank, exit.json that of rank 0.
+/// results by rank, exit.json that of rank 0. Throws Failure("invalid_argument") for a value with
+/// more than 31 levels of nested dicts and lists.
 void set_result(const Value& value);
 
 }  // namespace train

@@ -251,6 +251,8 @@ TEST_F(RunRecordTest, RefusesARunThatHasFinishedButNotOneThatFailed) {
   auto finished = RunRecord::open(job_in(temp_.path()), kOptions);
   ASSERT_FALSE(finished);
   EXPECT_EQ(finished.error().message, "the run vit has finished: " + temp_.path() + "/vit");
+  std::ofstream(exit_json) << R"({"code": 0, "result": ")" << std::string(1u << 20, 'x') << "\"}";
+  EXPECT_FALSE(RunRecord::open(job_in(temp_.path()), kOptions)) << "a result of 1 MiB";
 }
 
 TEST_F(RunRecordTest, GivesADefaultNameASuffixWhenItIsTaken) {

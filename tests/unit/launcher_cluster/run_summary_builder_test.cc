@@ -1,6 +1,8 @@
 // What the summary says of a run's attempts: causes, results, and lost work.
 #include "launcher/cluster/run/run_summary_builder.h"
 
+#include <boost/json.hpp>
+
 #include "launcher/cluster/run/run_record.h"
 #include "tests/unit/launcher_cluster/temp_folder.h"
 
@@ -261,6 +263,27 @@ TEST_F(RunSummaryBuilderTest, ResultsStandAtTheirRank) {
   begin(0, seconds(0));
   builder_->result(Rank{1}, "3");
   EXPECT_EQ(summary(RunState::Finished).results, (std::vector<std::string>{"", "3"}));
+}
+
+TEST_F(RunSummaryBuilderTest, AResultThatExitJsonCouldNotHoldIsOmittedAndSaidSo) {
+  const auto nested = [](std::size_t levels) {
+    return std::string(levels, '[') + std::string(levels, ']');
+  };
+  begin(0, seconds(0));
+  builder_->result(Rank{0}, nested(31));
+  builder_->result(Rank{1}, nested(32));
+  builder_->result(Rank{2}, "{");
+
+  const RunSummary said = summary(RunState::Finished);
+
+  EXPECT_EQ(said.results, (std::vector<std::string>{nested(31)}));
+  EXPECT_EQ(said.warnings,
+            (std::vector<std::string>{
+                "the result of rank 1 is nested more than 31 levels deep and is omitted",
+                "the result of rank 2 is not JSON and is omitted"}));
+  boost::system::error_code ec;
+  (void)boost::json::parse(exit_json(said), ec);
+  EXPECT_FALSE(ec) << ec.message();
 }
 
 TEST_F(RunSummaryBuilderTest, AWarningIsKeptOnceAndAHundredAtMost) {

@@ -40,6 +40,8 @@ TEST(CFace, GivesWhatItIsAskedForAndSaysWhatItRefuses) {
 1 unavailable: the function returned 3
 1 unavailable: no route
 1 not_found: the checkpoint's folder 'none' is not a directory: No such file or directory
+0
+1 invalid_argument: set_result: the value is nested 32 levels deep, at most 31 are allowed (put such data into a file, and its path here)
 1 invalid_argument: metadata_json is not a JSON object
 NULL
 0
@@ -62,6 +64,7 @@ checkpoints/checkpoint_000003
 {"n":1}
 0
 {"n":1}
+result: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]
 )");
   const auto metadata = [&](std::uint64_t number) {
     PosixFileSystem files;

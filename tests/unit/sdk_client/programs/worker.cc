@@ -191,6 +191,8 @@ int uses_c() {
       },
       &one));
   tell(trainrun_checkpoint_from_directory("none") == nullptr ? 1 : 0);
+  for (const std::size_t levels : {31u, 32u})
+    tell(trainrun_set_result((std::string(levels, '[') + std::string(levels, ']')).c_str()));
   trainrun_checkpoint* made = trainrun_checkpoint_from_json(R"({"step":1})");
   tell(trainrun_checkpoint_set_metadata(made, "[1]"));
   show(trainrun_checkpoint_directory(made));
