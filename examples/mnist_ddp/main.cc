@@ -76,8 +76,11 @@ void train_digits(const train::Config& config) {
   if (auto checkpoint = train::get_checkpoint()) checkpoint->load(model, optimizer);
 
   auto digits = train::get_dataset_shard("train");
-  const train::BatchOptions batches{.batch_size =
-                                        train::per_worker_batch(config.get<int>("batch_size", 64))};
+  const int global_batch = config.get<int>("batch_size", 64);
+  const train::BatchOptions batches{.batch_size = train::per_worker_batch(global_batch)};
+  // The model averages gradients over the ranks, whose batches may differ by a row. Weighted in
+  // this way, each row counts alike, and a step is the same at any number of workers.
+  const double weight = static_cast<double>(train::get_context().world_size()) / global_batch;
   for (int epoch = train::start_epoch(); epoch < config.get<int>("epochs", 4); ++epoch) {
     set_rate(optimizer, rate, epoch);
     double loss_sum = 0, rows = 0;
@@ -85,14 +88,15 @@ void train_digits(const train::Config& config) {
       optimizer.zero_grad();
       const auto loss =
           summed_loss(model(pixels(batch["image"])), batch["label"], batch.valid_rows);
-      (loss / batch.rows()).backward();
+      (loss * weight).backward();
       optimizer.step();
       loss_sum += loss.item<double>();
       rows += static_cast<double>(batch.valid_rows);
     }
     auto metrics = evaluate(model);
     metrics["epoch"] = epoch;
-    metrics["loss"] = train::reduce({{"loss", loss_sum / rows}}).at("loss");
+    const auto all = train::reduce({{"loss", loss_sum}, {"rows", rows}}, train::Reduce::Sum);
+    metrics["loss"] = all.at("loss").as<double>() / all.at("rows").as<double>();
     train::report(metrics, train::Checkpoint::from_state(model, optimizer));
   }
 }
