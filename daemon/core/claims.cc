@@ -1,0 +1,55 @@
+#include "daemon/core/claims.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace train {
+namespace {
+
+/// Add a claim to `sum`, but for what the user has named.
+void add_known(Resources& sum, const Resources& claim, double times) {
+  sum.cpu += times * claim.cpu;
+  sum.gpu += times * claim.gpu;
+  const auto memory =
+      static_cast<double>(sum.memory_bytes) + times * static_cast<double>(claim.memory_bytes);
+  constexpr double kMost = 1e18;  // the most bytes that we count; requests have bounds too
+  sum.memory_bytes = memory <= 0 ? 0 : static_cast<std::uint64_t>(std::min(memory, kMost));
+}
+
+}  // namespace
+
+Resources claim_of(const Resources& per_worker, std::int32_t workers) {
+  Resources sum;
+  add_known(sum, per_worker, workers);
+  for (const auto& [name, value] : per_worker.custom) sum.custom[name] = workers * value;
+  return sum;
+}
+
+void take(Resources& free, const Resources& claim) {
+  add_known(free, claim, -1);
+  for (auto& [name, value] : free.custom) {
+    if (const auto found = claim.custom.find(name); found != claim.custom.end())
+      value -= found->second;
+  }
+}
+
+std::string lack_of(const Resources& wanted, const Resources& free) {
+  constexpr double kSlack = 1e-6;
+  if (wanted.cpu > free.cpu + kSlack)
+    return fmt::format("CPU {:g} wanted, {:g} free", wanted.cpu, free.cpu);
+  if (wanted.gpu > free.gpu + kSlack)
+    return fmt::format("GPU {:g} wanted, {:g} free", wanted.gpu, free.gpu);
+  if (wanted.memory_bytes > free.memory_bytes) {
+    return fmt::format("memory {} MiB wanted, {} MiB free", wanted.memory_bytes >> 20,
+                       free.memory_bytes >> 20);
+  }
+  for (const auto& [name, value] : wanted.custom) {
+    const auto found = free.custom.find(name);
+    const double has = found == free.custom.end() ? 0 : found->second;
+    if (value > has + kSlack) return fmt::format("{} {:g} wanted, {:g} free", name, value, has);
+  }
+  return "";
+}
+
+}  // namespace train

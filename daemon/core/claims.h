@@ -1,0 +1,19 @@
+// The arithmetic of a node's resources: what workers claim, what is left, and what is missing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lib/model/resources.h"
+
+namespace train {
+
+/// Return what so many workers claim together.
+Resources claim_of(const Resources& per_worker, std::int32_t workers);
+/// Take a claim from what is free. What the node does not have is left out: every offer to every
+/// run names what is free, and a claim may name anything.
+void take(Resources& free, const Resources& claim);
+/// Return what `wanted` lacks in words, or "" if it fits.
+std::string lack_of(const Resources& wanted, const Resources& free);
+
+}  // namespace train
