@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace train {
 namespace {
+
+constexpr double kSlack = 1e-6;  // claims may be fractions such as 0.1
 
 /// Add a claim to `sum`, but for what the user has named.
 void add_known(Resources& sum, const Resources& claim, double times) {
@@ -34,8 +37,11 @@ void take(Resources& free, const Resources& claim) {
   }
 }
 
+std::size_t whole_gpus(const Resources& claim) {
+  return static_cast<std::size_t>(std::ceil(std::max(0.0, claim.gpu - kSlack)));
+}
+
 std::string lack_of(const Resources& wanted, const Resources& free) {
-  constexpr double kSlack = 1e-6;
   if (wanted.cpu > free.cpu + kSlack)
     return fmt::format("CPU {:g} wanted, {:g} free", wanted.cpu, free.cpu);
   if (wanted.gpu > free.gpu + kSlack)

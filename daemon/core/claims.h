@@ -1,6 +1,7 @@
 // The arithmetic of a node's resources: what workers claim, what is left, and what is missing.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -13,6 +14,8 @@ Resources claim_of(const Resources& per_worker, std::int32_t workers);
 /// Take a claim from what is free. What the node does not have is left out: every offer to every
 /// run names what is free, and a claim may name anything.
 void take(Resources& free, const Resources& claim);
+/// Return how many whole GPUs hold this claim. A sum of fractions may be slightly too large.
+std::size_t whole_gpus(const Resources& claim);
 /// Return what `wanted` lacks in words, or "" if it fits.
 std::string lack_of(const Resources& wanted, const Resources& free);
 

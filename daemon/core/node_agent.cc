@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "daemon/core/claims.h"
@@ -121,17 +120,16 @@ void NodeAgent::on(const AttemptAsked& event) {
   Resources wanted = claim_of(event.message.per_worker, event.message.local_world_size);
   // Do not count older attempts of the same run: none of their workers is left.
   const std::string lack = lack_of(wanted, free_for(*run_id));
-  std::vector<std::string> gpus = free_gpus(key, standby);
-  const auto gpus_wanted = static_cast<std::size_t>(std::ceil(wanted.gpu));
-  if (!standby && (!lack.empty() || gpus.size() < gpus_wanted)) {
-    actions_.push_back(RefuseAttempt{
-        event.link, event.attempt,
-        Error{Errc::ResourceExhausted, fmt::format("{} has too little free: {}", node_name_,
-                                                   lack.empty() ? "no whole GPU is free" : lack)}});
+  if (!standby && !lack.empty()) {
+    actions_.push_back(
+        RefuseAttempt{event.link, event.attempt,
+                      Error{Errc::ResourceExhausted,
+                            fmt::format("{} has too little free: {}", node_name_, lack)}});
     send_offer(*run_id);
     return;
   }
-  gpus.resize(std::min(gpus.size(), gpus_wanted));
+  std::vector<std::string> gpus = free_gpus(key, standby);
+  gpus.resize(std::min(gpus.size(), whole_gpus(wanted)));
   const auto [entry, fresh] = supervisors_.try_emplace(key);
   Supervisor& supervisor = entry->second;
   supervisor.claimed = standby ? Resources{} : std::move(wanted);
@@ -143,6 +141,10 @@ void NodeAgent::on(const AttemptAsked& event) {
                                        runs_[*run_id].lease.orphan_timeout_ms});
   else
     actions_.push_back(SendPrepare{key, std::move(message)});
+  if (standby) return;
+  for (const auto& [id, run] : runs_) {
+    if (id != *run_id) send_offer(id);  // less is free for the others
+  }
 }
 
 PrepareAttempt NodeAgent::granted(PrepareAttempt message, const Supervisor& supervisor) {
@@ -300,7 +302,20 @@ Resources NodeAgent::free_for(const std::string& run_id) const {
   for (const auto& [key, supervisor] : supervisors_) {
     if (key.run_id != run_id) take(free, supervisor.claimed);
   }
+  // Runs do not share a GPU: what an attempt leaves of its own is nobody's.
+  const std::size_t held = held_gpus(run_id).size();
+  free.gpu = std::min(free.gpu, static_cast<double>(gpus_.size() - std::min(gpus_.size(), held)));
   return free;
+}
+
+/// Return the GPUs that attempts of other runs hold.
+std::set<std::string> NodeAgent::held_gpus(const std::string& run_id) const {
+  std::set<std::string> held;
+  for (const auto& [key, supervisor] : supervisors_) {
+    if (key.run_id != run_id && !supervisor.standby)
+      held.insert(supervisor.gpus.begin(), supervisor.gpus.end());
+  }
+  return held;
 }
 
 /// Return the GPUs that an attempt gets first, if they are free: those with which its processes
@@ -316,14 +331,10 @@ std::set<std::string> NodeAgent::preferred_gpus(const AttemptKey& key, bool stan
 
 /// Return the GPUs that no attempt of another run holds, the preferred ones first.
 std::vector<std::string> NodeAgent::free_gpus(const AttemptKey& key, bool standby) const {
-  std::set<std::string> taken;
-  for (const auto& [other, supervisor] : supervisors_) {
-    if (other.run_id != key.run_id && !supervisor.standby)
-      taken.insert(supervisor.gpus.begin(), supervisor.gpus.end());
-  }
+  const std::set<std::string> held = held_gpus(key.run_id);
   std::vector<std::string> free;
   std::copy_if(gpus_.begin(), gpus_.end(), std::back_inserter(free),
-               [&](const std::string& gpu) { return !taken.contains(gpu); });
+               [&](const std::string& gpu) { return !held.contains(gpu); });
   const std::set<std::string> preferred = preferred_gpus(key, standby);
   std::stable_partition(free.begin(), free.end(),
                         [&](const std::string& gpu) { return preferred.contains(gpu); });

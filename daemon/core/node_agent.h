@@ -98,6 +98,7 @@ struct SendPrepare {
   AttemptKey key;
   PrepareAttempt message;
 };
+/// There is no room for the attempt now. That is no failure: there may be again.
 struct RefuseAttempt {
   LinkId link = 0;
   Attempt attempt;
@@ -196,6 +197,7 @@ class NodeAgent {
   void send_offer(const std::string& run_id);
   void send_offers();
   Resources free_for(const std::string& run_id) const;
+  std::set<std::string> held_gpus(const std::string& run_id) const;
   std::set<std::string> preferred_gpus(const AttemptKey& key, bool standby) const;
   std::vector<std::string> free_gpus(const AttemptKey& key, bool standby) const;
   void tell_supervisors(const std::string& run_id, bool present);

@@ -380,7 +380,7 @@ void Daemon::spawn_supervisor(const SpawnSupervisor& action) {
   log_.error("no supervisor", {{"why", error.describe()}});
   if (const auto launcher = launchers_.find(action.link); launcher != launchers_.end())
     launcher->second->send(
-        encode(StartFailed{0, std::string(to_string(error.code)), error.message, error.hint},
+        encode(StartFailed{0, std::string(to_string(error.code)), error.message, error.hint, false},
                action.key.attempt));
   feed(SupervisorDown{action.key, error.message});
 }
@@ -401,7 +401,7 @@ void Daemon::perform(const NodeAction& action) {
           [&](const SendPrepare& prepare) { supervisors_.prepare(prepare.key, prepare.message); },
           [&](const RefuseAttempt& refused) {
             send(refused.link, encode(StartFailed{0, std::string(to_string(refused.error.code)),
-                                                  refused.error.message, refused.error.hint},
+                                                  refused.error.message, refused.error.hint, true},
                                       refused.attempt));
           },
           [&](const TellSupervisor& tell) {

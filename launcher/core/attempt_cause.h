@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "launcher/core/rank_table.h"
 #include "launcher/core/run_progress.h"
@@ -26,6 +27,7 @@ class AttemptCause {
   struct Resize {  // the group has to end gracefully and start again
     std::string reason;
     bool preempted = false;
+    bool lacked_room = false;  // a node had less room than it had offered
   };
 
   /// Record a failure. Return false if one was already recorded.
@@ -39,12 +41,14 @@ class AttemptCause {
 
   void resize(Resize resize) { resize_ = std::move(resize); }
   /// Record this reason to resize, unless there already is one.
-  void resize_unless_known(const std::string& reason) {
-    if (!resize_) resize_ = Resize{.reason = reason};
+  void resize_unless_known(Resize resize) {
+    if (!resize_) resize_ = std::move(resize);
   }
   void forget_resize() { resize_.reset(); }
   const std::optional<Resize>& resize() const { return resize_; }
 
+  /// Return whether it ends only because a node had less room than it had offered.
+  bool lacked_room() const { return !failure_ && resize_ && resize_->lacked_room; }
   /// Return whether there is neither a failure nor a resize: the attempt ends only with its ranks.
   bool none() const { return !failure_ && !resize_; }
 

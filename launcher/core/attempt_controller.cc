@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/core/start_refusal.h"
 #include "lib/base/overloaded.h"
 
 namespace train {
@@ -79,24 +80,12 @@ void AttemptController::on(const StartRefused& event) {
   group_.ranks.node_lost(event.node);
   // An earlier launcher gave the order. If the reason still holds, the next attempt will find out.
   if (group_.adopted) return ending_.give_up(kNotStartedBefore);
+  // Several runs had been offered the same room. If there is none, the next attempt waits for it.
+  if (event.busy) return ending_.give_up(event.error.message, /*lacked_room=*/true);
   // An older checkpoint is restored instead, so no failure is counted.
   if (give_up_restored(event.error)) return ending_.give_up(event.error.message);
-  const bool permanent = event.error.code == Errc::NotFound ||
-                         event.error.code == Errc::Permission ||
-                         event.error.code == Errc::InvalidArgument;
-  // A refusal before the node is prepared concerns the node, not a rank.
-  std::optional<Rank> rank;
-  if (group_.hosts.is_prepared(event.node)) rank = event.rank;
-  const std::string name = run_.nodes.name(event.node);
-  const std::string what =
-      rank ? fmt::format("rank {} could not be started on {}", rank->value, name)
-           : fmt::format("no worker could be started on {}", name);
-  const std::string hint = event.error.hint.empty() ? "" : fmt::format(" ({})", event.error.hint);
-  ending_.fail({.kind = permanent ? FailureKind::Permanent : FailureKind::Start,
-                .cause = fmt::format("{}: {}{}", what, event.error.message, hint),
-                .rank = rank,
-                .node = event.node,
-                .start_error = event.error});
+  ending_.fail(
+      failure_of(event, group_.hosts.is_prepared(event.node), run_.nodes.name(event.node)));
 }
 
 // ---- nodes

@@ -17,8 +17,8 @@ void GroupEnding::fail(AttemptCause::Failure failure) {
   if (cause_.fail(std::move(failure))) take_down(reason);
 }
 
-void GroupEnding::give_up(const std::string& reason) {
-  if (!cause_.failed()) cause_.resize_unless_known(reason);
+void GroupEnding::give_up(const std::string& reason, bool lacked_room) {
+  if (!cause_.failed()) cause_.resize_unless_known({.reason = reason, .lacked_room = lacked_room});
   take_down(reason);
 }
 
@@ -180,7 +180,7 @@ bool GroupEnding::torn_down() {
   // An earlier launcher knew why it stopped them; we know only that they did not end by themselves.
   const bool by_themselves = group_.ranks.all_ended_by_themselves();
   if (group_.was_ending && (group_.was_pausing || !by_themselves))
-    cause_.resize_unless_known(kStoppedBefore);
+    cause_.resize_unless_known({.reason = kStoppedBefore});
   return true;
 }
 

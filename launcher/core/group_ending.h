@@ -42,8 +42,9 @@ class GroupEnding {
   /// Leave a node within `grace`. `text`: the reason.
   void drain(Duration grace, const std::string& text);
   void fail(AttemptCause::Failure failure);
-  /// Take the group down without a failure, so that another can begin.
-  void give_up(const std::string& reason);
+  /// Take the group down without a failure, so that another can begin. `lacked_room`: a node had
+  /// less room than it had offered.
+  void give_up(const std::string& reason, bool lacked_room = false);
   /// Take the group down, unless that has already begun. Whether it ended well is decided once it
   /// has ended.
   void take_down(const std::string& reason);

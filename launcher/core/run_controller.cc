@@ -237,6 +237,12 @@ void RunController::conclude_attempt() {
 }
 
 FailureDecision RunController::decide(const AttemptEnded& ended) {
+  if (attempt_->cause().lacked_room()) {
+    return {.restart = true,
+            .delay = scheduling_.delay_for_room(spec_.run_config.name),
+            .reason = "no failure is counted"};
+  }
+  scheduling_.had_room();
   if (!ended.failure) return {.restart = true, .delay = {}, .reason = "no failure is counted"};
   if (ended.failed && ended.node && policy_.node_failed(*ended.node, now())) {
     progress_.note(NoteLevel::Warning,

@@ -95,6 +95,7 @@ struct StartRefused {
   NodeId node;
   Rank rank;
   Error error;
+  bool busy = false;  // the node has no room now: another run took it, or the node drains
 };
 /// The rank's SDK said hello.
 struct RankJoined {

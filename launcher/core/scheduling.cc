@@ -1,6 +1,9 @@
 #include "launcher/core/scheduling.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <utility>
 
 namespace train {
 
@@ -10,6 +13,12 @@ bool Scheduling::looks(TimePoint now, bool nodes_may_come) {
   if (look_due_) return false;
   looked_at_ = now;
   return true;
+}
+
+Duration Scheduling::delay_for_room(std::string_view run) {
+  const Duration least = std::exchange(room_delay_, std::min(2 * room_delay_, kRoomTakenMax));
+  return least +
+         least * static_cast<std::int64_t>(std::hash<std::string_view>{}(run) % 1000) / 1000;
 }
 
 bool Scheduling::says_waiting(TimePoint now) {

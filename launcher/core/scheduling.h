@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "lib/base/time.h"
 
@@ -14,6 +15,8 @@ inline constexpr Duration kAllNodesWait = seconds(3);
 /// How often at most to look for room while such daemons may still answer: each look examines all
 /// nodes.
 inline constexpr Duration kLocationEvery = milliseconds(100);
+/// The shortest and longest wait for a node whose room another run took, less than doubled.
+inline constexpr Duration kRoomTakenFirst = seconds(1), kRoomTakenMax = seconds(30);
 inline constexpr Duration kWaitingNoteFirst = seconds(1), kWaitingNoteMax = seconds(60);
 
 class Scheduling {
@@ -26,6 +29,11 @@ class Scheduling {
     ++restarts_;
     not_before_ = now + delay;
   }
+  /// Return the delay after a node had less room than it had offered: other runs want it too.
+  /// Longer each time in a row. `run`: its name; different runs wait differently long, so that they
+  /// do not take half of each other's nodes again.
+  Duration delay_for_room(std::string_view run);
+  void had_room() { room_delay_ = kRoomTakenFirst; }
   /// Return how often the group has been restarted.
   int restarts() const { return restarts_; }
   void adopt(int restarts) { restarts_ = restarts; }
@@ -45,6 +53,7 @@ class Scheduling {
  private:
   TimePoint not_before_;  // backoff
   int restarts_;
+  Duration room_delay_ = kRoomTakenFirst;  // the next one
   std::optional<TimePoint> looked_at_ = {};
   bool look_due_ = false;                  // a look was put off
   std::optional<TimePoint> note_at_ = {};  // when to tell the user again

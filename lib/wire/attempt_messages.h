@@ -60,7 +60,8 @@ struct StartFailed {  // nothing is left running
   static constexpr MessageType kType = MessageType::StartFailed;
   std::int32_t rank = 0;
   std::string code, message, hint;
-  TRAIN_FIELDS(rank, code, message, hint)
+  bool busy = false;  // traind has no room for it now, and there may be some later
+  TRAIN_FIELDS(rank, code, message, hint, busy)
 };
 
 struct WorkerJoined {  // its SDK has said hello

@@ -225,5 +225,34 @@ TEST(MultiNodePlacement, ARunWaitsForWhatAnotherHoldsAndThenStarts) {
   EXPECT_EQ(nodes_of_ranks(second.out()), "n0 n1") << second.out() << second.err();
 }
 
+// All of them are offered what the holder leaves, and the room is enough for one.
+TEST(MultiNodePlacement, RunsThatWaitForTheSameRoomTakeTurns) {
+  Cluster cluster;
+  Nodes nodes(cluster, 2);
+  nodes.start_all();
+  const std::string go_on = cluster.path("go-on");
+  const std::string holder = cluster.job(
+      "holder", "command: [" + program("plain_worker") + ", print, holding, wait-for, " + go_on +
+                    "]\n" + "scaling_config: {num_workers: 4}\n");
+  Process& first = nodes.train_run(holder, 2);
+  ASSERT_TRUE(wait_until([&] { return cluster.workers().size() == 4; }))
+      << first.out() << first.err();
+  std::vector<Process*> waiting;
+  for (const char* name : {"second", "third", "fourth"})
+    waiting.push_back(&nodes.train_run(job(cluster, "{num_workers: 4}", name), 2));
+  for (const Process* run : waiting) {
+    ASSERT_TRUE(wait_until([&] { return contains(run->out(), "waiting: 4 workers"); }))
+        << run->out() << run->err();
+  }
+
+  cluster.write("go-on", "");
+
+  EXPECT_EQ(first.wait(), 0);
+  for (Process* run : waiting) {
+    EXPECT_EQ(run->wait(), 0) << run->out() << run->err();
+    EXPECT_EQ(nodes_of_ranks(run->out()), "n0 n0 n1 n1") << run->out() << run->err();
+  }
+}
+
 }  // namespace
 }  // namespace train::e2e

@@ -25,7 +25,7 @@ class Checkers {
   Checkers(Timeline& timeline, const Plan& plan);
 
   const std::optional<std::string>& violation() const { return violation_; }
-  /// `id`: S1 to S16, L1 to L5.
+  /// `id`: S1 to S17, L1 to L5.
   void fail(std::string_view id, std::string what);
 
   // workers: S2, S3, S4

@@ -200,6 +200,20 @@ void add_mute_drain(Plan& plan) {
                   .length = milliseconds(random.between(500, 40000))}};
 }
 
+// In one seed of eight, other runs take room, half of them as this run takes it, too.
+void add_rivals(Plan& plan) {
+  Random random(plan.seed * 7333 + 19);  // own generator, as above
+  if (!random.chance(0.125)) return;
+  const int rivals = random.between(1, 5);
+  for (int i = 0; i < rivals; ++i) {
+    plan.faults.push_back({.at = milliseconds(random.between(0, random.chance(0.5) ? 100 : 6000)),
+                           .kind = FaultKind::RivalRun,
+                           .node = random.between(0, plan.nodes - 1),
+                           .pick = random.between(1, 6),  // CPUs
+                           .length = milliseconds(random.between(500, 8000))});
+  }
+}
+
 // In one seed of three, start standbys: sometimes too few, sometimes too many.
 void add_standbys(Plan& plan) {
   Random random(plan.seed * 3571 + 41);  // own generator, as above
@@ -320,6 +334,7 @@ Plan make_plan(std::uint64_t seed, const PlanShape& shape) {
   add_launcher_deaths(plan);
   add_drains(plan);
   add_mute_drain(plan);
+  add_rivals(plan);
   add_standbys(plan);
   add_validations(plan);
   end_faults(plan);

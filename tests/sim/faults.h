@@ -31,6 +31,7 @@ enum class FaultKind {
   DiskFull,       // no shard and no checkpoint can be stored, for `length`
   DiskSlow,       // storing takes seconds, for `length`
   DrainNode,      // its traind is told to leave; another one comes after `length`
+  RivalRun,       // another run claims some of a node's room, for `length`
   KillLauncher,   // another one resumes the run after `length`
 };
 inline constexpr int kFaultKinds = static_cast<int>(FaultKind::KillLauncher) + 1;

@@ -66,6 +66,8 @@ void Injector::inject(const Fault& fault) {
       return fill_disk(fault);
     case FaultKind::DrainNode:
       return drain(fault);
+    case FaultKind::RivalRun:
+      return begin_rival(fault);
     case FaultKind::KillLauncher:
       return sim_.kill_launcher(fault.length);
   }
@@ -133,6 +135,12 @@ void Injector::drain(const Fault& fault) {
     sim_.timeline.trace("node {} another traind is there", index);
     drained.restart();
   });
+}
+
+void Injector::begin_rival(const Fault& fault) {
+  const int rival = next_rival_++;
+  nodes_[fault.node]->begin_rival(rival, fault.pick);
+  sim_.after(fault.length, [this, rival, index = fault.node] { nodes_[index]->end_rival(rival); });
 }
 
 void Injector::cut_power(const Fault& fault) {

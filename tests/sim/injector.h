@@ -20,6 +20,7 @@ class Injector {
   void strike_worker(const Fault& fault);
   void kill_daemon(const Fault& fault);
   void drain(const Fault& fault);
+  void begin_rival(const Fault& fault);
   void cut_power(const Fault& fault);
   void block(const Fault& fault, bool up, bool down);
   void clog(const Fault& fault);
@@ -41,6 +42,7 @@ class Injector {
   std::vector<Isolation> isolations_;  // by node
   std::vector<LinkPtr> stale_;
   int full_disks_ = 0, slow_disks_ = 0;
+  int next_rival_ = 0;
 };
 
 }  // namespace train::sim

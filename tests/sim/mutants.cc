@@ -32,6 +32,7 @@ std::string_view to_string(Mutant mutant) {
       "LackOfSpaceForgotten",
       "CheckpointOnArrival",
       "GenerationNotRaised",
+      "RoomIsAFailure",
       "EndBeforeReports",
   };
   return kNames[static_cast<int>(mutant)];

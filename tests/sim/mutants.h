@@ -35,6 +35,7 @@ enum class Mutant {
   LackOfSpaceForgotten,   // S15: nobody hears why a checkpoint was not stored
   CheckpointOnArrival,    // S16: a rank makes a stop's checkpoint before all ranks are there
   GenerationNotRaised,    // S1: the next launcher reuses the last one's generation
+  RoomIsAFailure,         // S17: traind does not tell that only room is lacking
   EndBeforeReports,  // L4, one seed in 5,000: the journal records an end before its reports are on
                      // disk
 };

@@ -9,6 +9,7 @@ namespace {
 
 // The values of daemon/server/daemon.cc.
 constexpr Duration kDrainStopGrace = seconds(10), kDrainReleaseLimit = seconds(5);
+constexpr LinkId kRivalLinks = 1u << 30;  // and up: of other runs
 
 std::int64_t ms(Duration d) { return std::chrono::duration_cast<milliseconds>(d).count(); }
 
@@ -219,7 +220,8 @@ void SimNode::perform(const NodeAction& action) {
             to_launcher(
                 refused.link,
                 frame_of(refused.attempt, StartFailed{0, std::string(to_string(refused.error.code)),
-                                                      refused.error.message, ""}));
+                                                      refused.error.message, "",
+                                                      sim_.mutant != Mutant::RoomIsAFailure}));
           },
           [&](const TellSupervisor& tell) {
             if (const auto link = supervisors_.find(tell.key); link != supervisors_.end())
@@ -243,6 +245,26 @@ void SimNode::perform(const NodeAction& action) {
       action);
 }
 
+// ---- other runs: they have no processes here, and only what they claim matters
+
+void SimNode::begin_rival(int rival, double cpus) {
+  if (!up()) return;
+  sim_.timeline.trace("node {} another run wants {} CPUs", host_.index, cpus);
+  const LinkId link = kRivalLinks + static_cast<LinkId>(rival);
+  feed(LauncherAttached{link, AttachRun{fmt::format("rival-{}", rival), "rival", 1}});
+  AttemptAsked asked{link, Attempt{0}, {}};
+  asked.message.local_world_size = 1;
+  asked.message.per_worker.cpu = cpus;
+  feed(asked);
+}
+
+void SimNode::end_rival(int rival) {
+  if (!up()) return;
+  sim_.timeline.trace("node {} another run has ended", host_.index);
+  feed(SupervisorDown{{fmt::format("rival-{}", rival), Attempt{0}}, "exit code 0"});
+  feed(LauncherDetached{kRivalLinks + static_cast<LinkId>(rival)});
+}
+
 // ---- supervisors
 
 void SimNode::reap_leftovers(const AttemptKey& key) {
@@ -255,6 +277,7 @@ void SimNode::reap_leftovers(const AttemptKey& key) {
 }
 
 void SimNode::spawn(const SpawnSupervisor& action) {
+  if (action.link >= kRivalLinks) return;
   all_.push_back(std::make_unique<SimSupervisor>(sim_, host_, action));
   SimSupervisor* supervisor = all_.back().get();
   sim_.timeline.trace("node {} attempt {} supervisor spawned", host_.index,

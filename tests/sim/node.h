@@ -28,6 +28,9 @@ class SimNode {
   void say_everything_again();
   /// Return whether some launcher holds the lease, as far as this traind knows.
   bool leased() const;
+  /// Let another run claim room here, until it ends. `rival`: its number.
+  void begin_rival(int rival, double cpus);
+  void end_rival(int rival);
   SimHost& host() { return host_; }
   const SimHost& host() const { return host_; }
   std::vector<std::unique_ptr<SimSupervisor>>& supervisors() { return all_; }

@@ -1,4 +1,5 @@
-// The checks of the launcher's decisions and of the run as a whole: S1, S10, S11, S15, L1 to L5.
+// The checks of the launcher's decisions and of the run as a whole: S1, S10, S11, S15, S17, L1 to
+// L5.
 #include <algorithm>
 
 #include "launcher/core/checkpoint_coordinator.h"
@@ -195,6 +196,12 @@ void Checkers::attempt_ended(const AttemptEnded& ended) {
     fail("S2",
          fmt::format("attempt {} ended while its rank {} lives", ended.attempt.value, rank.value));
   }
+  // S17: a node that has no room, or drains, has done nothing wrong.
+  const auto because = [&](const char* text) {
+    return ended.failed && ended.cause.find(text) != std::string::npos;
+  };
+  if (because("has too little free") || because("takes no new workers"))
+    fail("S17", "the lack of room counts as a failure: " + ended.cause);
 }
 
 // S11: a run ends once, and with the right outcome.

@@ -106,21 +106,23 @@ TEST_P(MutantIsFound, WithinFiveThousandSeeds) {
 
 INSTANTIATE_TEST_SUITE_P(
     RunSimulation, MutantIsFound,
-    testing::Values(
-        Found{Mutant::GenerationNotChecked, "S1"}, Found{Mutant::RestartBeforeGone, "S2"},
-        Found{Mutant::OrphansForgotten, "S2"}, Found{Mutant::OffByOneRank, "S3"},
-        Found{Mutant::BarrierOpensEarly, "S4"}, Found{Mutant::CheckpointNumberTwice, "S5"},
-        Found{Mutant::RestoresOldCheckpoint, "S6"}, Found{Mutant::ShardMissing, "S7"},
-        Found{Mutant::AckBeforeWrite, "S8"}, Found{Mutant::ReportsTakenTwice, "S8"},
-        Found{Mutant::NothingSaidAgain, "L1"}, Found{Mutant::FramesPassOutOfStep, "S8"},
-        Found{Mutant::BudgetNotCounted, "S10"}, Found{Mutant::WrongEnd, "S11"},
-        Found{Mutant::WindowNotKept, "S12"}, Found{Mutant::WallClockInTimers, "S14"},
-        Found{Mutant::DeadlinesForgotten, "L1"}, Found{Mutant::KillNotSent, "L2"},
-        Found{Mutant::SuspectIsDead, "L3"}, Found{Mutant::VerdictIsEarly, "L3"},
-        Found{Mutant::SilenceIsNoTimeout, "L3"}, Found{Mutant::AcksForgotten, "L4"},
-        Found{Mutant::JournalNotSynced, "S2"}, Found{Mutant::ValidationForgotten, "L5"},
-        Found{Mutant::GenerationNotRaised, "S1"}, Found{Mutant::LackOfSpaceForgotten, "S15"},
-        Found{Mutant::CheckpointOnArrival, "S16"}, Found{Mutant::EndBeforeReports, "L4"}),
+    testing::Values(Found{Mutant::GenerationNotChecked, "S1"},
+                    Found{Mutant::RestartBeforeGone, "S2"}, Found{Mutant::OrphansForgotten, "S2"},
+                    Found{Mutant::OffByOneRank, "S3"}, Found{Mutant::BarrierOpensEarly, "S4"},
+                    Found{Mutant::CheckpointNumberTwice, "S5"},
+                    Found{Mutant::RestoresOldCheckpoint, "S6"}, Found{Mutant::ShardMissing, "S7"},
+                    Found{Mutant::AckBeforeWrite, "S8"}, Found{Mutant::ReportsTakenTwice, "S8"},
+                    Found{Mutant::NothingSaidAgain, "L1"}, Found{Mutant::FramesPassOutOfStep, "S8"},
+                    Found{Mutant::BudgetNotCounted, "S10"}, Found{Mutant::WrongEnd, "S11"},
+                    Found{Mutant::WindowNotKept, "S12"}, Found{Mutant::WallClockInTimers, "S14"},
+                    Found{Mutant::DeadlinesForgotten, "L1"}, Found{Mutant::KillNotSent, "L2"},
+                    Found{Mutant::SuspectIsDead, "L3"}, Found{Mutant::VerdictIsEarly, "L3"},
+                    Found{Mutant::SilenceIsNoTimeout, "L3"}, Found{Mutant::AcksForgotten, "L4"},
+                    Found{Mutant::JournalNotSynced, "S2"}, Found{Mutant::ValidationForgotten, "L5"},
+                    Found{Mutant::GenerationNotRaised, "S1"},
+                    Found{Mutant::LackOfSpaceForgotten, "S15"},
+                    Found{Mutant::CheckpointOnArrival, "S16"}, Found{Mutant::RoomIsAFailure, "S17"},
+                    Found{Mutant::EndBeforeReports, "L4"}),
     [](const auto& info) { return std::string(to_string(info.param.mutant)); });
 
 }  // namespace

@@ -86,7 +86,8 @@ AttemptStarted to_event(const Sender& from, const WorkersStarted& message) {
 
 StartRefused to_event(const Sender& from, const StartFailed& message) {
   return {from.attempt, from.node, Rank{message.rank},
-          Error{errc_of(message.code), redacted(message.message), redacted(message.hint)}};
+          Error{errc_of(message.code), redacted(message.message), redacted(message.hint)},
+          message.busy};
 }
 
 RankJoined to_event(const Sender& from, const WorkerJoined& message) {

@@ -112,6 +112,32 @@ TEST(NodeAgent, OffersTheOthersWhatARunThatEndedHadTaken) {
   EXPECT_EQ(offered, (std::map<LinkId, double>{{kLink, 4}, {kOther, 4}}));
 }
 
+// Their launchers would count on what is gone, and be refused.
+TEST(NodeAgent, TellsTheOthersWhatIsLeftWhenARunClaims) {
+  Node node;
+  node.handle(attach(kLink, 1, "r1"));
+  node.handle(attach(kOther, 1, "r2"));
+  std::map<LinkId, double> offered;
+
+  for (const NodeAction& action : node.handle(ask(kLink, kFirst, 3))) {
+    if (const auto* offer = std::get_if<SendOffer>(&action))
+      offered[offer->link] = offer->offer.free.cpu;
+  }
+
+  EXPECT_EQ(offered, (std::map<LinkId, double>{{kOther, 1}}));
+}
+
+TEST(NodeAgent, OffersNothingElseWhenProcessesOfARunStandBy) {
+  Node node;
+  node.handle(attach(kLink, 1, "r1"));
+  node.handle(attach(kOther, 1, "r2"));
+
+  const auto actions = node.handle(ask_standby(kFirst));
+
+  ASSERT_EQ(actions.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<SpawnSupervisor>(actions[0]));
+}
+
 // Whoever names many long resources that no node has would make the offers to all others too long.
 TEST(NodeAgent, OffersNameOnlyWhatTheNodeHas) {
   Node node;

@@ -53,6 +53,26 @@ TEST(NodeGpus, TwoRunsHaveDifferentGpus) {
   EXPECT_EQ(node.one<SpawnSupervisor>(ask(kThird, kSecond, 1, 1)).message.gpus, (Gpus{"0"}));
 }
 
+// A run that counted on the halves would be refused each time that it asks.
+TEST(NodeGpus, OffersAsManyGpusAsNobodyHolds) {
+  Node node;
+  node.handle(attach(kLink, 1, "r1"));
+  node.handle(ask(kLink, kFirst, 1, 0.5));
+
+  EXPECT_EQ(node.one<SendOffer>(attach(kOther, 1, "r2")).offer.free.gpu, 1);
+  EXPECT_EQ(node.one<RefuseAttempt>(ask(kOther, kFirst, 3, 0.5)).error.message,
+            "node-a has too little free: GPU 1.5 wanted, 1 free");
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kOther, kFirst, 2, 0.5)).message.gpus, Gpus{"1"});
+}
+
+TEST(NodeGpus, PartsThatMakeAWholeGpuNeedNoSecondOne) {
+  Node node;
+  node.agent = NodeAgent("node-a", "host-a", {}, cpus(100, 7));
+  node.handle(attach(kLink, 1));
+
+  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kLink, kFirst, 100, 0.07)).message.gpus.size(), 7u);
+}
+
 TEST(NodeGpus, ARestartedTraindGivesNobodyTheGpusOfWorkersThatLive) {
   Node node;
   SupervisorHello hello{"r1", kFirst.value, 1, cpus(1, 1), {"0"}, ""};

@@ -142,6 +142,8 @@ TEST(ControllerMessages, AStartThatWasRefusedHasItsReason) {
   EXPECT_EQ(refused.error.code, Errc::NotFound);
   EXPECT_EQ(refused.error.message, "no such file");
   EXPECT_EQ(refused.error.hint, "make it");
+  EXPECT_FALSE(refused.busy);
+  EXPECT_TRUE(event_of<StartRefused>(StartFailed{.code = "unavailable", .busy = true}).busy);
 }
 
 TEST(ControllerMessages, AnEndIsToldAsTheSupervisorSawIt) {

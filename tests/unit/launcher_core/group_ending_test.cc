@@ -55,7 +55,7 @@ TEST(AttemptCause, AStopIsToldBeforeAResizeAndAFailureBeforeBoth) {
   AttemptCause cause;
   EXPECT_EQ(cause.describe(kFirst, {}, ranks, {}).cause, "every rank ended with 0");
   cause.resize({.reason = "room", .preempted = true});
-  cause.resize_unless_known("another");
+  cause.resize_unless_known({.reason = "another"});
   EXPECT_EQ(cause.describe(kFirst, {}, ranks, {}).cause, "room");
   EXPECT_TRUE(cause.describe(kFirst, {}, ranks, {}).resized);
   EXPECT_EQ(cause.describe(kFirst, {}, ranks, {}).failure, FailureKind::Preempted);

@@ -282,6 +282,28 @@ TEST(RunController, ANodeThatRefusesBeforeItIsPreparedIsNoRanksFault) {
   EXPECT_EQ(only<AttemptEnded>(actions).at(0).root_rank, std::nullopt);
 }
 
+// Several runs wait for the same nodes, and all are offered what another one leaves.
+TEST(RunController, ANodeWhoseRoomAnotherRunHasTakenIsWaitedForAndCountsAsNoFailure) {
+  Driven d;
+  d.nodes();
+  StartRefused taken{kFirst, kNodeB, Rank{0}, Error{Errc::ResourceExhausted, "too little free"}};
+  taken.busy = true;
+
+  EXPECT_EQ(only<StopGroup>(d.handle(taken)),
+            (std::vector{StopGroup{kFirst, kNodeA, seconds(1), "too little free"}}));
+  const Actions actions = d.handle(NodeGroupGone{kFirst, kNodeA});
+
+  EXPECT_FALSE(only<AttemptEnded>(actions).at(0).failed);
+  EXPECT_EQ(d.run.state(), S::Scheduling);
+  ASSERT_TRUE(d.run.next_deadline());
+  EXPECT_GE(*d.run.next_deadline(), kStart + kRoomTakenFirst);
+  EXPECT_LT(*d.run.next_deadline(), kStart + 2 * kRoomTakenFirst);
+  d.handle(node_up(kNodeB));  // its offer follows the refusal
+  EXPECT_EQ(d.run.state(), S::Scheduling);
+  d.handle(Tick{}, 2 * kRoomTakenFirst);
+  EXPECT_EQ(d.run.attempt(), kSecond);
+}
+
 TEST(RunController, AStartThatMayWorkLaterIsTriedAgain) {
   JobSpec spec = two_workers();
   spec.run_config.failure_config.max_start_failures = 3;

@@ -37,6 +37,28 @@ TEST(Scheduling, ARestartWaitsForItsDelay) {
   EXPECT_TRUE(scheduling.nodes_waited_for(kStart + seconds(4) + kAllNodesWait));
 }
 
+TEST(Scheduling, WaitsLongerEachTimeThatTheRoomWasTaken) {
+  Scheduling scheduling(kStart);
+  const auto within = [&](Duration least) {
+    const Duration delay = scheduling.delay_for_room("a run");
+    return least <= delay && delay < 2 * least;
+  };
+  EXPECT_TRUE(within(kRoomTakenFirst));
+  EXPECT_TRUE(within(2 * kRoomTakenFirst));
+  for (int i = 0; i < 100; ++i) scheduling.delay_for_room("a run");
+  EXPECT_TRUE(within(kRoomTakenMax));
+
+  scheduling.had_room();
+
+  EXPECT_TRUE(within(kRoomTakenFirst));
+}
+
+// Two runs that have taken half of each other's nodes would meet again and again.
+TEST(Scheduling, RunsThatWantTheSameRoomDoNotComeBackTogether) {
+  EXPECT_NE(Scheduling(kStart).delay_for_room("a run"),
+            Scheduling(kStart).delay_for_room("another"));
+}
+
 TEST(Scheduling, SaysThatItWaitsMoreAndMoreSeldom) {
   Scheduling scheduling(kStart);
   EXPECT_TRUE(scheduling.says_waiting(kStart));
