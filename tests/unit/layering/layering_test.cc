@@ -46,7 +46,11 @@ const std::map<std::string, std::string> kThirdParty{{"boost/asio", "Asio"},
                                                      {"cuda_runtime", "CUDA"},
                                                      {"nccl", "NCCL"},
                                                      {"gloo", "Gloo"},
-                                                     {"curl", "libcurl"}};
+                                                     {"curl", "libcurl"},
+                                                     {"elfutils", "elfutils"},
+                                                     {"libelf", "elfutils"},
+                                                     {"gelf", "elfutils"},
+                                                     {"dwarf", "elfutils"}};
 
 /// Headers that a pure core must not use: others tell it the time and the events.
 const std::set<std::string> kImpure{"thread", "mutex",      "atomic",  "condition_variable",

@@ -1,0 +1,85 @@
+// trainrun-unwind: reads captured processes from standard input, and writes their stacks to
+// standard output, a message each (lib/stacks/stacks_codec.h). A supervisor starts it; it is no
+// command for users. It reads programs and debug information that anybody may have written, so it
+// takes no more than its limits, and its end harms nobody.
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+
+#include "lib/stacks/stacks_codec.h"
+#include "lib/stacks/unwind/unwinder.h"
+
+namespace {
+
+using namespace train;
+
+// Files are mapped completely: LibTorch with CUDA has several GiB. Twice that, and memory to work.
+constexpr rlim_t kAddressSpaceMax = rlim_t{8} << 30;
+constexpr rlim_t kProcessorSecondsMax = 30;
+constexpr rlim_t kOutputBytesMax = 256u << 20;
+constexpr int kCaptures = STDIN_FILENO, kStacks = STDOUT_FILENO;  // bytes, no text
+constexpr unsigned kWallSecondsMax = 120;                         // storage of the files may hang
+
+void limit(int resource, rlim_t value) {
+  rlimit now{};
+  if (::getrlimit(static_cast<__rlimit_resource>(resource), &now) != 0) return;
+  const rlimit most{std::min(now.rlim_cur, value), std::min(now.rlim_max, value)};
+  ::setrlimit(static_cast<__rlimit_resource>(resource), &most);
+}
+
+void limit_myself() {
+  ::unsetenv("DEBUGINFOD_URLS");  // a server could make us wait
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::alarm(kWallSecondsMax);
+  limit(RLIMIT_CORE, 0);
+  limit(RLIMIT_CPU, kProcessorSecondsMax);
+  limit(RLIMIT_FSIZE, kOutputBytesMax);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they reserve terabytes
+  limit(RLIMIT_AS, kAddressSpaceMax);
+#endif
+}
+
+/// Read exactly so many bytes. Return false at the end of the input.
+bool read_bytes(std::string& bytes, std::size_t size) {
+  bytes.clear();
+  while (bytes.size() < size) {
+    char part[65536];
+    const ssize_t count = ::read(kCaptures, part, std::min(sizeof part, size - bytes.size()));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    bytes.append(part, static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+bool write_bytes(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(kStacks, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+}  // namespace
+
+int main() {
+  limit_myself();
+  Unwinder unwinder;
+  for (std::string header, payload; read_bytes(header, kStackMessageHeaderBytes);) {
+    const auto size = stack_message_size(header);
+    if (!size || !read_bytes(payload, *size)) return 65;
+    const auto capture = decode_capture(payload);
+    if (!capture) return 65;
+    const std::string stacks = encode_stacks(unwinder.unwind(*capture));
+    if (!write_bytes(stack_message_header(stacks.size()) + stacks)) return 74;
+  }
+  return 0;
+}

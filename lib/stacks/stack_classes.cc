@@ -1,0 +1,167 @@
+#include "lib/stacks/stack_classes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "lib/base/terminal_text.h"
+#include "lib/stacks/function_names.h"
+
+namespace train {
+namespace {
+
+constexpr std::size_t kLinesMax = 3;  // of one function, in which ranks of a class differ
+constexpr std::size_t kUnknownDepth = 3;
+
+struct NamedFrame {
+  std::string name{};
+  std::string file{};  // without its folder; or empty
+  std::uint32_t line = 0;
+};
+
+std::string file_name(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  return std::string(path.substr(slash == path.npos ? 0 : slash + 1));
+}
+
+/// What is compared and shown of a main thread.
+struct Position {
+  std::vector<NamedFrame> frames{};  // the wait first, if it waits; then without machinery
+  bool waits = false;
+};
+
+std::string name_of(const StackFrame& frame) {
+  if (!frame.function.empty()) return short_function_name(frame.function);
+  return frame.module.empty() ? fmt::format("0x{:x}", frame.pc)
+                              : fmt::format("{}+0x{:x}", frame.module, frame.offset);
+}
+
+/// Cut everything below the outermost of the innermost waits, and leave machinery out.
+Position position_of(const std::vector<StackFrame>& frames) {
+  Position position;
+  bool in_wait = true;
+  for (const StackFrame& frame : frames) {
+    std::string name = name_of(frame);
+    const bool machinery = is_machinery(name);
+    if (in_wait && is_wait(name)) {
+      position.waits = true;
+      position.frames = {{std::string(public_name(name))}};
+      continue;
+    }
+    if (machinery) continue;
+    in_wait = false;
+    position.frames.push_back({std::move(name), file_name(frame.file), frame.line});
+  }
+  return position;
+}
+
+/// "c10d::allreduce <- train_digits main.cc:88": what the innermost function with a known source
+/// has called, and that function; without sources, the innermost functions.
+std::string where(const Position& position, const std::set<std::uint32_t>& lines) {
+  const auto& frames = position.frames;
+  const auto known = std::find_if(frames.begin(), frames.end(),
+                                  [](const NamedFrame& frame) { return !frame.file.empty(); });
+  std::string text;
+  if (known == frames.end()) {
+    for (std::size_t i = 0; i < std::min(frames.size(), kUnknownDepth); ++i)
+      text += (i == 0 ? "" : " <- ") + frames[i].name;
+    return text;
+  }
+  if (known != frames.begin()) text = std::prev(known)->name + " <- ";
+  text += fmt::format("{} {}:", known->name, known->file);
+  std::size_t shown = 0;
+  for (const std::uint32_t line : lines) {
+    if (shown == kLinesMax) return text + ",...";
+    text += fmt::format("{}{}", shown++ == 0 ? "" : ",", line);
+  }
+  return text;
+}
+
+std::uint32_t known_line(const Position& position) {
+  for (const NamedFrame& frame : position.frames) {
+    if (!frame.file.empty()) return frame.line;
+  }
+  return 0;
+}
+
+/// Say of a process without a main thread's stack what is known instead.
+std::string without_stack(const ProcessStacks& process) {
+  if (process.threads.empty()) return process.notes.empty() ? "no stacks" : process.notes.front();
+  const ThreadFacts& facts = process.threads.front().facts;
+  std::string text = facts.note.empty() ? "no frames" : facts.note;
+  text += fmt::format(", state {}", facts.state);
+  if (!facts.syscall.empty()) text += ", in " + facts.syscall;
+  if (!facts.wchan.empty()) text += fmt::format(" ({})", facts.wchan);
+  if (facts.note.empty() && !process.notes.empty()) text += ", " + process.notes.back();
+  return text;
+}
+
+struct Gathered {
+  StackClass found{};
+  Position position{};
+  std::set<std::uint32_t> lines{};
+};
+
+}  // namespace
+
+std::vector<StackClass> stack_classes(const std::vector<RankStacks>& ranks) {
+  std::map<std::vector<std::string>, Gathered> by_key;
+  for (const RankStacks& rank : ranks) {
+    const auto& threads = rank.process.threads;
+    Position position;
+    if (!threads.empty()) position = position_of(threads.front().frames);
+    std::vector<std::string> key;
+    for (const NamedFrame& frame : position.frames) key.push_back(frame.name);
+    if (key.empty()) key = {without_stack(rank.process)};
+    Gathered& gathered = by_key[key];
+    gathered.lines.insert(known_line(position));
+    if (gathered.found.ranks.empty()) gathered.position = std::move(position);
+    gathered.found.ranks.push_back(rank.rank);
+    gathered.found.functions = std::move(key);
+  }
+
+  std::vector<StackClass> classes;
+  for (auto& [key, gathered] : by_key) {
+    gathered.found.has_stack = !gathered.position.frames.empty();
+    gathered.found.where =
+        gathered.found.has_stack ? where(gathered.position, gathered.lines) : key.front();
+    std::sort(gathered.found.ranks.begin(), gathered.found.ranks.end());
+    classes.push_back(std::move(gathered.found));
+  }
+  std::sort(classes.begin(), classes.end(), [](const StackClass& a, const StackClass& b) {
+    if (a.ranks.size() != b.ranks.size()) return a.ranks.size() > b.ranks.size();
+    return a.ranks < b.ranks;
+  });
+  return classes;
+}
+
+std::string rank_list(const std::vector<std::uint32_t>& ranks) {
+  std::string text;
+  for (std::size_t begin = 0; begin < ranks.size();) {
+    std::size_t end = begin + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    if (!text.empty()) text += ',';
+    text += std::to_string(ranks[begin]);
+    if (end - begin > 1) text += fmt::format("{}{}", end - begin == 2 ? "," : "-", ranks[end - 1]);
+    begin = end;
+  }
+  return text;
+}
+
+std::string describe_classes(const std::vector<StackClass>& classes) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(classes.size(), kDescribedClassesMax); ++i) {
+    const StackClass& one = classes[i];
+    const bool single = one.ranks.size() == 1;
+    text += single ? fmt::format("rank {}", one.ranks.front())
+                   : fmt::format("ranks {} ({})", rank_list(one.ranks), one.ranks.size());
+    text += fmt::format("{}{}\n", one.has_stack ? " in " : ": ", terminal_safe(one.where));
+  }
+  if (classes.size() > kDescribedClassesMax)
+    text += fmt::format("... and {} more places\n", classes.size() - kDescribedClassesMax);
+  return text;
+}
+
+}  // namespace train

@@ -1,0 +1,37 @@
+// Takes the stacks of live processes: captures them, and has trainrun-unwind make stacks of the
+// captures. That program reads files which others have written, so it has its own address space,
+// limits and end; whatever becomes of it, the facts about the threads remain.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/base/time.h"
+#include "lib/stacks/process_stacks.h"
+#include "lib/stacks/thread_capture.h"
+
+namespace train {
+
+inline constexpr std::size_t kStackProcessesMax = 1024;
+inline constexpr std::size_t kCapturesBytesMax = 512u << 20;  // of all processes
+
+struct TakeStacksOptions {
+  std::string unwinder{};  // the program; empty: find_unwinder()
+  CaptureLimits limits{};
+};
+
+/// Take the stacks of processes until `deadline`, in the order of `pids`. Blocks: call it on a
+/// thread of its own. A process that cannot be captured, or whose stacks cannot be unwound, has
+/// notes that say why. An error means that there is nothing to show for any of them.
+Result<std::vector<ProcessStacks>> take_stacks(const std::vector<pid_t>& pids, TimePoint deadline,
+                                               const TakeStacksOptions& options = {});
+
+/// Return the path of trainrun-unwind: in ../libexec/trainrun from this program's folder (where it
+/// is installed), in that folder, or in ../bin (a build's tests). "" if it is in none of them.
+std::string find_unwinder();
+
+/// Return what we know of a process without its frames.
+ProcessStacks stacks_without_frames(const ProcessCapture& capture);
+
+}  // namespace train

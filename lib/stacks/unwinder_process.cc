@@ -1,0 +1,147 @@
+#include "lib/stacks/unwinder_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "lib/stacks/stacks_codec.h"
+
+namespace train {
+namespace {
+
+// Killed, it ends at once, unless storage holds it: then whoever reaps orphans here reaps it.
+constexpr Duration kKillWait = seconds{1};
+constexpr std::size_t kOutputBytesMax = 4 * kStackMessageBytesMax;
+
+int milliseconds_until(TimePoint deadline) {
+  const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));
+}
+
+struct SpawnActions {
+  SpawnActions() { ::posix_spawn_file_actions_init(&actions); }
+  ~SpawnActions() { ::posix_spawn_file_actions_destroy(&actions); }
+  SpawnActions(const SpawnActions&) = delete;
+  SpawnActions& operator=(const SpawnActions&) = delete;
+  posix_spawn_file_actions_t actions;
+};
+
+struct SpawnAttributes {
+  SpawnAttributes() { ::posix_spawnattr_init(&attributes); }
+  ~SpawnAttributes() { ::posix_spawnattr_destroy(&attributes); }
+  SpawnAttributes(const SpawnAttributes&) = delete;
+  SpawnAttributes& operator=(const SpawnAttributes&) = delete;
+  posix_spawnattr_t attributes;
+};
+
+/// Start the program with only three descriptors, no environment (libdw would ask the servers of
+/// DEBUGINFOD_URLS), and default signals.
+Result<pid_t> spawn(const std::string& program, int input, int output) {
+  SpawnActions files;
+  ::posix_spawn_file_actions_adddup2(&files.actions, input, STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&files.actions, output, STDOUT_FILENO);
+  ::posix_spawn_file_actions_addopen(&files.actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_addclosefrom_np(&files.actions, STDERR_FILENO + 1);
+  SpawnAttributes how;
+  sigset_t none, all;
+  ::sigemptyset(&none);
+  ::sigfillset(&all);
+  ::posix_spawnattr_setsigmask(&how.attributes, &none);
+  ::posix_spawnattr_setsigdefault(&how.attributes, &all);
+  ::posix_spawnattr_setflags(&how.attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  std::string name = program;
+  char* const arguments[] = {name.data(), nullptr};
+  char* const environment[] = {nullptr};
+  pid_t pid = 0;
+  const int error =
+      ::posix_spawn(&pid, program.c_str(), &files.actions, &how.attributes, arguments, environment);
+  if (error != 0) return system_error(error, "starting '" + program + "'");
+  return pid;
+}
+
+/// Wait until the child has ended. Another part of this process may have reaped it, as a supervisor
+/// reaps children that it does not know: then the end has no status.
+enum class ChildEnd { Well, Badly, Unknown, None };
+struct EndOfChild {
+  ChildEnd kind = ChildEnd::None;
+  std::string how{};
+};
+
+EndOfChild wait_for_child(pid_t pid, const FileDescriptor& handle, TimePoint deadline) {
+  pollfd ended{handle.get(), POLLIN, 0};
+  while (handle.get() >= 0) {
+    const int count = ::poll(&ended, 1, milliseconds_until(deadline));
+    if (count == 0) return {};
+    if (count > 0 || errno != EINTR) break;
+  }
+  siginfo_t end{};
+  const int options = WEXITED | __WNOTHREAD;  // our child, not a thread that others trace
+  if (::waitid(P_PID, static_cast<id_t>(pid), &end, options) != 0) return {ChildEnd::Unknown, ""};
+  if (end.si_code == CLD_EXITED && end.si_status == 0) return {ChildEnd::Well, ""};
+  const char* signal = end.si_code == CLD_EXITED ? nullptr : ::sigabbrev_np(end.si_status);
+  if (signal != nullptr) return {ChildEnd::Badly, fmt::format("was killed by SIG{}", signal)};
+  return {ChildEnd::Badly, fmt::format("ended with {}", end.si_status)};
+}
+
+std::string read_whole(const FileDescriptor& file) {
+  std::string text;
+  const off_t size = ::lseek(file.get(), 0, SEEK_END);
+  text.resize(
+      std::min<std::size_t>(static_cast<std::size_t>(std::max<off_t>(size, 0)), kOutputBytesMax));
+  std::size_t filled = 0;
+  while (filled < text.size()) {
+    const ssize_t part =
+        ::pread(file.get(), text.data() + filled, text.size() - filled, static_cast<off_t>(filled));
+    if (part < 0 && errno == EINTR) continue;
+    if (part <= 0) break;
+    filled += static_cast<std::size_t>(part);
+  }
+  text.resize(filled);
+  return text;
+}
+
+}  // namespace
+
+Result<FileDescriptor> memory_file(const char* name) {
+  FileDescriptor file(::memfd_create(name, MFD_CLOEXEC));
+  if (file.get() < 0) return system_error(errno, "making a file in memory");
+  return file;
+}
+
+Result<Unit> append_to(const FileDescriptor& file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t size = ::write(file.get(), bytes.data(), bytes.size());
+    if (size < 0 && errno != EINTR) return system_error(errno, "writing to a file in memory");
+    bytes.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  }
+  return Unit{};
+}
+
+Result<UnwinderOutput> run_unwinder(const std::string& program, const FileDescriptor& captures,
+                                    TimePoint deadline) {
+  TRY(const FileDescriptor output, memory_file("stacks"));
+  if (::lseek(captures.get(), 0, SEEK_SET) < 0) return system_error(errno, "reading captures");
+  TRY(const pid_t pid, spawn(program, captures.get(), output.get()));
+  const FileDescriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+
+  EndOfChild end = wait_for_child(pid, handle, deadline);
+  std::string trouble = end.how;
+  if (end.kind == ChildEnd::None) {
+    trouble = "did not end in time and was killed";
+    ::syscall(SYS_pidfd_send_signal, handle.get(), SIGKILL, nullptr, 0);
+    (void)wait_for_child(pid, handle, std::chrono::steady_clock::now() + kKillWait);
+  }
+  return UnwinderOutput{.messages = read_whole(output), .trouble = std::move(trouble)};
+}
+
+}  // namespace train

@@ -1,0 +1,220 @@
+#include "lib/stacks/stack_classes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/stacks/function_names.h"
+#include "lib/stacks/stack_json.h"
+#include "lib/stacks/stack_text.h"
+
+namespace train {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+StackFrame library(const std::string& function) {
+  return {.pc = 0x1000, .function = function, .module = "libtorch_cpu.so", .offset = 0x10};
+}
+
+StackFrame source(const std::string& function, const std::string& file, std::uint32_t line) {
+  return {.pc = 0x2000,
+          .function = function,
+          .module = "train_digits",
+          .offset = 0x20,
+          .file = file,
+          .line = line};
+}
+
+RankStacks rank(std::uint32_t number, std::vector<StackFrame> frames) {
+  const auto pid = static_cast<pid_t>(100 + number);
+  return {.rank = number,
+          .node = "node-a",
+          .process = {.pid = pid,
+                      .executable = "/bin/train_digits",
+                      .threads = {{.facts = {.tid = pid, .name = "train", .state = 'S'},
+                                   .frames = std::move(frames)}}}};
+}
+
+std::vector<StackFrame> in_allreduce(std::uint32_t line) {
+  return {library("__futex_abstimed_wait_common64"),
+          library("pthread_cond_wait@@GLIBC_2.3.2"),
+          library("std::condition_variable::wait(std::unique_lock<std::mutex>&)"),
+          library("gloo::transport::tcp::UnboundBuffer::waitRecv(int*, "
+                  "std::chrono::duration<long, std::ratio<1l, 1000l> >)"),
+          library("c10d::ops::(anonymous namespace)::allreduce_CPU(at::ArrayRef<at::Tensor>)"),
+          library("c10::impl::wrap_kernel_functor_unboxed_<void>::call(c10::OperatorKernel*)"),
+          library("c10::Dispatcher::callBoxed(c10::OperatorHandle const&) const"),
+          library("c10d::allreduce(at::Tensor const&)"),
+          source("train_digits(int)", "/src/examples/main.cc", line),
+          source("main", "/src/examples/main.cc", 120),
+          library("__libc_start_main"),
+          library("_start")};
+}
+
+std::vector<StackFrame> in_read() {
+  return {library("__GI___libc_read"), library("_IO_file_underflow"),
+          source("load(std::string const&)", "main.cc", 12),
+          source("train_digits(int)", "main.cc", 80)};
+}
+
+TEST(StackClasses, OneRankThatIsElsewhereStandsOut) {
+  std::vector<RankStacks> ranks;
+  for (const std::uint32_t number : {0, 1, 2, 4, 5, 6, 7})
+    ranks.push_back(rank(number, in_allreduce(88)));
+  ranks.push_back(rank(3, in_read()));
+
+  EXPECT_EQ(describe_classes(stack_classes(ranks)),
+            "ranks 0-2,4-7 (7) in c10d::allreduce <- train_digits main.cc:88\n"
+            "rank 3 in read <- load main.cc:12\n");
+}
+
+TEST(StackClasses, TheKeyHasTheWaitAndWhatMatters) {
+  const auto classes = stack_classes({rank(0, in_allreduce(88))});
+
+  EXPECT_EQ(
+      classes.at(0).functions,
+      (std::vector<std::string>{
+          "pthread_cond_wait", "gloo::transport::tcp::UnboundBuffer::waitRecv",
+          "c10d::ops::(anonymous)::allreduce_CPU", "c10d::allreduce", "train_digits", "main"}));
+}
+
+TEST(StackClasses, LinesDoNotPartRanksAndAreShown) {
+  const auto classes = stack_classes(
+      {rank(0, in_allreduce(88)), rank(1, in_allreduce(91)), rank(2, in_allreduce(88))});
+
+  EXPECT_EQ(describe_classes(classes),
+            "ranks 0-2 (3) in c10d::allreduce <- train_digits main.cc:88,91\n");
+}
+
+TEST(StackClasses, ABusyLoopIsItsOwnFunction) {
+  EXPECT_EQ(describe_classes(stack_classes(
+                {rank(0, {source("training::spin()", "spin.cc", 5), source("main", "m.cc", 9)})})),
+            "rank 0 in training::spin spin.cc:5\n");
+}
+
+TEST(StackClasses, WithoutSourcesTheInnermostFunctionsAreNamed) {
+  const StackFrame nameless{.pc = 0x5000, .module = "train", .offset = 0x1234};
+
+  EXPECT_EQ(describe_classes(stack_classes(
+                {rank(0, {library("__read"), nameless, library("main"), library("_start")})})),
+            "rank 0 in read <- train+0x1234 <- main\n");
+}
+
+TEST(StackClasses, RanksWithoutAStackSayWhy) {
+  RankStacks stuck = rank(1, {});
+  stuck.process.threads[0].facts.state = 'D';
+  stuck.process.threads[0].facts.syscall = "read";
+  stuck.process.threads[0].facts.wchan = "request_wait_answer";
+  stuck.process.threads[0].facts.note = "not stopped: the kernel does not interrupt its call";
+  RankStacks gone{.rank = 2, .process = {.pid = 1, .notes = {"no stacks: it has ended"}}};
+
+  EXPECT_EQ(describe_classes(stack_classes({stuck, gone})),
+            "rank 1: not stopped: the kernel does not interrupt its call, state D, in read "
+            "(request_wait_answer)\n"
+            "rank 2: no stacks: it has ended\n");
+}
+
+TEST(StackClasses, RankListsAreShort) {
+  EXPECT_EQ(rank_list({}), "");
+  EXPECT_EQ(rank_list({3}), "3");
+  EXPECT_EQ(rank_list({0, 1, 3, 4, 5, 9}), "0,1,3-5,9");
+}
+
+TEST(FunctionNames, AreShort) {
+  const std::vector<std::pair<std::string, std::string>> names{
+      {"main", "main"},
+      {"training::load_rows(int)", "training::load_rows"},
+      {"void training::lock_both<double>(std::mutex&, std::mutex&, double)", "training::lock_both"},
+      {"std::vector<int, std::allocator<int> > f<(int)3>(long) [clone .cold]", "f"},
+      {"(anonymous namespace)::deadlock()::{lambda()#1}::operator()() const",
+       "(anonymous)::deadlock::{lambda}::operator()"},
+      {"bool operator< <int>(A<int> const&, A<int> const&)", "operator< <int>"},
+      {"std::ostream& std::operator<< <char>(std::ostream&, char)", "std::operator<< <char>"},
+      {"A::operator bool() const", "A::operator bool"},
+      {"A<(B)1>::get[abi:cxx11]() const::C::f(int)", "A::get::C::f"},
+      {"decltype (f(1)) g<decltype (a->b)>(int)", "g"},
+      {"non-virtual thunk to A::f()", "A::f"},
+      {"operators_of(int)", "operators_of"},
+      {"f<cut off at the limit...", "f"},
+      {"<", "<"},
+      {"", ""},
+  };
+
+  for (const auto& [full, wanted] : names) EXPECT_EQ(short_function_name(full), wanted) << full;
+}
+
+TEST(FunctionNames, OfTheCLibraryAreThoseThatUsersKnow) {
+  EXPECT_EQ(public_name("__GI___libc_read"), "read");
+  EXPECT_EQ(public_name("___pthread_mutex_lock"), "pthread_mutex_lock");
+  EXPECT_EQ(public_name("__read_nocancel"), "read");
+  EXPECT_EQ(public_name("pthread_cond_wait@@GLIBC_2.3.2"), "pthread_cond_wait");
+  EXPECT_EQ(public_name("__a::read"), "__a::read");
+  EXPECT_TRUE(is_wait("__futex_abstimed_wait_common64"));
+  EXPECT_TRUE(is_wait("epoll_wait"));
+  EXPECT_FALSE(is_wait("Loader::read"));
+  EXPECT_TRUE(is_machinery("std::__invoke"));
+  EXPECT_FALSE(is_machinery("clone_model"));
+}
+
+TEST(StackText, ShowsEveryThreadAfterTheClasses) {
+  RankStacks one = rank(3, in_read());
+  one.process.notes = {"'/bin/x' was deleted"};
+  one.process.threads[0].frames.resize(3);
+  one.process.threads[0].frames[2].inlined = true;
+  one.process.threads.push_back({.facts = {.tid = 104,
+                                           .name = "a\x1b[2Jb",
+                                           .state = 'D',
+                                           .wchan = "pipe_read",
+                                           .syscall = "read",
+                                           .kernel_stack = "[<0>] pipe_read\n[<0>] vfs_read\n",
+                                           .note = "not stopped: why"},
+                                 .frames = {{.pc = 0x77, .guessed = true}}});
+
+  EXPECT_EQ(describe_stacks({one}),
+            "rank 3 in read <- load main.cc:12\n"
+            "\n"
+            "rank 3, pid 103 on node-a, /bin/train_digits\n"
+            "  note: '/bin/x' was deleted\n"
+            "  thread 103 'train', state S\n"
+            "    #0   __GI___libc_read [libtorch_cpu.so+0x10]\n"
+            "    #1   _IO_file_underflow [libtorch_cpu.so+0x10]\n"
+            "    #2   load(std::string const&) main.cc:12 (inlined)\n"
+            "  thread 104 'ab', state D, in read (pipe_read)\n"
+            "    note: not stopped: why\n"
+            "    #0   0x77 (guessed)\n"
+            "    kernel: [<0>] pipe_read\n"
+            "    kernel: [<0>] vfs_read\n");
+}
+
+TEST(StackText, TellsHowManyThreadsWereLeftOut) {
+  RankStacks one = rank(0, in_read());
+  for (int i = 0; i < 99; ++i) one.process.threads.push_back(one.process.threads[0]);
+
+  const std::string text = describe_stacks({one}, 4096);
+
+  EXPECT_LT(text.size(), 4096u + 100);
+  EXPECT_THAT(text, HasSubstr("more threads were left out: the text has its limit of 4 KiB"));
+}
+
+TEST(StackJson, HasEachFrameOnce) {
+  RankStacks one = rank(3, {library("read")});
+  one.process.threads[0].frames[0].function = "re\"ad";
+  one.process.threads.push_back(one.process.threads[0]);
+  one.process.threads[1].facts.stopped_for = std::chrono::microseconds{52};
+
+  EXPECT_EQ(
+      stacks_json({one}),
+      R"({"classes":[{"ranks":[3],"where":"re\"ad","functions":["re\"ad"],"has_stack":true}],)"
+      R"("ranks":[{"rank":3,"node":"node-a","pid":103,"executable":"/bin/train_digits",)"
+      R"("notes":[],"threads":[)"
+      R"({"tid":103,"name":"train","state":"S","syscall":null,"wchan":null,"note":null,)"
+      R"("kernel_stack":null,"stopped_us":0,"frames":[0]},)"
+      R"({"tid":103,"name":"train","state":"S","syscall":null,"wchan":null,"note":null,)"
+      R"("kernel_stack":null,"stopped_us":52,"frames":[0]}]}],)"
+      R"("frames":[{"function":"re\"ad","module":"libtorch_cpu.so","offset":16,)"
+      R"("file":null,"line":0,"inlined":false,"guessed":false}]})");
+}
+
+}  // namespace
+}  // namespace train
