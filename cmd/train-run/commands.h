@@ -16,9 +16,17 @@ struct JobOptions {
   std::optional<std::string> hosts, hosts_file;
   std::string token_file, tls;
 };
+/// How the terminal shows workers' output.
+struct OutputWords {
+  std::optional<std::string> prefix;       // --log-line-prefix
+  std::optional<std::string> local_ranks;  // --local-ranks-filter
+  int lines_max = -1;                      // --log-rate; −1: by default
+  bool no_fold = false;
+};
 struct RunCommand {
   std::string output = "text";
   std::string log_format = "logfmt";  // or json
+  OutputWords worker_output;
   bool dry_run = false, print_config = false, force = false;
   bool detach = false;
   std::string runtime_dir;     // of the traind that runs a detached run's controller
@@ -31,8 +39,11 @@ struct RunReference {
   std::string storage_path;
 };
 struct LogsCommand {
-  int rank = -1, attempt = -1;  // −1: all, the newest
-  bool follow = false;
+  std::string ranks;   // "0-3,7"; empty: all
+  std::string stream;  // out or err; empty: both
+  std::optional<std::string> grep, since;
+  int attempt = -1, tail = -1;  // −1: the newest; all lines
+  bool follow = false, merge = false, no_fold = false;
 };
 
 struct CheckpointCommand {
@@ -41,6 +52,8 @@ struct CheckpointCommand {
   int last = 0;  // 0: all
 };
 
+/// Return the arguments that tell another train-run the same.
+std::vector<std::string> words_of(const OutputWords& output);
 /// Print to stderr what went wrong, and what to do about it.
 void print_error(const Error& error);
 /// Return the exit code of a command that cannot read what it was to show. `invalid`: that of
@@ -54,8 +67,9 @@ int validate_command(const JobOptions& job);
 int schema_command();
 int status_command(const RunReference& reference, bool json);
 int logs_command(const RunReference& reference, const LogsCommand& options);
-/// Follow a run from now on. Return the run's exit code, or 69 if its launcher died.
-int attach_command(const RunReference& reference);
+/// Follow a run from now on. Return the run's exit code, or 69 if its launcher died. `fold`:
+/// identical lines of several ranks.
+int attach_command(const RunReference& reference, bool fold);
 /// Ask the run to stop, and wait for its end. Return 69 if its launcher died before that.
 int stop_command(const RunReference& reference);
 /// Resume a run. `overrides`: the --set options, for later attempts.

@@ -80,8 +80,11 @@ int start_detached(RunOptions run, std::vector<std::string> words, const RunComm
       return argv;
     };
     request.message.argv = command(words);
-    request.message.resume_argv =
-        command({"resume", folder.path(), kRestartedOption, "--log-format", options.log_format});
+    std::vector<std::string> again{"resume", folder.path(), kRestartedOption};
+    const std::vector<std::string> output = words_of(options.worker_output);
+    again.insert(again.end(), output.begin(), output.end());
+    again.insert(again.end(), {"--log-format", options.log_format});
+    request.message.resume_argv = command(std::move(again));
     return detach_controller(request);
   };
 

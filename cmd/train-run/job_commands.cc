@@ -127,6 +127,21 @@ OutputMode output_mode(const std::string& output) {
   return terminal && std::getenv("CI") == nullptr ? OutputMode::Live : OutputMode::Plain;
 }
 
+/// Return how to show workers' output. The error names the option that is wrong.
+Result<ScreenOptions> screen_options(const OutputWords& words, const std::string& run) {
+  ScreenOptions screen{.fold = !words.no_fold};
+  if (words.prefix) {
+    TRY(screen.prefix, LinePrefix::parse(*words.prefix, run));
+  }
+  if (words.local_ranks) {
+    auto ranks = RankSet::parse(*words.local_ranks);
+    if (ranks.has_error()) return std::move(ranks).error().with_context("--local-ranks-filter");
+    screen.local_ranks = std::move(*ranks);
+  }
+  if (words.lines_max >= 0) screen.lines_max = static_cast<std::uint64_t>(words.lines_max);
+  return screen;
+}
+
 /// Run a parsed job, here or detached. `words`: the arguments that tell a controller in the
 /// background the same.
 int run_parsed(ParsedSpec parsed, const std::string& spec_text,
@@ -145,7 +160,15 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text,
                  .build = kBuild};
   run.log_format = options.log_format == "json" ? LogFormat::Json : LogFormat::Logfmt;
   run.color = run.output == OutputMode::Live && std::getenv("NO_COLOR") == nullptr;
+  auto screen = screen_options(options.worker_output, run.parsed.spec.run_config.name);
+  if (!screen) {
+    print_error(screen.error());
+    return exit_code::kUsage;
+  }
+  run.screen = std::move(*screen);
   if (!options.detach) return run_job(run);
+  const std::vector<std::string> output = words_of(options.worker_output);
+  words.insert(words.end(), output.begin(), output.end());
   if (options.force) words.push_back("--force");
   words.insert(words.end(), {"--log-format", options.log_format});
   return detach(std::move(run), std::move(words), options);
@@ -176,6 +199,15 @@ std::vector<std::string> words_of(const JobOptions& job) {
 }
 
 }  // namespace
+
+std::vector<std::string> words_of(const OutputWords& output) {
+  std::vector<std::string> words;
+  if (output.prefix) words.push_back("--log-line-prefix=" + *output.prefix);
+  if (output.local_ranks) words.push_back("--local-ranks-filter=" + *output.local_ranks);
+  if (output.lines_max >= 0) words.push_back(fmt::format("--log-rate={}", output.lines_max));
+  if (output.no_fold) words.push_back("--no-fold");
+  return words;
+}
 
 int run_command(const JobOptions& job, const RunCommand& options) {
   SpecSource source;

@@ -17,6 +17,7 @@
 #include "cmd/parse_end.h"
 #include "cmd/train-run/commands.h"
 #include "launcher/cluster/run/detached_run.h"
+#include "launcher/report/log_printer.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/secrets.h"
 #include "lib/storage/object_store.h"
@@ -99,6 +100,53 @@ void add_log_option(CLI::App* command, std::string& format) {
       ->envname("TRAINRUN_LOG_FORMAT");
 }
 
+void add_fold_option(CLI::App* command, bool& no_fold) {
+  command
+      ->add_flag("--no-fold", no_fold,
+                 "Show identical lines of several ranks one by one, not as one line [0-3]")
+      ->envname("TRAINRUN_NO_FOLD");
+}
+
+void add_worker_output_options(CLI::App* command, train::OutputWords& output) {
+  command
+      ->add_option("--log-line-prefix,--log-line-prefix-template", output.prefix,
+                   "What stands before each line of workers' output on the terminal, such as "
+                   "'[${rank}]: '; also ${local_rank}, ${node}, ${attempt}, ${run}")
+      ->envname("TRAINRUN_LOG_LINE_PREFIX");
+  command
+      ->add_option("--local-ranks-filter", output.local_ranks,
+                   "Show only the output of these local ranks (0,2-3); files keep all")
+      ->envname("TRAINRUN_LOCAL_RANKS_FILTER");
+  command
+      ->add_option("--log-rate", output.lines_max,
+                   "Show at most so many lines a second of each rank, and count the rest; 0: all "
+                   "(default 1000 on a terminal, else 0)")
+      ->check(CLI::Range(0, 1'000'000))
+      ->envname("TRAINRUN_LOG_RATE");
+  add_fold_option(command, output.no_fold);
+}
+
+void add_logs_options(CLI::App* command, train::LogsCommand& logs) {
+  command->add_option("--rank", logs.ranks, "Only these ranks, such as 3 or 0-3,7");
+  command->add_option("--attempt", logs.attempt, "This attempt (default: the newest)");
+  command->add_option("--stream", logs.stream, "Only stdout (out) or stderr (err)")
+      ->check(CLI::IsMember({"out", "err"}));
+  command->add_option("--grep", logs.grep,
+                      "Only lines that match this regular expression (RE2 syntax; (?i) ignores "
+                      "case)");
+  command->add_option("--since", logs.since,
+                      "Only lines that arrived in the last 5m, 1h30m, …, or since a time, such as "
+                      "2026-11-26T10:00");
+  command
+      ->add_option("--tail", logs.tail,
+                   "Only the last N lines of each stream; with --merge, of all together")
+      ->check(CLI::Range(0, static_cast<int>(train::LogPrinter::kTailMax)));
+  command->add_flag("-f,--follow", logs.follow, "Keep printing until the run ends");
+  command->add_flag("--merge", logs.merge,
+                    "Print the lines of all ranks in order of time, identical ones as one");
+  add_fold_option(command, logs.no_fold);
+}
+
 void add_detach_options(CLI::App* command, train::RunCommand& run) {
   command->add_flag(
       "--detach", run.detach,
@@ -165,6 +213,7 @@ int main(int argc, char** argv) {
                         "Print the resolved spec with the origin of each value, and stop");
   run_command->add_flag("--force", run.force, "Take the run over from another train-run");
   add_log_option(run_command, run.log_format);
+  add_worker_output_options(run_command, run.worker_output);
   add_detach_options(run_command, run);
 
   add_job_options(
@@ -190,12 +239,13 @@ int main(int argc, char** argv) {
   CLI::App* logs_command = commands.add(app, "logs", "Print what workers printed",
                                         [&] { return train::logs_command(reference, logs); });
   add_reference(logs_command);
-  logs_command->add_option("--rank", logs.rank, "Only this rank");
-  logs_command->add_option("--attempt", logs.attempt, "This attempt (default: the newest)");
-  logs_command->add_flag("-f,--follow", logs.follow, "Keep printing until the run ends");
-  add_reference(commands.add(app, "attach",
-                             "Follow a run until it ends, and exit with its exit code",
-                             [&] { return train::attach_command(reference); }));
+  add_logs_options(logs_command, logs);
+  bool attach_no_fold = false;
+  CLI::App* attach =
+      commands.add(app, "attach", "Follow a run until it ends, and exit with its exit code",
+                   [&] { return train::attach_command(reference, !attach_no_fold); });
+  add_reference(attach);
+  add_fold_option(attach, attach_no_fold);
   add_reference(commands.add(app, "stop", "Ask a run to checkpoint and stop",
                              [&] { return train::stop_command(reference); }));
   CLI::App* resume = commands.add(
@@ -210,6 +260,7 @@ int main(int argc, char** argv) {
                    "may be repeated")
       ->allow_extra_args(false);
   add_log_option(resume, resumed.log_format);
+  add_worker_output_options(resume, resumed.worker_output);
   resume->add_flag("--force", resumed.force, "Take the run over from another train-run");
   add_detach_options(resume, resumed);
   add_reference(

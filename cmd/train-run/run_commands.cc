@@ -1,8 +1,5 @@
-// status, logs, attach, stop: the commands that look at a run's folder, from any machine that can
-// access it.
+// status, stop: commands that look at a run's folder, from any machine that can access it.
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -15,11 +12,10 @@
 #include <thread>
 
 #include "cmd/train-run/commands.h"
+#include "cmd/train-run/run_life.h"
 #include "launcher/cluster/checkpoints/remote_run.h"
-#include "launcher/cluster/reports/log_follower.h"
 #include "launcher/cluster/run/detached_run.h"
 #include "launcher/cluster/run/run_record.h"
-#include "launcher/report/output_lines.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"
@@ -29,63 +25,7 @@ namespace train {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr auto kPollEvery = std::chrono::milliseconds(100);
 constexpr auto kFarPollEvery = std::chrono::seconds(2);
-constexpr auto kFetchEvery = std::chrono::seconds(5);
-constexpr auto kComeBackLimit = std::chrono::seconds(40);  // for a detached controller's successor
-
-Result<RunFolder> folder_of(const RunReference& reference) {
-  TRY(const std::string path, path_of(reference));
-  return RunFolder(path);
-}
-
-int failed(const Error& error) {
-  print_error(error);
-  return exit_code_of(error, exit_code::kUsage);
-}
-
-/// Return whether a launcher has the run now: its lock is held, or it runs on another machine.
-bool is_running(const RunFolder& folder) {
-  if (!running_elsewhere(folder).empty()) return true;
-  const auto held = is_held(folder.lock());
-  return held && *held;
-}
-
-/// Fetch a run of another machine again. Its launcher puts new output into the store every 5 s.
-void fetch_again(const RunFolder& folder) { (void)find_run(location_of_run(folder), ""); }
-
-/// Tells whether a launcher has the run, or will soon, because a traind restarts its controller.
-class Life {
- public:
-  explicit Life(std::chrono::seconds fetch_every = kFetchEvery) : fetch_every_(fetch_every) {}
-
-  /// Look again. If the run is on another machine, fetch it first, but not at every call.
-  bool goes_on(const RunFolder& folder) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now - fetched_ >= fetch_every_ && !running_elsewhere(folder).empty()) {
-      fetch_again(folder);
-      fetched_ = std::chrono::steady_clock::now();
-    }
-    const bool running = is_running(folder);
-    if (running) seen_ = now;
-    return running || (is_detached(folder) && now - seen_ < kComeBackLimit);
-  }
-
- private:
-  const std::chrono::seconds fetch_every_;
-  // The command has just fetched it.
-  std::chrono::steady_clock::time_point seen_ = std::chrono::steady_clock::now(), fetched_ = seen_;
-};
-
-/// Read a JSON object of a run that may belong to somebody else.
-boost::json::object read_json(const std::string& path) {
-  constexpr std::uint64_t kBytesMax = 1 << 20;
-  PosixFileSystem files;
-  const auto text = read_small_file(files, path, kBytesMax);
-  boost::system::error_code ec;
-  auto json = boost::json::parse(text ? *text : "", ec);
-  return !ec && json.is_object() ? json.as_object() : boost::json::object{};
-}
 
 struct RunView {
   std::string state = "unknown";
@@ -143,73 +83,6 @@ boost::json::value json_of(const MetricValue& value) {
   if (number != nullptr && !std::isfinite(*number)) return nullptr;
   return std::visit([](const auto& v) { return boost::json::value_from(v); }, value);
 }
-
-// One rank's stream, followed as it grows.
-struct Followed {
-  LogFollower log;
-  std::string prefix;
-  StreamLines lines = {};
-};
-
-bool print_new(Followed& followed, bool to_the_end) {
-  bool any = false;
-  while (!output_has_failed()) {
-    const std::string text = followed.log.read();
-    if (text.empty()) break;
-    any = true;
-    print_out("{}", Lines{followed.lines.feed(followed.prefix, text, false)});
-  }
-  if (to_the_end) print_out("{}", Lines{followed.lines.feed(followed.prefix, "", true)});
-  flush_out();
-  return any;
-}
-
-int newest_attempt(const RunFolder& folder) {
-  int newest = -1;
-  std::error_code ec;
-  for (const auto& entry : fs::directory_iterator(folder.path() + "/attempts", ec)) {
-    newest = std::max(newest, std::atoi(entry.path().filename().c_str()));
-  }
-  return newest;
-}
-
-void find_streams(const RunFolder& folder, int attempt, const LogsCommand& options,
-                  std::vector<Followed>& streams) {
-  std::error_code ec;
-  std::vector<fs::path> ranks;
-  for (const auto& entry : fs::directory_iterator(
-           folder.attempt(Attempt{static_cast<std::uint32_t>(attempt)}) + "/ranks", ec))
-    ranks.push_back(entry.path());
-  std::sort(ranks.begin(), ranks.end());
-  for (const fs::path& rank : ranks) {
-    const int number = std::atoi(rank.filename().c_str());
-    if (options.rank >= 0 && number != options.rank) continue;
-    for (const char* name : {"stdout.log", "stderr.log"}) {
-      const std::string path = rank / name;
-      const bool known = std::any_of(streams.begin(), streams.end(),
-                                     [&](const Followed& f) { return f.log.path() == path; });
-      if (!known && fs::exists(path, ec))
-        streams.push_back(
-            {LogFollower(path), options.rank >= 0 ? "" : fmt::format("[{}] ", number)});
-    }
-  }
-}
-
-/// Finds the streams of a run's newest attempts, each time it is asked. A stream may appear at the
-/// end of its attempt, and the next attempt may begin before it is looked for.
-class NewestStreams {
- public:
-  void find(const RunFolder& folder, const LogsCommand& options, std::vector<Followed>& streams) {
-    const int newest = newest_attempt(folder);
-    if (newest < 0) return;
-    for (int attempt = from_ < 0 ? newest : from_; attempt <= newest; ++attempt)
-      find_streams(folder, attempt, options, streams);
-    from_ = newest;
-  }
-
- private:
-  int from_ = -1;
-};
 
 Result<Unit> ask_elsewhere(const RunFolder& folder) {
   TRY(const auto remote, RemoteRun::open(location_of_run(folder)));
@@ -313,58 +186,6 @@ int status_command(const RunReference& reference, bool json) {
     print_out("\n");
   }
   return 0;
-}
-
-int logs_command(const RunReference& reference, const LogsCommand& options) {
-  const auto folder = folder_of(reference);
-  if (!folder) return failed(folder.error());
-  std::vector<Followed> streams;
-  NewestStreams newest;
-  Life life;
-  for (;;) {
-    const bool going_on = options.follow && life.goes_on(*folder);
-    if (options.attempt >= 0)
-      find_streams(*folder, options.attempt, options, streams);
-    else
-      newest.find(*folder, options, streams);
-    bool any = false;
-    for (Followed& stream : streams) any |= print_new(stream, !going_on);
-    if (!going_on || output_has_failed()) break;
-    if (!any) std::this_thread::sleep_for(kPollEvery);
-  }
-  if (streams.empty()) {
-    print_err("train-run: error: {} has no output{} yet\n", folder->path(),
-              options.rank >= 0 ? fmt::format(" of rank {}", options.rank) : "");
-    return exit_code::kNotFound;
-  }
-  return 0;
-}
-
-int attach_command(const RunReference& reference) {
-  const auto folder = folder_of(reference);
-  if (!folder) return failed(folder.error());
-  std::vector<Followed> streams;
-  Life life;
-  // `train-run logs` shows what was printed before.
-  NewestStreams newest;
-  newest.find(*folder, {}, streams);
-  for (Followed& stream : streams) stream.log.skip_to_end();
-  if (const int shown = status_command(reference, false); shown != 0) return shown;
-  flush_out();
-  for (;;) {
-    const bool going_on = life.goes_on(*folder);
-    newest.find(*folder, {}, streams);
-    bool any = false;
-    for (Followed& stream : streams) any |= print_new(stream, !going_on);
-    if (!going_on || output_has_failed()) break;
-    if (!any) std::this_thread::sleep_for(kPollEvery);
-  }
-  print_out("\n");
-  status_command(reference, false);
-  const boost::json::object exit = read_json(folder->exit_json());
-  const auto* code = exit.if_contains("code");
-  return code != nullptr && code->is_int64() ? static_cast<int>(code->as_int64())
-                                             : exit_code::kUnavailable;
 }
 
 int stop_command(const RunReference& reference) {

@@ -1,7 +1,5 @@
 #include "launcher/report/output_lines.h"
 
-#include <fmt/format.h>
-
 #include "lib/base/terminal_text.h"
 
 namespace train {
@@ -20,28 +18,30 @@ std::size_t whole_prefix(std::string_view text, std::size_t bytes_max) {
   return bytes;
 }
 
-void append_line(std::string& out, std::string_view prefix, std::string_view line) {
+void give_line(const StreamLines::Sink& sink, std::string_view line, std::size_t taken) {
   line = last_state(line);
   do {
     const std::size_t bytes = line.size() > StreamLines::kLineBytesMax
                                   ? whole_prefix(line, StreamLines::kLineBytesMax)
                                   : line.size();
-    out += fmt::format("{}{}\n", prefix, terminal_safe(line.substr(0, bytes)));
+    sink(terminal_safe(line.substr(0, bytes)), taken);
     line.remove_prefix(bytes);
   } while (!line.empty());
 }
 
 }  // namespace
 
-std::string StreamLines::feed(std::string_view prefix, std::string_view data, bool end) {
-  std::string out;
+void StreamLines::feed(std::string_view data, bool end, const Sink& sink) {
+  std::size_t taken = 0;
   for (auto newline = data.find('\n'); newline != std::string_view::npos;
        newline = data.find('\n')) {
     partial_ += data.substr(0, newline);
-    append_line(out, prefix, partial_);
+    taken += newline + 1;
+    give_line(sink, partial_, taken);
     partial_.clear();
     data.remove_prefix(newline + 1);
   }
+  taken += data.size();
   partial_ += data;
   // What a progress bar has overwritten is never shown: keep only its last state. Whether that is
   // overwritten too shows with what follows.
@@ -50,19 +50,10 @@ std::string StreamLines::feed(std::string_view prefix, std::string_view data, bo
   if (may_be_overwritten) partial_ += '\r';
   while (partial_.size() > kLineBytesMax) {
     const std::size_t bytes = whole_prefix(partial_, kLineBytesMax);
-    append_line(out, prefix, std::string_view(partial_).substr(0, bytes));
+    give_line(sink, std::string_view(partial_).substr(0, bytes), taken);
     partial_.erase(0, bytes);
   }
-  if (end && !partial_.empty()) append_line(out, prefix, std::exchange(partial_, ""));
-  return out;
-}
-
-std::string OutputLines::feed(std::string_view node, std::int32_t rank, int stream,
-                              std::string_view data, bool end) {
-  StreamLines& lines = open_[{rank, stream}];
-  std::string out = lines.feed(fmt::format("[{} {}] ", terminal_safe(node), rank), data, end);
-  if (end) open_.erase({rank, stream});
-  return out;
+  if (end && !partial_.empty()) give_line(sink, std::exchange(partial_, ""), taken);
 }
 
 }  // namespace train

@@ -30,6 +30,9 @@ std::string RunFolder::stdout_log(Attempt id, Rank number) const {
 std::string RunFolder::stderr_log(Attempt id, Rank number) const {
   return join_path(rank(id, number), "stderr.log");
 }
+std::string RunFolder::output_times(Attempt id) const {
+  return join_path(attempt(id), "output.times");
+}
 std::string RunFolder::error_json(Attempt id, Rank number) const {
   return join_path(rank(id, number), "error.json");
 }

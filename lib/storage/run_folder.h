@@ -36,6 +36,7 @@ class RunFolder {
   std::string rank(Attempt id, Rank number) const;  // attempts/000/ranks/0003
   std::string stdout_log(Attempt id, Rank number) const;
   std::string stderr_log(Attempt id, Rank number) const;
+  std::string output_times(Attempt id) const;  // when both of all ranks arrived
   std::string error_json(Attempt id, Rank number) const;
   std::string cause_json(Attempt id) const;
 

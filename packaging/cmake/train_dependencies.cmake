@@ -30,6 +30,12 @@ function(dependency_library name path)
   target_include_directories(${name} SYSTEM INTERFACE ${ARGN})
 endfunction()
 
+find_path(RE2_INCLUDE_DIR re2/re2.h REQUIRED)
+find_library(RE2_LIBRARY re2 REQUIRED)
+add_library(train_re2 INTERFACE)
+target_include_directories(train_re2 SYSTEM INTERFACE ${RE2_INCLUDE_DIR})
+target_link_libraries(train_re2 INTERFACE ${RE2_LIBRARY})
+
 add_library(train_msgpack INTERFACE)
 target_include_directories(train_msgpack SYSTEM INTERFACE ${TRAINRUN_DEPS_DIR}/msgpack-4.1/usr/include)
 target_compile_definitions(train_msgpack INTERFACE MSGPACK_USE_STD_VARIANT_ADAPTOR)

@@ -34,8 +34,8 @@ std::string this_host() {
 TEST(Output, LinesCarryNodeAndRankAndFilesHoldThemAsTheyAre) {
   Cluster cluster;
 
-  Process& run =
-      cluster.train_run({plain_job(cluster, "print, to the output, complain, to the errors", 2)});
+  Process& run = cluster.train_run(
+      {plain_job(cluster, "print, to the output, complain, to the errors", 2), "--no-fold"});
 
   ASSERT_EQ(run.wait(), 0);
   for (const int rank : {0, 1}) {

@@ -54,9 +54,14 @@ void check_json(std::string_view text) {
 void check_lines(std::string_view text, std::size_t cut) {
   if (text.size() > StreamLines::kLineBytesMax) return;  // a long line is cut at the end of a piece
   StreamLines whole, pieces;
-  const std::string all = whole.feed("[0] ", text, true);
-  const std::string first = pieces.feed("[0] ", text.substr(0, cut), false);
-  require(all == first + pieces.feed("[0] ", text.substr(cut), true));
+  std::string all, parts;
+  const auto into = [](std::string& out) {
+    return [&out](std::string_view line, std::size_t) { out.append(line) += '\n'; };
+  };
+  whole.feed(text, true, into(all));
+  pieces.feed(text.substr(0, cut), false, into(parts));
+  pieces.feed(text.substr(cut), true, into(parts));
+  require(all == parts);
   require(is_harmless(all, '\n'));
 }
 

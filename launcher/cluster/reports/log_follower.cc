@@ -9,28 +9,34 @@
 
 namespace train {
 
-void LogFollower::skip_to_end() {
-  for (const LogPiece& piece : open_pieces(path_)) position_ = std::max(position_, piece.end);
+std::uint64_t LogFollower::end() const {
+  std::uint64_t end = 0;
+  for (const LogPiece& piece : open_pieces(path_)) end = std::max(end, piece.end);
+  return end;
 }
 
-std::string LogFollower::read() {
-  constexpr std::uint64_t kBytesMax = 256u << 10;
+void LogFollower::skip_to_end() { position_ = std::max(position_, end()); }
+
+LogText LogFollower::read(std::uint64_t bytes_max, std::uint64_t until) {
+  if (position_ >= until) return {};
   for (const LogPiece& piece : open_pieces(path_)) {
     if (piece.end <= position_) continue;
     if (piece.begin > position_) {
       const std::uint64_t missing = piece.begin - position_;
       position_ = piece.begin;
-      return fmt::format(
-          "\n[trainrun: {} bytes of output are missing here: the log had reached its "
-          "limit]\n",
-          missing);
+      return {.text = fmt::format("\n[trainrun: {} bytes of output are missing here: the log had "
+                                  "reached its limit]\n",
+                                  missing),
+              .begin = position_,
+              .is_output = false};
     }
-    std::string text(std::min(kBytesMax, piece.end - position_), '\0');
-    const ssize_t got = ::pread(piece.file.get(), text.data(), text.size(),
+    LogText read{.begin = position_};
+    read.text.resize(std::min({bytes_max, piece.end - position_, until - position_}));
+    const ssize_t got = ::pread(piece.file.get(), read.text.data(), read.text.size(),
                                 static_cast<off_t>(piece.header_bytes + position_ - piece.begin));
-    text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    position_ += text.size();
-    return text;
+    read.text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    position_ += read.text.size();
+    return read;
   }
   return {};
 }

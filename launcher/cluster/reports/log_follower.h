@@ -3,9 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
 namespace train {
+
+struct LogText {
+  std::string text = {};
+  std::uint64_t begin = 0;  // its position in the stream
+  bool is_output = true;    // else it tells what is missing before `begin`
+};
 
 class LogFollower {
  public:
@@ -15,12 +22,19 @@ class LogFollower {
   const std::string& path() const { return path_; }
   /// Skip everything that the stream contains now.
   void skip_to_end();
-  /// Return the next output, at most 256 KiB of it; nothing if there is no more yet. In place of
-  /// output that is no longer in any file, return a line that says how much is missing.
-  std::string read();
+  /// Return how much the stream has now.
+  std::uint64_t end() const;
+  std::uint64_t position() const { return position_; }
+  /// Return the next output, at most `bytes_max` of it and none from byte `until` on; nothing if
+  /// there is no more yet. In place of output that is no longer in any file, return a line that
+  /// says how much is missing.
+  LogText read(std::uint64_t bytes_max = kBytesMax,
+               std::uint64_t until = std::numeric_limits<std::uint64_t>::max());
 
  private:
-  const std::string path_;
+  static constexpr std::uint64_t kBytesMax = 256u << 10;
+
+  std::string path_;
   std::uint64_t position_ = 0;  // in bytes of the stream
 };
 

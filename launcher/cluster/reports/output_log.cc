@@ -103,10 +103,21 @@ Result<std::uint64_t> OutputLog::append(Attempt attempt, Rank rank, int number,
   *fresh = data;
   if (stream->piece_bytes + data.size() > piece_bytes_max()) TRY_VOID(rotate(*stream));
   make_room(data.size());
+  note_time(attempt, {rank.value, number}, *stream);
   TRY_VOID(write_output(*stream, data));
   *held_bytes_ += data.size();
   stream->offset += data.size();
   return stream->offset;
+}
+
+/// Note when the stream's next output arrives.
+void OutputLog::note_time(Attempt attempt, StreamKey key, const Stream& stream) {
+  if (clock_ == nullptr) return;
+  const auto times = times_.try_emplace(attempt, folder_.output_times(attempt)).first;
+  const auto noted =
+      times->second.note(key, stream.piece_begin + stream.piece_bytes, clock_->wall());
+  if (noted) *held_bytes_ += *noted;
+  if (noted.has_error() && !std::exchange(times_fail_, true)) times_error_ = noted.error();
 }
 
 Result<Unit> OutputLog::rotate(Stream& stream) {
@@ -151,7 +162,9 @@ std::vector<OutputLog::Piece> OutputLog::pieces() const {
   const fs::path attempts = fs::path(folder_.attempt(Attempt{0})).parent_path();
   for (fs::recursive_directory_iterator at(attempts, ec), end; !ec && at != end; at.increment(ec)) {
     const std::string name = at->path().filename();
-    if (!name.starts_with("stdout.log") && !name.starts_with("stderr.log")) continue;
+    if (!name.starts_with("stdout.log") && !name.starts_with("stderr.log") &&
+        name != "output.times")
+      continue;
     struct stat status {};
     if (::lstat(at->path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
     const fs::path below = at->path().lexically_relative(attempts);  // "000/ranks/0003/stdout.log"
@@ -192,6 +205,7 @@ void OutputLog::make_room(std::uint64_t bytes) {
 }
 
 void OutputLog::close(Attempt attempt) {
+  times_.erase(attempt);
   std::erase_if(streams_, [attempt](const auto& one) { return std::get<0>(one.first) == attempt; });
 }
 

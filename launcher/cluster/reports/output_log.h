@@ -3,7 +3,7 @@
 // stdout.log.head, and the newest two thirds are in stdout.log.1 and stdout.log, each after a line
 // that gives its position (log_piece.h). When the run
 // exceeds its limit, the oldest output is removed: first that of earlier attempts, then the oldest
-// of this one.
+// of this one. Beside it, keeps the times at which output arrived (output_times.h).
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,11 @@
 #include <tuple>
 #include <vector>
 
+#include "launcher/cluster/reports/output_times.h"
 #include "lib/base/file_descriptor.h"
 #include "lib/base/ids.h"
 #include "lib/base/result.h"
+#include "lib/base/time.h"
 #include "lib/storage/run_folder.h"
 
 namespace train {
@@ -28,7 +30,9 @@ struct OutputLimits {
 
 class OutputLog {
  public:
-  OutputLog(RunFolder folder, OutputLimits limits) : folder_(std::move(folder)), limits_(limits) {}
+  /// `clock` tells the time at which output arrives; without it, times are not kept.
+  OutputLog(RunFolder folder, OutputLimits limits, const Clock* clock = nullptr)
+      : folder_(std::move(folder)), limits_(limits), clock_(clock) {}
   OutputLog(const OutputLog&) = delete;
   OutputLog& operator=(const OutputLog&) = delete;
 
@@ -39,6 +43,8 @@ class OutputLog {
   void close(Attempt attempt);
   /// Return how many bytes were removed because of the run's limit.
   std::uint64_t removed_bytes() const { return removed_bytes_; }
+  /// Return once why a time could not be kept. Output is kept nevertheless.
+  std::optional<Error> take_times_error() { return std::exchange(times_error_, std::nullopt); }
 
  private:
   struct Stream {
@@ -53,6 +59,7 @@ class OutputLog {
   static Result<std::uint64_t> held_bytes(Stream& stream);
   static bool has_head(const Stream& stream);
   static Result<Unit> write_output(Stream& stream, std::string_view data);
+  void note_time(Attempt attempt, StreamKey key, const Stream& stream);
   Result<Unit> rotate(Stream& stream);
   std::uint64_t piece_bytes_max() const;
   struct Piece {    // a file of some stream
@@ -69,6 +76,10 @@ class OutputLog {
   std::optional<std::uint64_t> held_bytes_;  // by all files; unset: not counted yet
   std::uint64_t removed_bytes_ = 0;
   std::map<std::tuple<Attempt, Rank, int>, Stream> streams_;
+  const Clock* clock_;
+  std::map<Attempt, OutputTimes> times_;
+  bool times_fail_ = false;  // told already
+  std::optional<Error> times_error_;
 };
 
 }  // namespace train

@@ -47,10 +47,10 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       summary_builder_(
           spec_, *record_, clock_,
           [this](std::function<void()> work) { asio::post(disk_, std::move(work)); }, log_),
-      screen_(progress_options(spec_, *record_, options.output, options.color), clock_,
-              summary_builder_),
+      screen_(executor_, progress_options(spec_, *record_, options.output, options.color),
+              view_options(options.screen, options.output), clock_, summary_builder_),
       journal_(executor_, record_->journal(), clock_, screen_),
-      output_log_(record_->folder(), OutputLimits{}),
+      output_log_(record_->folder(), OutputLimits{}, &clock_),
       links_(executor_, scope_, std::move(tls), *this),
       shards_(executor_, scope_, clock_, *record_, spec_.run_config.checkpoint_config.replicas,
               links_, *this, screen_),
@@ -70,7 +70,9 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
   // A living attempt's placement follows the spec that it began with.
   ranks_ =
       std::max(spec_.scaling_config.num_workers.max, living ? living->placement.world_size : 0);
-  if (living) summary_builder_.placed(living->placement);
+  if (!living) return;
+  summary_builder_.placed(living->placement);
+  screen_.placed(living->id, living->placement);
 }
 
 CheckpointContext RunDriver::checkpoint_context() {
@@ -313,6 +315,7 @@ void RunDriver::perform(const RunAction& action) {
           [&](const AttemptBegun& begun) {
             journal_.remember(record_of(begun));
             summary_builder_.placed(begun.placement);
+            screen_.placed(begun.attempt, begun.placement);
           },
           [&](const AttemptEnded& attempt_ended) { on_attempt_ended(attempt_ended); },
           [&](const RunEnded& ended) { scope_.spawn("finish", finish(ended)); }},
@@ -466,6 +469,8 @@ void RunDriver::on_output(NodeId node, Attempt attempt, const OutputChunk& chunk
   output_fails_ = failed;
   // The worker cannot end before all of its output is acknowledged. The log tells how much is lost.
   if (failed) acked = chunk.offset + chunk.data.size();
+  if (const auto why = output_log_.take_times_error())
+    screen_.warn("`train-run logs` will not know the times of later output: " + why->describe());
   if (output_log_.removed_bytes() > 0 && !std::exchange(output_was_removed_, true))
     summary_builder_.warn("the run's output has reached 1 GiB: the oldest of it is removed");
   screen_.worker_output(links_.name(node), chunk.rank, chunk.stream, fresh, chunk.end);

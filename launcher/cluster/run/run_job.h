@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "launcher/cluster/run/run_screen.h"
 #include "launcher/report/progress.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "lib/observe/log.h"
@@ -21,6 +22,7 @@ struct RunOptions {
   std::string private_daemon;  // the runtime folder of that traind, if it is private
   OutputMode output = OutputMode::Plain;
   bool color = false;
+  ScreenOptions screen = {};
   LogFormat log_format = LogFormat::Logfmt;        // of train-run.log
   std::map<std::string, std::string> environment;  // the submitter's; workers get it
   std::string build;

@@ -10,7 +10,6 @@
 #include "launcher/report/summary.h"
 #include "lib/base/print.h"
 #include "lib/base/secrets.h"
-#include "lib/net/within.h"
 
 namespace train {
 namespace {
@@ -65,22 +64,39 @@ ProgressOptions progress_options(const JobSpec& spec, const RunRecord& record, O
   return progress;
 }
 
-RunScreen::RunScreen(ProgressOptions options, const Clock& clock,
-                     RunSummaryBuilder& summary_builder)
+OutputViewOptions view_options(const ScreenOptions& options, OutputMode mode) {
+  constexpr std::uint64_t kTerminalLinesMax = 1000;  // nobody reads more
+  return {
+      .fold = options.fold,
+      .window = mode == OutputMode::Live ? Duration(milliseconds(100)) : seconds(1),
+      .prefix = options.prefix.value_or(LinePrefix()),
+      .local_ranks = options.local_ranks,
+      .lines_max = options.lines_max.value_or(mode == OutputMode::Live ? kTerminalLinesMax : 0)};
+}
+
+RunScreen::RunScreen(asio::any_io_executor executor, ProgressOptions options,
+                     OutputViewOptions view, const Clock& clock, RunSummaryBuilder& summary_builder)
     : clock_(clock),
       summary_builder_(summary_builder),
       mode_(options.mode),
       color_(options.color),
-      progress_(fit_to_terminal(std::move(options)), moment()) {}
+      progress_(fit_to_terminal(std::move(options)), moment()),
+      output_(std::move(view)),
+      output_held_(std::move(executor)) {}
 
 void RunScreen::warn(const std::string& text) {
   summary_builder_.warn(text);
+  flush_output();
   write(progress_.warning(text, moment()));
 }
 
-void RunScreen::phase(std::string_view text) { write(progress_.phase(text, moment())); }
+void RunScreen::phase(std::string_view text) {
+  flush_output();
+  write(progress_.phase(text, moment()));
+}
 
 void RunScreen::state_changed(const StateChanged& change, const RunController& controller) {
+  flush_output();
   switch (change.to) {
     case RunState::Preparing:
       return write(progress_.started(controller.world_size(), controller.node_count(), moment()));
@@ -120,12 +136,26 @@ void RunScreen::state_changed(const StateChanged& change, const RunController& c
   }
 }
 
-void RunScreen::worker_output(const std::string& node, std::int32_t rank, std::uint8_t stream,
-                              std::string_view data, bool end) {
-  put(progress_.worker_output(output_lines_.feed(node, rank, stream, data, end), moment()));
+void RunScreen::placed(Attempt attempt, const Placement& placement) {
+  std::vector<std::int32_t> local_ranks;
+  for (const PlacedNode& node : placement.nodes)
+    for (int local = 0; local < node.local_world_size; ++local) local_ranks.push_back(local);
+  put(progress_.worker_output(output_.begin(attempt.value, local_ranks), moment()));
 }
 
+void RunScreen::worker_output(const std::string& node, std::int32_t rank, std::uint8_t stream,
+                              std::string_view data, bool end) {
+  if (mode_ == OutputMode::Json) return;
+  const bool waited = output_.next_deadline().has_value();
+  const Moment at = moment();
+  put(progress_.worker_output(output_.feed(node, rank, stream, data, end, at.now), at));
+  if (!waited && output_.next_deadline()) output_held_.notify();
+}
+
+void RunScreen::flush_output() { put(progress_.worker_output(output_.flush(), moment())); }
+
 void RunScreen::end(const RunSummary& summary) {
+  put(progress_.worker_output(output_.close(), moment()));
   write(progress_.finish(moment()));
   write(mode_ == OutputMode::Json ? end_event(summary) : summary_text(summary, {.color = color_}));
 }
@@ -137,10 +167,14 @@ asio::awaitable<void> RunScreen::run(std::size_t nodes_wanted,
       write(progress_.waiting(nodes_wanted, nodes, moment()));
     if (const auto due = progress_.next_deadline(); due && clock_.now() >= *due)
       write(progress_.tick(moment()));
-    const TimePoint until =
-        std::min(progress_.next_deadline().value_or(TimePoint::max()), clock_.now() + seconds(1));
-    const auto woken =
-        co_await pause_for(std::max<Duration>(until - clock_.now(), milliseconds(20)));
+    if (const auto due = output_.next_deadline(); due && clock_.now() >= *due)
+      put(progress_.worker_output(output_.due(clock_.now()), moment()));
+    const TimePoint soonest = clock_.now() + milliseconds(20);
+    const TimePoint until = std::max(
+        soonest,
+        std::min({progress_.next_deadline().value_or(TimePoint::max()),
+                  output_.next_deadline().value_or(TimePoint::max()), clock_.now() + seconds(1)}));
+    const auto woken = co_await output_held_.wait_until(until);
     if (!woken) co_return;
   }
 }

@@ -2,6 +2,7 @@
 // live line alive. Warnings also go to the summary builder, since the end of the run repeats them.
 #pragma once
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <functional>
 #include <string>
@@ -10,9 +11,10 @@
 
 #include "launcher/cluster/run/run_summary_builder.h"
 #include "launcher/core/run_controller.h"
-#include "launcher/report/output_lines.h"
+#include "launcher/report/output_view.h"
 #include "launcher/report/progress.h"
 #include "launcher/report/user_messages.h"
+#include "lib/net/notifier.h"
 
 namespace train {
 
@@ -27,9 +29,23 @@ std::vector<Goal> goals_of(const JobSpec& spec);
 ProgressOptions progress_options(const JobSpec& spec, const RunRecord& record, OutputMode mode,
                                  bool color);
 
+/// How the terminal shows workers' output, as the command line says it.
+struct ScreenOptions {
+  bool fold = true;
+  std::optional<LinePrefix> prefix = {};
+  std::optional<RankSet> local_ranks = {};
+  std::optional<std::uint64_t> lines_max = {};  // a second and rank; unset: by mode
+};
+
+/// Return the view of workers' output. What is no terminal is read later: there, lines wait longer
+/// for the same ones of other ranks, so that it depends less on chance which of them are one; and
+/// none is left out unless the user says so.
+OutputViewOptions view_options(const ScreenOptions& options, OutputMode mode);
+
 class RunScreen final : public UserMessages {
  public:
-  RunScreen(ProgressOptions options, const Clock& clock, RunSummaryBuilder& summary_builder);
+  RunScreen(asio::any_io_executor executor, ProgressOptions options, OutputViewOptions view,
+            const Clock& clock, RunSummaryBuilder& summary_builder);
 
   /// Show what `say(progress, moment)` returns.
   template <class Say>
@@ -40,6 +56,8 @@ class RunScreen final : public UserMessages {
   void phase(std::string_view text) override;
   /// Show the state that the run enters; for Preparing, that the attempt begins.
   void state_changed(const StateChanged& change, const RunController& controller);
+  /// Show the output of these workers from now on.
+  void placed(Attempt attempt, const Placement& placement);
   void worker_output(const std::string& node, std::int32_t rank, std::uint8_t stream,
                      std::string_view data, bool end);
   /// Remove the live line, and print the summary.
@@ -51,6 +69,8 @@ class RunScreen final : public UserMessages {
  private:
   Moment moment() const { return {clock_.now(), clock_.wall()}; }
   static void write(const std::string& text);
+  /// Show the workers' lines that are held back: something else is shown next.
+  void flush_output();
   /// Write workers' output unchanged.
   static void put(const std::string& text);
 
@@ -59,7 +79,8 @@ class RunScreen final : public UserMessages {
   OutputMode mode_;
   bool color_;
   Progress progress_;
-  OutputLines output_lines_;
+  OutputView output_;
+  Notifier output_held_;  // output_ has a deadline
 };
 
 }  // namespace train

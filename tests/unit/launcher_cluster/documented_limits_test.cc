@@ -10,7 +10,9 @@
 #include "launcher/cluster/checkpoints/shard_transfer.h"
 #include "launcher/cluster/links/file_relay.h"
 #include "launcher/cluster/reports/output_log.h"
+#include "launcher/cluster/run/run_screen.h"
 #include "launcher/core/run_controller.h"
+#include "launcher/report/log_printer.h"
 #include "lib/net/certificate_files.h"
 #include "lib/net/handshake.h"
 #include "lib/storage/remote/retries.h"
@@ -64,6 +66,22 @@ TEST(DocumentedLimits, AreThoseOfTheCode) {
       // what is kept
       {"OutputLimits::run_bytes", OutputLimits{}.run_bytes == kGiB, "README.md",
        "The output of a run is kept up to 1 GiB;"},
+      {"OutputTimes::kBytesMax", OutputTimes::kBytesMax == 16 * kMiB, "lib/storage/FORMAT.md",
+       "At 16 MiB the file is replaced"},
+      {"OutputTimes::kMarkEvery", OutputTimes::kMarkEvery == milliseconds(5),
+       "lib/storage/FORMAT.md", "A stream gets a line every 5 ms at most."},
+      {"LogPrinter::kTailMax", LogPrinter::kTailMax == 100'000, "packaging/man/train-run.1",
+       "At most 100,000."},
+      {"OutputView::kRunFactor", OutputView::kRunFactor == 8, "README.md",
+       "lines a second of each rank, and 8 times as many of all ranks"},
+      {"view_options(Live)",
+       view_options({}, OutputMode::Live).lines_max == 1000 &&
+           view_options({}, OutputMode::Plain).lines_max == 0,
+       "packaging/man/train-run.1", "Default: 1000 on a terminal; 0, which means all"},
+      {"view_options(Plain)", view_options({}, OutputMode::Plain).window == seconds(1), "README.md",
+       "a line waits up to 1 s for the same line of other ranks"},
+      {"view_options(Live)", view_options({}, OutputMode::Live).window == milliseconds(100),
+       "README.md", "print the same line within 0.1 s, it is shown once"},
       {"kReportQueueBytesMax", sdk::kReportQueueBytesMax == 8 * kMiB, "docs/sdk.md",
        "reports that are not on the launcher's disk yet may take 8 MiB in a worker"},
       {"kReportQueueBytesMax", sdk::kReportQueueBytesMax == 8 * kMiB, "docs/architecture.md",

@@ -29,7 +29,8 @@ class LogFollowerTest : public ::testing::Test {
   }
   static std::string read_all(LogFollower& follower) {
     std::string text;
-    for (std::string more = follower.read(); !more.empty(); more = follower.read()) text += more;
+    for (LogText more = follower.read(); !more.text.empty(); more = follower.read())
+      text += more.text;
     return text;
   }
   std::string path() const { return folder_.stdout_log(kAttempt, kRank); }
@@ -46,7 +47,7 @@ class LogFollowerTest : public ::testing::Test {
 
 TEST_F(LogFollowerTest, ReadsEachByteOnceWhileTheFilesAreRotated) {
   LogFollower follower(path());
-  EXPECT_EQ(follower.read(), "");
+  EXPECT_EQ(follower.read().text, "");
   std::string read;
   for (int i = 0; i < 100; ++i) {
     print_line();

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "launcher/report/checkpoint_table.h"
-#include "launcher/report/output_lines.h"
+#include "launcher/report/output_view.h"
 #include "launcher/report/progress.h"
 #include "launcher/report/summary.h"
 
@@ -26,8 +26,9 @@ std::string progress_with(const std::string& text, OutputMode mode) {
   shown += progress.restarting({.cause = text, .resumes_from = text, .failures = text}, kAt);
   shown += progress.warning(text, kAt);
   shown += progress.phase(text, kAt);
-  OutputLines output;
-  shown += progress.worker_output(output.feed(text, 0, 1, text, true), kAt);
+  OutputView output({});
+  shown += progress.worker_output(output.feed(text, 0, 1, text, true, kAt.now), kAt);
+  shown += progress.worker_output(output.close(), kAt);
   return shown + progress.finish(kAt);
 }
 

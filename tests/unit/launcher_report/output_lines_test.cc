@@ -2,42 +2,52 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace train {
 namespace {
 
-TEST(OutputLines, MakesWholeLinesOfPieces) {
-  OutputLines lines;
-
-  EXPECT_EQ(lines.feed("a", 0, 1, "he", false), "");
-  EXPECT_EQ(lines.feed("b", 3, 1, "other\n", false), "[b 3] other\n");
-  EXPECT_EQ(lines.feed("a", 0, 2, "err\n", false), "[a 0] err\n");
-  EXPECT_EQ(lines.feed("a", 0, 1, "llo\n\nrest", false), "[a 0] hello\n[a 0] \n");
-  EXPECT_EQ(lines.feed("a", 0, 1, "", true), "[a 0] rest\n");
-  EXPECT_EQ(lines.feed("a", 0, 1, "", true), "");
+std::string fed(StreamLines& lines, std::string_view data, bool end = false) {
+  std::string out;
+  lines.feed(data, end, [&](std::string_view line, std::size_t) {
+    out += line;
+    out += '\n';
+  });
+  return out;
 }
 
-TEST(OutputLines, ShowsTheLastStateOfAProgressBar) {
-  OutputLines lines;
+TEST(StreamLines, ShowsTheLastStateOfAProgressBar) {
+  StreamLines lines;
 
-  EXPECT_EQ(lines.feed("a", 0, 2, " 10%\r 50%\r", false), "");
-  EXPECT_EQ(lines.feed("a", 0, 2, "100%\r\n\x1b[2Jdone\n", false), "[a 0] 100%\n[a 0] done\n");
+  EXPECT_EQ(fed(lines, " 10%\r 50%\r"), "");
+  EXPECT_EQ(fed(lines, "100%\r\n\x1b[2Jdone\n"), "100%\ndone\n");
 }
 
-TEST(OutputLines, ShowsNothingOfALongProgressBarBeforeItEnds) {
-  OutputLines lines;
+TEST(StreamLines, ShowsNothingOfALongProgressBarBeforeItEnds) {
+  StreamLines lines;
   const std::string state = std::string(100, '#') + "\r";
   for (std::size_t shown = 0; shown < 3 * StreamLines::kLineBytesMax; shown += state.size())
-    ASSERT_EQ(lines.feed("a", 0, 2, state, false), "");
+    ASSERT_EQ(fed(lines, state), "");
 
-  EXPECT_EQ(lines.feed("a", 0, 2, "done\n", false), "[a 0] done\n");
+  EXPECT_EQ(fed(lines, "done\n"), "done\n");
 }
 
-TEST(OutputLines, SplitsLongLinesBetweenCharacters) {
-  OutputLines lines;
+TEST(StreamLines, SplitsLongLinesBetweenCharacters) {
+  StreamLines lines;
   const std::string before(StreamLines::kLineBytesMax - 1, 'x');
 
-  EXPECT_EQ(lines.feed("a", 0, 1, before + "\u00e9y\n", false),
-            "[a 0] " + before + "\n[a 0] \u00e9y\n");
+  EXPECT_EQ(fed(lines, before + "\u00e9y\n"), before + "\n\u00e9y\n");
+}
+
+TEST(StreamLines, SaysWhereEachLineEnds) {
+  StreamLines lines;
+  std::vector<std::size_t> ends;
+  const auto note = [&](std::string_view, std::size_t taken) { ends.push_back(taken); };
+  lines.feed("ab\n\ncd", false, note);
+  lines.feed("e\nf", false, note);
+  lines.feed("", true, note);
+
+  EXPECT_EQ(ends, (std::vector<std::size_t>{3, 4, 2, 0}));
 }
 
 }  // namespace

@@ -1,0 +1,11 @@
+#include "launcher/report/line_cap.h"
+
+namespace train {
+
+std::string with_commas(std::uint64_t number) {
+  std::string text = std::to_string(number);
+  for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
+}  // namespace train

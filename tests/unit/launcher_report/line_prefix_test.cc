@@ -1,0 +1,46 @@
+#include "launcher/report/line_prefix.h"
+
+#include <gtest/gtest.h>
+
+namespace train {
+namespace {
+
+const LineOrigin kFirst{"gpu-1", 0, 0}, kSecond{"gpu-1", 1, 1}, kThird{"gpu-2", 2, 0};
+
+std::string of(const LinePrefix& prefix, std::vector<const LineOrigin*> origins) {
+  return prefix.of(origins, 4);
+}
+
+TEST(LinePrefix, NamesTheNodeOfOneRankOrTheRanks) {
+  EXPECT_EQ(of({}, {&kSecond}), "[gpu-1 1] ");
+  EXPECT_EQ(of({}, {&kFirst, &kSecond}), "[0-1] ");
+  EXPECT_EQ(of({}, {&kFirst, &kThird}), "[0,2] ");
+}
+
+TEST(LinePrefix, IsWhatTheTemplateSays) {
+  const auto prefix =
+      LinePrefix::parse("[${run}/${attempt} ${node} r${rank} l$local_rank]$$: ", "vit").value();
+
+  EXPECT_EQ(of(prefix, {&kSecond}), "[vit/4 gpu-1 r1 l1]$: ");
+  EXPECT_EQ(of(prefix, {&kFirst, &kThird}), "[vit/4 2 nodes r0,2 l0]$: ");
+  EXPECT_EQ(of(LinePrefix::parse("", "vit").value(), {&kFirst}), "");
+}
+
+TEST(LinePrefix, SaysWhatIsWrongWithATemplate) {
+  const auto mistake = [](std::string_view text) {
+    return LinePrefix::parse(text, "vit").error().message;
+  };
+  EXPECT_EQ(mistake("${role_name}"), "--log-line-prefix: '${role_name}' is not known");
+  for (const char* text : {"$", "a $ b", "${", "${}", "${rank", "${rank x}", "$-"})
+    EXPECT_EQ(mistake(text), "--log-line-prefix: no name follows a '$'") << text;
+  EXPECT_EQ(mistake(std::string(300, 'x')),
+            "--log-line-prefix: the template has 300 characters, more than 256");
+}
+
+TEST(LinePrefix, SteersNoTerminal) {
+  const LineOrigin hostile{"a\x1b[2J", 0, 0};
+  EXPECT_EQ(of(LinePrefix::parse("\x1b]0;x\a${node}: ", "vit").value(), {&hostile}), "a: ");
+}
+
+}  // namespace
+}  // namespace train
