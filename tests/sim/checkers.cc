@@ -295,6 +295,17 @@ void Checkers::restored(const Start& start) {
   if (!std::exchange(attempt.began, true)) attempt.restored = start.restore;
 }
 
+void Checkers::begins_from(const WorkerLocation& location, const JobContext& context) {
+  const std::optional<CheckpointInfo>& expected = view(location.attempt).restored;
+  const CheckpointInfo none;
+  const CheckpointInfo& wanted = expected ? *expected : none;
+  if (context.restore_dir != wanted.path || context.restored_epoch != wanted.epoch)
+    fail("S6", fmt::format("rank {} of attempt {} begins from '{}', epoch {}; the attempt restores "
+                           "'{}', epoch {}",
+                           location.rank().value, location.attempt.value, context.restore_dir,
+                           context.restored_epoch, wanted.path, wanted.epoch));
+}
+
 // ---- all of it
 
 void Checkers::full_check() {

@@ -60,6 +60,8 @@ class Checkers {
   /// The launcher hears that a shard of the checkpoint, or its commit, lacked space.
   void lacked_space(const std::pair<Attempt, std::uint64_t>& checkpoint);
   void restored(const Start& start);
+  /// A worker starts with this context.
+  void begins_from(const WorkerLocation& location, const JobContext& context);
   void validated(std::uint64_t number);  // L5
 
   // daemons and the launcher: S1, S10, S11, L1 to L3

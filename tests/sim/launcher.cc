@@ -266,10 +266,9 @@ void SimLauncher::prepare(const Prepare& what) {
 }
 
 void SimLauncher::start_workers(Start start) {
-  if (sim_.mutant == Mutant::RestoresOldCheckpoint && start.restore && start.restore->number > 1) {
-    --start.restore->number;
-    sim_.check.restored(start);
-  }
+  const auto& kept = folder_.checkpoints;
+  if (sim_.mutant == Mutant::RestoresOldCheckpoint && start.restore && kept.size() > 1)
+    start.restore = kept[kept.size() - 2].info;
   StartWorkers message = start_message(sim_.plan.spec, run_, start, {});
   set_node(message, start);
   if (sim_.mutant == Mutant::OffByOneRank && start.placed.node_rank.value == 1)

@@ -257,6 +257,7 @@ void SimSupervisor::spawn(Rank rank) {
       sim_, host_, location_of(rank), std::max<std::int64_t>(0, start_->run.restored_epoch)));
   SimWorker* worker = seat.worker = workers_.back().get();
   sim_.check.worker_started(*worker);
+  sim_.check.begins_from(worker->location(), start_->run);
   sim_.timeline.trace("node {} attempt {} rank {} started", host_.index, key_.attempt.value,
                       rank.value);
   seat.link = std::make_shared<SimLink>(sim_.timeline, host_.local);
