@@ -242,7 +242,8 @@ void Checkers::stored(Attempt attempt, Rank rank, std::uint64_t checkpoint_seq) 
 }
 
 // S5: a committed checkpoint never changes: its number is used once, and numbers grow. S7: it names
-// a stored shard of every rank of one attempt, all of one checkpoint_seq; commits are in order.
+// a stored shard of every rank of one attempt, all of one checkpoint_seq, report and step; commits
+// are in order.
 void Checkers::committed(const Commit& commit, const CheckpointInfo& info) {
   AttemptView& attempt = view(commit.attempt);
   const bool overtaken = commit.checkpoint_seq < attempt.committed_seq;
@@ -253,6 +254,12 @@ void Checkers::committed(const Commit& commit, const CheckpointInfo& info) {
     ranks.insert(shard.rank);
     if (shard.checkpoint_seq != commit.checkpoint_seq)
       fail("S7", "a checkpoint has shards of different checkpoint_seqs");
+    const StagedShard& first = commit.shards.front();
+    if (shard.report_seq != first.report_seq || shard.metadata_json != first.metadata_json)
+      fail("S7", fmt::format("checkpoint {} has rank {} at report {}, step {}, and rank {} at "
+                             "report {}, step {}",
+                             info.number, first.rank.value, first.report_seq, first.metadata_json,
+                             shard.rank.value, shard.report_seq, shard.metadata_json));
     if (!shard.error.empty() || stored.count(shard.rank) == 0)
       fail("S7", fmt::format("a committed shard of rank {} was never stored", shard.rank.value));
   }

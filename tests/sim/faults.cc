@@ -229,6 +229,13 @@ void add_validations(Plan& plan) {
   plan.spec.run_config.checkpoint_config.validation.every = random.between(1, 3);
 }
 
+// Where a stop condition will be met, leave workers that nobody stops much to do (L2).
+void go_on_after_the_condition(Plan& plan) {
+  for (const StopCondition& stop : plan.spec.run_config.stop) {
+    if (plan.habits.steps > stop.at_least) plan.habits.steps += 60;
+  }
+}
+
 void end_faults(Plan& plan) {
   plan.faults_end = seconds(10);
   for (const Fault& fault : plan.faults)
@@ -337,6 +344,7 @@ Plan make_plan(std::uint64_t seed, const PlanShape& shape) {
   add_rivals(plan);
   add_standbys(plan);
   add_validations(plan);
+  if (!large) go_on_after_the_condition(plan);
   end_faults(plan);
   return plan;
 }

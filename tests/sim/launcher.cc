@@ -148,9 +148,9 @@ void SimLauncher::feed_one_of(const Sender& from, const SimFrame& frame) {
 
 // ---- the controller
 
-void SimLauncher::ask_to_stop(StopKind kind) {
+void SimLauncher::ask_to_stop(StopKind kind, const std::string& reason) {
   if (finished_ || dead_) return;
-  sim_.timeline.trace("asked to stop");
+  sim_.timeline.trace("asked to stop: {}", reason);
   const FailureConfig& failure = sim_.plan.spec.run_config.failure_config;
   const bool undisturbed = sim_.plan.only_worker_faults() &&
                            std::all_of(sim_.plan.links.begin(), sim_.plan.links.end(),
@@ -159,7 +159,8 @@ void SimLauncher::ask_to_stop(StopKind kind) {
   sim_.check.stop_asked(
       kind, undisturbed ? sim_.timeline.now() + failure.stop_grace + seconds(5) + seconds(2)
                         : TimePoint::max());
-  feed(StopAsked{kind, "asked"});
+  if (sim_.mutant == Mutant::ConditionForgotten && kind == StopKind::StopCondition) return;
+  feed(StopAsked{kind, reason});
 }
 
 void SimLauncher::feed(const RunEvent& event) {
@@ -416,7 +417,7 @@ void SimLauncher::take(const Item& item) {
   const auto met = stop_rules_.on_report(newest);
   if (!met) return;
   condition_met_ = true;
-  later(Duration{0}, [this, reason = *met] { feed(StopAsked{StopKind::StopCondition, reason}); });
+  later(Duration{0}, [this, reason = *met] { ask_to_stop(StopKind::StopCondition, reason); });
 }
 
 void SimLauncher::acknowledge(Attempt attempt,

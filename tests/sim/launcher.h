@@ -24,7 +24,7 @@ class SimLauncher {
 
   void start();
   void die();  // loses what is not on disk
-  void ask_to_stop(StopKind kind);
+  void ask_to_stop(StopKind kind, const std::string& reason = "asked");
   SimDaemonLink& link(int node) { return *links_[node]; }
   bool finished() const { return finished_; }
   bool alive() const { return !dead_; }

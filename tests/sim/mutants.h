@@ -14,6 +14,7 @@ enum class Mutant {
   OrphansForgotten,       // S2: a supervisor without a launcher waits forever
   BarrierOpensEarly,      // S4: the last rank counts as joined before it has joined
   ShardMissing,           // S7: a checkpoint is committed without its last shard
+  ShardOfAnotherStep,     // S7: the last rank makes its checkpoints one step later
   RestoresOldCheckpoint,  // S6
   CheckpointNumberTwice,  // S5: a failed commit's number is used again
   AckBeforeWrite,         // S8: reports are acknowledged before they are on disk
@@ -26,6 +27,7 @@ enum class Mutant {
   WallClockInTimers,      // S14: the pause before a redial depends on the wall clock
   DeadlinesForgotten,     // L1: the controller never hears that time has passed
   KillNotSent,            // L2: nobody sends SIGKILL
+  ConditionForgotten,     // L2: a stop condition that is met stops nobody
   SuspectIsDead,          // L3: one missing heartbeat is a death
   VerdictIsEarly,         // L3: a silent node is given half of its time
   SilenceIsNoTimeout,     // L3: silence never counts as a death
