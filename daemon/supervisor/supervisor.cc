@@ -235,8 +235,11 @@ void Supervisor::received(const Frame& frame) {
                                  std::make_shared<const CollectiveResult>(std::move(m)));
                    if (workers_) workers_->send_to_all(frame);
                  },
-                 [&](const PauseWorkers&) {
+                 [&](const PauseWorkers& m) {
                    pause_ = frame;
+                   for (auto& [rank, slot] : slots_) {
+                     if (slot.connected) pause_passed_on(slot, m);
+                   }
                    if (workers_) workers_->send_to_all(frame);
                  },
                  [&](RunValidation& m) {
@@ -397,7 +400,11 @@ Result<Unit> Supervisor::open_worker_port() {
   handlers.joined = [this](Rank rank, const WorkerHello& hello) {
     slots_.at(rank).connected = true;
     slots_.at(rank).program = static_cast<pid_t>(hello.pid);
-    if (pause_) workers_->send(rank, *pause_);
+    if (pause_) {
+      if (const auto pause = decode<PauseWorkers>(*pause_))
+        pause_passed_on(slots_.at(rank), *pause);
+      workers_->send(rank, *pause_);
+    }
     uplink_.say_joined(WorkerJoined{rank.value, hello.build});
   };
   handlers.received = [this](Rank rank, Frame frame) {

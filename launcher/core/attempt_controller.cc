@@ -168,8 +168,8 @@ void AttemptController::advance_attaching() {
   if (found == HostTable::Found::NotYet) return;
   if (found == HostTable::Found::NotAllStarted) return ending_.give_up(kNotStartedBefore);
   if (group_.was_ending) return ending_.take_down(kStoppedBefore);
-  if (group_.was_pausing) {
-    ending_.paused_before();
+  if (group_.was_pausing && !group_.ranks.all_ended_by_themselves()) {
+    ending_.continue_pause();
   } else {
     change_state(RunTrigger::GroupFound, "");
   }
@@ -208,7 +208,6 @@ void AttemptController::on(const RankPaused& event) {
   rank->checkpoint_seq = event.checkpoint_seq;
   rank->arrived = event.arrived;
   rank->checkpoint_pending = event.checkpoint_pending;
-  if (state() != RunState::Running) return;
   // An earlier launcher asked for the pause and died before its journal recorded that.
   ending_.paused_before();
 }
@@ -221,6 +220,7 @@ void AttemptController::on(const RankExited& event) {
   // A rank that waits for this one in a collective call must be stopped as well, before it fails.
   const bool by_us_now = state() == RunState::TearingDown;
   if (event.end.stop_requested && group_.adopted && !by_us_now) return ending_.stopped_before();
+  if (event.end.told_to_stop && group_.adopted) ending_.paused_before();
   release_collectives(collectives_.rank_ended(event.rank));
   // If no launcher returns in time, a supervisor stops its workers unasked. That is not a good end,
   // but it is no failure either if there was no launcher.

@@ -83,7 +83,13 @@ void GroupEnding::resize(AttemptCause::Resize resize, TimePoint deadline, bool a
 }
 
 void GroupEnding::paused_before() {
+  const bool attaching = state() == RunState::Attaching;  // continue_pause() follows
+  if (!attaching && state() != RunState::Running) return;
   group_.was_pausing = true;
+  if (!attaching) continue_pause();
+}
+
+void GroupEnding::continue_pause() {
   resize({.reason = "an earlier launcher had asked the ranks to stop"}, now() + stop_grace(),
          false);
 }
@@ -137,11 +143,8 @@ Pause GroupEnding::pause_for(NodeId node) const {
 
 void GroupEnding::advance_pausing() {
   if (cause_.failed()) return;
-  if (group_.ranks.all_ended()) {
-    // Unless they were told to leave, they ended by themselves.
-    if (!quiesce_->finishing() && !group_.was_pausing) cause_.forget_resize();
+  if (group_.ranks.all_ended())
     return run_.progress.change_state(RunTrigger::GroupEnding, group_.id, "every rank ended");
-  }
   const Quiesce::Surroundings around{.resolved_checkpoint = run_.checkpoints.resolved(),
                                      .committing = run_.checkpoints.committing(),
                                      .for_good = run_.progress.stop() || group_.was_pausing};
@@ -177,10 +180,14 @@ bool GroupEnding::torn_down() {
     run_.checkpoints.await_commit(now());
     return false;
   }
-  // An earlier launcher knew why it stopped them; we know only that they did not end by themselves.
-  const bool by_themselves = group_.ranks.all_ended_by_themselves();
-  if (group_.was_ending && (group_.was_pausing || !by_themselves))
+  const bool told_to_leave = quiesce_ && quiesce_->finishing();
+  if (!told_to_leave && group_.ranks.all_ended_by_themselves()) {
+    cause_.forget_resize();  // nothing is left to train
+  } else if (group_.was_ending) {
+    // An earlier launcher knew why it stopped them; we know only that they did not end by
+    // themselves.
     cause_.resize_unless_known({.reason = kStoppedBefore});
+  }
   return true;
 }
 

@@ -48,8 +48,10 @@ class GroupEnding {
   /// Take the group down, unless that has already begun. Whether it ended well is decided once it
   /// has ended.
   void take_down(const std::string& reason);
-  /// Continue a pause that an earlier launcher asked for.
+  /// Handle ranks that an earlier launcher asked to pause, or told to leave.
   void paused_before();
+  /// Continue that pause, once all of the group is found.
+  void continue_pause();
   /// Handle workers that were stopped by an earlier launcher, or by a supervisor left alone too
   /// long.
   void stopped_before();

@@ -17,8 +17,7 @@ RankTable::Entry* RankTable::find(Rank rank) {
 
 void RankTable::ended(Entry& entry, const WorkerEnd& end) {
   entry.end = end;
-  if (end.clean() && !end.stop_requested)
-    own_end_at_ = std::max(own_end_at_.value_or(0), entry.known_report());
+  if (end.by_itself()) own_end_at_ = std::max(own_end_at_.value_or(0), entry.known_report());
 }
 
 std::vector<Rank> RankTable::node_lost(NodeId node) {
@@ -64,9 +63,8 @@ bool RankTable::any_ever_reported() const {
 }
 
 bool RankTable::all_ended_by_themselves() const {
-  return std::all_of(entries_.begin(), entries_.end(), [](const Entry& e) {
-    return e.end && e.end->clean() && !e.end->stop_requested;
-  });
+  return std::all_of(entries_.begin(), entries_.end(),
+                     [](const Entry& e) { return e.end && e.end->by_itself(); });
 }
 
 bool RankTable::all_paused_at(std::uint64_t report_seq) const {

@@ -74,7 +74,8 @@ struct WorkerError {
 
 struct WorkerGoodbye {  // the loop has ended, and everything was handed over before this frame
   static constexpr MessageType kType = MessageType::WorkerGoodbye;
-  TRAIN_FIELDS()
+  bool told_to_stop = false;  // should_stop() has returned true
+  TRAIN_FIELDS(told_to_stop)
 };
 
 struct GoodbyeAck {

@@ -425,6 +425,12 @@ void SupervisedSession::flush(std::chrono::milliseconds within) {
   changed_.wait_for(lock, within, [this] { return link_sleeps_ || closed_; });
 }
 
+bool SupervisedSession::should_stop() const {
+  if (!stopping_.load(std::memory_order_relaxed)) return false;
+  told_to_stop_.store(true, std::memory_order_relaxed);
+  return true;
+}
+
 void SupervisedSession::finish() {
   set_base_phase(Phase::Stop);
   stager_->drain();
@@ -432,7 +438,7 @@ void SupervisedSession::finish() {
   if (goodbye_sent_) return;
   goodbye_sent_ = true;
   if (!closed_) {
-    push_message(WorkerGoodbye{});
+    push_message(WorkerGoodbye{.told_to_stop = told_to_stop_});
     changed_.wait_for(lock, kHandOverWithin, [this] { return goodbye_acked_ || closed_; });
   }
   if (!goodbye_acked_) {

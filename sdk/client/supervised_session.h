@@ -29,7 +29,7 @@ class SupervisedSession final : public WorkerSession {
   std::optional<std::filesystem::path> wait_for_checkpoint() override;
   std::vector<AnsweredCheckpoint> reported_checkpoints(bool validated,
                                                        std::chrono::milliseconds timeout) override;
-  bool should_stop() const override { return stopping_.load(std::memory_order_relaxed); }
+  bool should_stop() const override;
   std::vector<std::string> all_gather(const std::string& name, const std::string& mine,
                                       std::chrono::milliseconds timeout) override;
   void once_per_node(const std::string& name, const std::function<void()>& f) override;
@@ -82,7 +82,8 @@ class SupervisedSession final : public WorkerSession {
   bool link_sleeps_ = false;           // only wake() wakes it
   std::optional<std::string> closed_;  // why nothing can be sent any more
   StopGate gate_;
-  std::atomic<bool> stopping_ = false;  // gate_.stopping(), without the mutex
+  std::atomic<bool> stopping_ = false;              // gate_.stopping(), without the mutex
+  mutable std::atomic<bool> told_to_stop_ = false;  // should_stop() has returned true
   std::uint64_t last_checkpoint_report_seq_ = 0;
   bool stop_checkpoint_made_ = false;
   std::thread::id stop_maker_;

@@ -214,6 +214,12 @@ void add_rivals(Plan& plan) {
   }
 }
 
+// In one seed of sixteen, ranks that need not wait for each other leave as soon as they may.
+void add_early_leaves(Plan& plan) {
+  Random random(plan.seed * 9001 + 31);  // own generator, as above
+  plan.habits.asks_should_stop = plan.habits.barrier_every == 0 && random.chance(0.5);
+}
+
 // In one seed of three, start standbys: sometimes too few, sometimes too many.
 void add_standbys(Plan& plan) {
   Random random(plan.seed * 3571 + 41);  // own generator, as above
@@ -342,6 +348,7 @@ Plan make_plan(std::uint64_t seed, const PlanShape& shape) {
   add_drains(plan);
   add_mute_drain(plan);
   add_rivals(plan);
+  add_early_leaves(plan);
   add_standbys(plan);
   add_validations(plan);
   if (!large) go_on_after_the_condition(plan);

@@ -53,9 +53,10 @@ struct Habits {
   bool has_sdk = true;  // false: runs for a while and exits, as a plain script does
   int steps = 8;        // reports of each rank, over all attempts
   Duration step_min{}, step_max{};
-  int checkpoint_every = 2;      // steps; 0: never
-  int barrier_every = 0;         // steps; 1: in lockstep, as data-parallel training is
-  bool stop_checkpoint = false;  // has an on_stop function
+  int checkpoint_every = 2;       // steps; 0: never
+  int barrier_every = 0;          // steps; 1: in lockstep, as data-parallel training is
+  bool stop_checkpoint = false;   // has an on_stop function
+  bool asks_should_stop = false;  // before each step, and leaves if it says so
   double traps_term = 0, slow_to_term = 0;
 };
 

@@ -35,6 +35,7 @@ std::string_view to_string(Mutant mutant) {
       "CheckpointOnArrival",
       "GenerationNotRaised",
       "RoomIsAFailure",
+      "LeavesAreEnds",
       "EndBeforeReports",
   };
   return kNames[static_cast<int>(mutant)];

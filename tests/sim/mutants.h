@@ -38,6 +38,7 @@ enum class Mutant {
   CheckpointOnArrival,    // S16: a rank makes a stop's checkpoint before all ranks are there
   GenerationNotRaised,    // S1: the next launcher reuses the last one's generation
   RoomIsAFailure,         // S17: traind does not tell that only room is lacking
+  LeavesAreEnds,          // S11: nobody hears that a rank had been told to leave
   EndBeforeReports,  // L4, one seed in 5,000: the journal records an end before its reports are on
                      // disk
 };

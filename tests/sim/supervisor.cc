@@ -113,6 +113,9 @@ void SimSupervisor::received(const SimFrame& frame) {
     to_workers(frame);
   } else if (frame.get<PauseWorkers>() != nullptr) {
     pause_ = frame;
+    for (auto& [rank, seat] : seats_) {
+      if (seat.joined) pause_passed_on(seat);
+    }
     to_workers(frame);
   } else if (const auto* order = frame.get<RunValidation>()) {
     if (start_) on_validate(*order);
@@ -291,11 +294,23 @@ void SimSupervisor::from_worker(Rank rank, const SimFrame& frame) {
     send(frame);
   } else if (frame.get<WorkerJoined>() != nullptr) {
     seat.joined = true;
-    if (pause_) seat.link->send(1, *pause_);
+    if (pause_) {
+      pause_passed_on(seat);
+      seat.link->send(1, *pause_);
+    }
     say(frame);
+  } else if (const auto* goodbye = frame.get<WorkerGoodbye>()) {
+    seat.said_goodbye = true;
+    seat.told_to_stop |= goodbye->told_to_stop;
   } else if (frame.get<WorkerPaused>() != nullptr) {
     say(frame);
   }
+}
+
+// Does what pause_passed_on() of daemon/supervisor/workers/worker_slot.cc does.
+void SimSupervisor::pause_passed_on(Seat& seat) const {
+  const bool finish = pause_->get<PauseWorkers>()->step == to_string(PauseStep::Finish);
+  if (finish && !seat.said_goodbye) seat.told_to_stop = true;
 }
 
 // Store and sync one shard at a time. A shard that has failed already overtakes the others.
@@ -351,6 +366,7 @@ void SimSupervisor::tell_exit(Rank rank) {
       std::chrono::microseconds(sim_.plan.wall_us(host_.index, sim_.timeline.now()))};
   message.end = end_of(exit->second, wall, seat.last_report_seq);
   message.end.oom_killed = seat.end.out_of_memory;
+  message.end.told_to_stop = seat.told_to_stop && sim_.mutant != Mutant::LeavesAreEnds;
   say(frame(message));
 }
 

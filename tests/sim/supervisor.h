@@ -47,6 +47,7 @@ class SimSupervisor {
     std::optional<WorkerEnding> ending;  // set when it is dead
     SimEnd end;
     bool output_ended = false;
+    bool said_goodbye = false, told_to_stop = false;
   };
   void received(const SimFrame& frame);
   void on_prepare(const PrepareAttempt& message);
@@ -54,6 +55,7 @@ class SimSupervisor {
   void on_acks(const AckReports& message);
   void on_validate(const RunValidation& order);
   void from_worker(Rank rank, const SimFrame& frame);
+  void pause_passed_on(Seat& seat) const;
   void store(Rank rank, const CheckpointStaged& staged);
   void shard_stored(Rank rank, const ShardWritten& shard);
   WorkerLocation location_of(Rank rank) const;

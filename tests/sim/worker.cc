@@ -39,6 +39,8 @@ void SimWorker::begin_step() {
   if (gate_.finished()) return leave(0);
   const Habits& habits = sim_.plan.habits;
   if (step_ >= habits.steps) return leave(0);
+  told_to_stop_ = habits.asks_should_stop && gate_.stopping();
+  if (told_to_stop_) return leave(0);
   later(sim_.between(habits.step_min, habits.step_max),
         habits.barrier_every != 0 && (step_ + 1) % habits.barrier_every == 0
             ? &SimWorker::join_barrier
@@ -161,10 +163,10 @@ void SimWorker::received(const SimFrame& frame) {
 // ---- the end
 
 void SimWorker::leave(int code) {
-  if (code == 0 && sim_.plan.habits.has_sdk) send(WorkerGoodbye{});
+  if (code == 0 && sim_.plan.habits.has_sdk) send(WorkerGoodbye{told_to_stop_});
   const bool stopped = gate_.stopping() && step_ < sim_.plan.habits.steps;
   sim_.check.left(location_, code, stop_sent_ || stopped);
-  if (code == 0 && !stop_sent_ && !gate_.finished())
+  if (code == 0 && !stop_sent_ && !gate_.finished() && !told_to_stop_)
     sim_.check.ended_by_itself(location_, checkpoint_seq_);
   die({{.signaled = false, .status = code}}, milliseconds(5));
 }

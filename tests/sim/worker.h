@@ -84,6 +84,7 @@ class SimWorker {
   std::optional<WorkerPaused> announced_;
   bool in_report_ = false, in_barrier_ = false, waits_for_room_ = false;
   bool stop_checkpoint_made_ = false, said_hello_ = false;
+  bool told_to_stop_ = false;  // should_stop() was true, and it left
   bool alive_ = true, dying_ = false, hung_ = false, kill_sent_ = false, stop_sent_ = false;
 };
 

@@ -99,9 +99,13 @@ Result<Unit> WorkerMessages::received(Rank rank, Frame frame) {
       reply(once_.end(message));
       return Unit{};
     }
-    case MessageType::WorkerGoodbye:
+    case MessageType::WorkerGoodbye: {
+      TRY(const WorkerGoodbye message, decode<WorkerGoodbye>(frame));
+      slot.said_goodbye = true;
+      slot.told_to_stop |= message.told_to_stop;
       parts_.send(rank, encode(GoodbyeAck{}, attempt_));
       return Unit{};
+    }
     default:
       return Unit{};
   }

@@ -26,6 +26,10 @@ std::string text_at(const boost::json::object& object, std::string_view key) {
 
 }  // namespace
 
+void pause_passed_on(WorkerSlot& slot, const PauseWorkers& message) {
+  if (message.step == to_string(PauseStep::Finish) && !slot.said_goodbye) slot.told_to_stop = true;
+}
+
 WorkerExited exit_message(const WorkerSlot& slot) {
   const TellExited& exit = *slot.exit;
   WorkerExited message;
@@ -35,6 +39,7 @@ WorkerExited exit_message(const WorkerSlot& slot) {
   end.oom_killed = slot.out_of_memory && !exit.stop_requested;
   if (end.oom_killed) end.memory = *slot.out_of_memory;
   end.pids_limit_hit = slot.pids_limit_hit;
+  end.told_to_stop = slot.told_to_stop;
   end.last_lines = slot.last_lines.lines();
   if (slot.error) end.error = cut(*slot.error);
   return message;

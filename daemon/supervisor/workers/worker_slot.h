@@ -78,6 +78,8 @@ struct WorkerSlot {
   std::optional<ProgressMemory> progress;  // the page of its newest program, if that uses the SDK
   bool numbering_begun =
       false;  // a program of it has reported or called: the next would count anew
+  bool said_goodbye = false;
+  bool told_to_stop = false;  // to leave its loop, before it had left
   std::chrono::system_clock::time_point reaped_at{};
   std::optional<TellExited> exit;
   bool exit_sent = false;
@@ -89,6 +91,9 @@ struct WorkerSlot {
     return true;
   }
 };
+
+/// Record that the worker is passed this step of a pause.
+void pause_passed_on(WorkerSlot& slot, const PauseWorkers& message);
 
 /// Return the message about a worker's end.
 WorkerExited exit_message(const WorkerSlot& slot);

@@ -106,6 +106,33 @@ TEST_F(WorkerMessagesTest, AQuestionForCheckpointsIsSaidAgainUntilItIsAnswered) 
   EXPECT_EQ(names(told(2)), Names{});
 }
 
+TEST_F(WorkerMessagesTest, AWorkerThatIsToldToLeaveHasNotComeToItsOwnEnd) {
+  supervisor_.send(PauseWorkers{.step = "advance", .report_seq = 3, .reason = ""});
+  supervisor_.send(PauseWorkers{.step = "finish", .report_seq = 3, .reason = "asked"});
+  ASSERT_TRUE(hear<PauseWorkers>());
+  ASSERT_TRUE(hear<PauseWorkers>());
+  ::kill(pid(), SIGKILL);
+
+  EXPECT_TRUE(supervisor_.wait_for<WorkerExited>().end.told_to_stop);
+}
+
+TEST_F(WorkerMessagesTest, AWorkerThatLeavesBecauseItMayHasNotComeToItsOwnEnd) {
+  say(WorkerGoodbye{.told_to_stop = true});
+  EXPECT_TRUE(hear<GoodbyeAck>());
+  ::kill(pid(), SIGKILL);
+
+  EXPECT_TRUE(supervisor_.wait_for<WorkerExited>().end.told_to_stop);
+}
+
+TEST_F(WorkerMessagesTest, AWorkerThatHadLeftBeforeItWasToldHasComeToItsOwnEnd) {
+  wait_until_handled();
+  supervisor_.send(PauseWorkers{.step = "finish", .report_seq = 3, .reason = "asked"});
+  ASSERT_TRUE(hear<PauseWorkers>());
+  ::kill(pid(), SIGKILL);
+
+  EXPECT_FALSE(supervisor_.wait_for<WorkerExited>().end.told_to_stop);
+}
+
 TEST_F(WorkerMessagesTest, ReportsAreSaidAgainUntilTheyAreAcknowledged) {
   say(ReportBatch{7, 1, 2, "ab"});
   say(ReportBatch{7, 3, 1, "c"});

@@ -35,6 +35,12 @@ inline WorkerEnd killed(int signal, bool stop_requested = false) {
   end.signaled = true;
   return end;
 }
+/// The end of a worker that was told to leave its loop.
+inline WorkerEnd left_when_told() {
+  WorkerEnd end = exited(0);
+  end.told_to_stop = true;
+  return end;
+}
 inline PlacedNode on_a() { return {kNodeA, NodeRank{0}, Rank{0}, 1}; }
 inline PlacedNode on_b() { return {kNodeB, NodeRank{1}, Rank{1}, 1}; }
 inline Placement both() {

@@ -146,6 +146,20 @@ TEST(GroupEnding, RanksThatCameToTheirEndWhileTheyWereToPauseEndWell) {
   EXPECT_TRUE(t.ending.cause().none());
 }
 
+// should_stop() told them, before the launcher told all where to stop.
+TEST(GroupEnding, RanksThatLeftBecauseTheyWereToldToHaveNotComeToTheirEnd) {
+  Ending t;
+  t.ending.drain(seconds(40), "node b is being drained");
+  for (int rank = 0; rank < 2; ++rank)
+    t.group.ranks.ended(*t.group.ranks.find(Rank{rank}), left_when_told());
+  EXPECT_FALSE(t.group.ranks.own_end_at());
+
+  t.ending.advance_pausing();
+
+  ASSERT_TRUE(t.ending.cause().resize());
+  EXPECT_TRUE(t.ending.cause().resize()->preempted);
+}
+
 TEST(GroupEnding, AGroupThatAnEarlierLauncherWasStoppingEndsWellOnlyByItself) {
   for (const int code : {0, 1}) {
     Ending t(RunState::TearingDown);

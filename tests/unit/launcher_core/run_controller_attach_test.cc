@@ -405,13 +405,58 @@ TEST(RunController, RanksThatAnEarlierLauncherStoppedHaveNotComeToTheirEnd) {
   Taken taken;
   taken.attach_both();
   taken.handle(RankPaused{kFirst, Rank{0}, 10});
-  taken.handle(RankExited{kFirst, Rank{0}, {}});
-  taken.handle(RankExited{kFirst, Rank{1}, {}});
+  for (int rank : {0, 1}) taken.handle(RankExited{kFirst, Rank{rank}, left_when_told()});
   taken.handle(NodeGroupGone{kFirst, kNodeA});
 
   taken.handle(NodeGroupGone{kFirst, kNodeB});
 
   EXPECT_NE(taken.run.state(), RunState::Finished);
+}
+
+// Neither its journal nor any pause tells of it: they left their loops because of should_stop().
+TEST(RunControllerAttach, RanksThatWereToldToLeaveHaveNotComeToTheirEnd) {
+  for (const bool attaching : {true, false}) {
+    Taken taken;
+    if (!attaching) taken.attach_both();
+    for (int rank : {0, 1}) taken.handle(RankExited{kFirst, Rank{rank}, left_when_told()});
+    if (attaching) taken.attach_both();
+    taken.handle(NodeGroupGone{kFirst, kNodeA});
+    const Actions actions = taken.handle(NodeGroupGone{kFirst, kNodeB});
+
+    EXPECT_FALSE(only<AttemptEnded>(actions).at(0).failed);
+    EXPECT_EQ(taken.run.attempt(), kSecond);
+  }
+}
+
+// It was to grow, or a node to drain, when its ranks came to their end. The launcher died while the
+// last commit was awaited, or before its journal knew of their end.
+TEST(RunControllerAttach, AGroupThatCameToItsEndWhileItWasToPauseIsNotTrainedAgain) {
+  for (const bool ending : {true, false}) {
+    RunStart start = with_living(true);
+    start.living->ending = ending;
+    Taken taken(std::move(start));
+    for (const auto& [node, rank] : {std::pair(kNodeA, 0), std::pair(kNodeB, 1)}) {
+      taken.attach(node);
+      taken.handle(RankExited{kFirst, Rank{rank}, exited(0)});
+      taken.handle(NodeGroupGone{kFirst, node});
+    }
+
+    EXPECT_EQ(taken.run.state(), RunState::Finished) << ending;
+  }
+}
+
+// The earlier launcher died before its journal knew that it had asked them to.
+TEST(RunControllerAttach, APauseThatIsHeardOfBeforeAllNodesAreFoundIsContinued) {
+  Taken d;
+  d.attach(kNodeA);
+  d.handle(RankJoined{kFirst, Rank{0}});
+  d.handle(RankPaused{kFirst, Rank{0}, 10, 5});
+  d.handle(node_up(kNodeB, {kFirst}));
+
+  const Actions found = d.handle(SupervisorAttached{kFirst, kNodeB, true, {{Rank{1}, true, 10}}});
+
+  EXPECT_EQ(only<Pause>(found).size(), 2U);
+  EXPECT_EQ(d.run.state(), S::Pausing);
 }
 
 }  // namespace

@@ -148,7 +148,8 @@ inline std::vector<Frame> golden_frames() {
                                   .error = error,
                                   .last_report_seq = 4,
                                   .memory = {5, 6, "claim"},
-                                  .pids_limit_hit = 7}},
+                                  .pids_limit_hit = 7,
+                                  .told_to_stop = true}},
              attempt),
       encode(GroupGone{}, attempt),
       encode(StopWorkers{.grace_ms = 1, .reason = "r"}, attempt),
@@ -258,7 +259,7 @@ inline std::vector<Frame> golden_frames() {
       encode(OnceReply{.name = "n", .verdict = "run", .error = "e"}),
       encode(OnceEnd{.name = "n", .error = "e"}),
       encode(WorkerError{.error = error}),
-      encode(WorkerGoodbye{}),
+      encode(WorkerGoodbye{.told_to_stop = true}),
       encode(GoodbyeAck{}),
   };
 }

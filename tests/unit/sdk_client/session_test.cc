@@ -490,6 +490,21 @@ TEST(SupervisedSession, SaysGoodbyeBehindEverythingElse) {
   EXPECT_EQ(worker.supervisor.count(MessageType::WorkerGoodbye), 1u);
 }
 
+// A loop that ends because of should_stop() is not through.
+TEST(SupervisedSession, ItsGoodbyeSaysWhetherItWasToldToStop) {
+  for (const bool asks : {true, false}) {
+    Worker worker;
+    worker.supervisor.answer_collectives(true);
+    worker.supervisor.send(PauseWorkers{.step = "pause", .report_seq = 0, .reason = ""});
+    worker.session->all_gather("settle", "", std::chrono::milliseconds::max());
+    if (asks) EXPECT_TRUE(worker.session->should_stop());
+
+    worker.session->finish();
+
+    EXPECT_EQ(worker.supervisor.wait_for<WorkerGoodbye>(0).told_to_stop, asks);
+  }
+}
+
 TEST(SupervisedSession, EndsWithoutAGoodbyeWhereTheSupervisorIsGone) {
   Worker worker;
   worker.supervisor.answer_collectives(true);
