@@ -165,7 +165,7 @@ void AttemptController::send_again(NodeId node) {
 
 void AttemptController::advance_attaching() {
   const HostTable::Found found = group_.hosts.found();
-  if (found == HostTable::Found::NotYet) return;
+  if (found == HostTable::Found::NotYet) return ending_.advance_attaching();
   if (found == HostTable::Found::NotAllStarted) return ending_.give_up(kNotStartedBefore);
   if (group_.was_ending) return ending_.take_down(kStoppedBefore);
   if (group_.was_pausing && !group_.ranks.all_ended_by_themselves()) {
@@ -175,6 +175,7 @@ void AttemptController::advance_attaching() {
   }
   release_collectives(std::exchange(held_back_, {}));
   if (state() == RunState::Running && run_.progress.stop()) ending_.stop_found();
+  ending_.drain_found();
 }
 
 // ---- ranks

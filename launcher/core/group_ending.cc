@@ -95,11 +95,16 @@ void GroupEnding::continue_pause() {
 }
 
 void GroupEnding::drain(Duration grace, const std::string& text) {
-  const AttemptCause::Resize preempted{.reason = text, .preempted = true};
   // Keep some of the grace for the checkpoint's commit and the workers' own end.
-  const TimePoint deadline = now() + grace * 3 / 4;
+  drain_by(now() + grace * 3 / 4, text);
+}
+
+void GroupEnding::drain_by(TimePoint deadline, const std::string& text) {
+  const AttemptCause::Resize preempted{.reason = text, .preempted = true};
   switch (state()) {
-    case RunState::Attaching:
+    case RunState::Attaching:  // drain_found() follows, once all of the group is found
+      if (!drain_ || deadline < drain_->deadline) drain_ = Drain{deadline, text};
+      return;
     case RunState::Preparing:
     case RunState::Starting:
       cause_.resize(preempted);
@@ -116,6 +121,16 @@ void GroupEnding::drain(Duration grace, const std::string& text) {
     case RunState::Stopped:
       return;
   }
+}
+
+void GroupEnding::drain_found() {
+  if (drain_ && !group_.ranks.all_ended()) drain_by(drain_->deadline, drain_->text);
+}
+
+void GroupEnding::advance_attaching() {
+  if (!drain_ || now() < drain_->deadline) return;
+  if (!run_.progress.stop()) cause_.resize({.reason = drain_->text, .preempted = true});
+  begin_teardown(kSurvivorGrace, drain_->text);
 }
 
 void GroupEnding::pause(const std::string& reason, TimePoint deadline, bool at_checkpoint) {
@@ -212,6 +227,8 @@ AttemptEnded GroupEnding::describe() const {
 }
 
 std::optional<TimePoint> GroupEnding::next_deadline() const {
+  if (state() == RunState::Attaching)
+    return drain_ ? std::optional(drain_->deadline) : std::nullopt;
   return state() == RunState::Pausing ? quiesce_->next_deadline(now()) : teardown_.next_deadline();
 }
 

@@ -41,6 +41,8 @@ class GroupEnding {
   void resize(AttemptCause::Resize resize, TimePoint deadline, bool at_checkpoint);
   /// Leave a node within `grace`. `text`: the reason.
   void drain(Duration grace, const std::string& text);
+  /// Do that in a group that has been found now.
+  void drain_found();
   void fail(AttemptCause::Failure failure);
   /// Take the group down without a failure, so that another can begin. `lacked_room`: a node had
   /// less room than it had offered.
@@ -61,6 +63,8 @@ class GroupEnding {
   void escalate() { teardown_.escalate(); }
 
   // ---- how it ends
+  /// Do what is due while supervisors are looked for.
+  void advance_attaching();
   /// Do what is due while ranks are being brought to rest.
   void advance_pausing();
   /// Send a node the newest order again, if there is one.
@@ -72,6 +76,11 @@ class GroupEnding {
   std::optional<TimePoint> next_deadline() const;
 
  private:
+  struct Drain {
+    TimePoint deadline;
+    std::string text;
+  };
+  void drain_by(TimePoint deadline, const std::string& text);
   void begin_teardown(Duration grace, const std::string& reason);
   void stop_hosts(Duration grace, const std::string& reason);
   void pause(const std::string& reason, TimePoint deadline, bool at_checkpoint);
@@ -89,6 +98,7 @@ class GroupEnding {
   AttemptCause cause_;
   std::optional<Quiesce> quiesce_;
   Teardown teardown_;
+  std::optional<Drain> drain_;  // of a group that was still being looked for
 };
 
 }  // namespace train

@@ -459,5 +459,55 @@ TEST(RunControllerAttach, APauseThatIsHeardOfBeforeAllNodesAreFoundIsContinued) 
   EXPECT_EQ(d.run.state(), S::Pausing);
 }
 
+TEST(RunControllerAttach, ADrainThatIsHeardOfBeforeAllNodesAreFoundIsNoReasonToLoseWork) {
+  Taken d;
+  d.handle(node_up(kNodeA, {kFirst}));
+  d.handle(SupervisorAttached{kFirst, kNodeA, true, {{Rank{0}, true, 10}}});
+  EXPECT_EQ(only<StopGroup>(d.handle(NodeDrain{kNodeA, seconds(60), "SIGTERM"})).size(), 0U);
+  d.handle(node_up(kNodeB, {kFirst}), seconds(5));
+
+  const Actions found =
+      d.handle(SupervisorAttached{kFirst, kNodeB, true, {{Rank{1}, true, 10}}}, seconds(5));
+
+  EXPECT_EQ(only<Pause>(found).size(), 2U);
+  EXPECT_EQ(d.run.state(), S::Pausing);
+  d.handle(Tick{}, seconds(44));
+  EXPECT_EQ(d.run.state(), S::Pausing);
+  d.handle(Tick{}, seconds(45));
+  EXPECT_EQ(d.run.state(), S::TearingDown);
+}
+
+TEST(RunControllerAttach, ADrainDoesNotWaitForNodesThatDoNotAnswer) {
+  Taken d;
+  d.attach(kNodeA);
+  d.handle(NodeDrain{kNodeA, seconds(40), "SIGTERM"});
+  EXPECT_EQ(d.run.next_deadline(), kStart + seconds(30));
+
+  d.handle(Tick{}, seconds(29));
+  EXPECT_EQ(d.run.state(), S::Attaching);
+  EXPECT_EQ(only<StopGroup>(d.handle(Tick{}, seconds(30))).size(), 2U);
+  for (const NodeId node : {kNodeA, kNodeB}) {
+    d.attach(node);
+    d.handle(NodeGroupGone{kFirst, node}, seconds(30));
+  }
+
+  EXPECT_EQ(d.run.attempt(), kSecond);  // which counts as a preemption
+}
+
+TEST(RunControllerAttach, AStopThatIsHeardOfBeforeADrainHasNoMoreTimeThanThat) {
+  Taken d;
+  d.handle(node_up(kNodeA, {kFirst}));
+  d.handle(node_up(kNodeB, {kFirst}));
+  d.handle(SupervisorAttached{kFirst, kNodeA, true, {{Rank{0}, true, 10}}});
+  d.handle(StopAsked{StopKind::Interrupt, "Ctrl-C"});
+  d.handle(NodeDrain{kNodeA, seconds(4), "SIGTERM"});
+
+  d.handle(SupervisorAttached{kFirst, kNodeB, true, {{Rank{1}, true, 10}}});
+
+  EXPECT_EQ(d.run.state(), S::Pausing);
+  d.handle(Tick{}, seconds(3));
+  EXPECT_EQ(d.run.state(), S::TearingDown);
+}
+
 }  // namespace
 }  // namespace train
