@@ -14,6 +14,7 @@ void ShardCollection::resolved(Attempt attempt, std::uint64_t checkpoint_seq) {
   if (is_over(attempt)) return;
   Group& group = groups_[attempt];
   group.resolved = std::max(group.resolved, checkpoint_seq);
+  group.seen.erase(group.seen.begin(), group.seen.upper_bound(group.resolved));
 }
 
 ShardCollection::Next ShardCollection::written(const Shard& shard, NodeId node, bool brings) {

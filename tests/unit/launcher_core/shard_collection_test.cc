@@ -92,6 +92,18 @@ TEST(ShardCollection, ACheckpointThatLacksAShardIsUselessOnceNoNodeBringsMore) {
   EXPECT_TRUE(shards.is_useless(kNow, 3)) << "one before it will not be committed";
 }
 
+// Some ranks had heard that it was given up, and did not hand over their shards again.
+TEST(ShardCollection, ACheckpointThatAnEarlierLauncherResolvedMakesNoLaterOneUseless) {
+  ShardCollection shards = two_nodes();
+  shards.written(shard(0, 1), kA, true);
+  shards.resolved(kNow, 1);
+  for (const int rank : {0, 1}) shards.written(shard(rank, 2), rank == 0 ? kA : kB, true);
+  shards.group_gone({kNow, kA});
+  shards.group_gone({kNow, kB});
+
+  EXPECT_FALSE(shards.is_useless(kNow, 2));
+}
+
 TEST(ShardCollection, OfAnAttemptThatIsNotKnownNothingIsUseless) {
   ShardCollection shards;
   shards.written(shard(0, 1), kA, true);
