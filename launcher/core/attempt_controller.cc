@@ -262,6 +262,7 @@ void AttemptController::on(const CollectiveJoined& event) {
 }
 
 void AttemptController::on(const CollectiveResolved& event) {
+  if (event.error.empty()) progressed_ = true;
   if (const auto release = collectives_.answered({event.sequence, event.parts, event.error}))
     release_collectives({*release});
 }

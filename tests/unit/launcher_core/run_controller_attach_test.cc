@@ -509,5 +509,25 @@ TEST(RunControllerAttach, AStopThatIsHeardOfBeforeADrainHasNoMoreTimeThanThat) {
   EXPECT_EQ(d.run.state(), S::TearingDown);
 }
 
+TEST(RunControllerAttach, ABarrierThatTheEarlierLauncherOpenedIsProgress) {
+  JobSpec spec = two_workers(1);
+  spec.run_config.failure_config.max_start_failures = 0;
+  for (const std::string error : {"", "rank 1 has ended"}) {
+    Driven d(spec, with_living());
+    for (const NodeId node : {kNodeA, kNodeB}) {
+      d.handle(node_up(node, {kFirst}));
+      d.handle(SupervisorAttached{kFirst, node});
+    }
+    d.handle(RankJoined{kFirst, Rank{0}});
+    d.handle(CollectiveResolved{kFirst, 1, {"a", "b"}, error});
+    d.handle(RankExited{kFirst, Rank{0}, killed(SIGSEGV)});
+    d.handle(NodeGroupGone{kFirst, kNodeA});
+    const Actions actions = d.handle(NodeGroupGone{kFirst, kNodeB});
+
+    EXPECT_EQ(only<AttemptEnded>(actions).at(0).failure,
+              error.empty() ? FailureKind::Worker : FailureKind::Start);
+  }
+}
+
 }  // namespace
 }  // namespace train
