@@ -3,6 +3,7 @@
 // lost.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 
@@ -26,8 +27,11 @@ class GroupGrowth {
   std::optional<TimePoint> next_deadline(TimePoint now) const;
 
  private:
+  bool all_report(const RankTable& ranks);
+
   bool capacity_changed_ = false;  // since capacity was last counted
   std::optional<TimePoint> grow_at_;
+  std::size_t reporting_ = 0;  // so many ranks, from the first on, have reported or ended
 };
 
 }  // namespace train

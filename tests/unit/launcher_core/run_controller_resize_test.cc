@@ -92,17 +92,17 @@ TEST(RunControllerGrow, WhereRanksPausedBeforeTheyWereToldToGoOnIsNotWhereTheyMe
             std::vector<Pause>{});
 }
 
-TEST(RunControllerGrow, RanksThatHaveMetAreNotSentOnForOneThatNeverReported) {
+// The others would wait for its checkpoint forever: a pause to grow has no deadline.
+TEST(RunControllerGrow, DoesNotAskTheRanksWhileOneOfThemHasNotReported) {
   Driven d(elastic(1, 3), {.checkpoint = {}, .expected_nodes = 2});
   d.running(/*reporting=*/false);
   for (int rank : {0, 1}) d.handle(RankJoined{kFirst, Rank{rank}});
   d.handle(RankReported{kFirst, Rank{0}, 1});
   d.handle(node_up(kNodeC));
-  d.handle(Tick{}, kGrowDelay);
-  d.handle(RankPaused{kFirst, Rank{0}, 10, 1}, seconds(4));
-  ASSERT_EQ(only<Pause>(d.handle(Tick{}, seconds(4) + kStragglerPause)).size(), 2U);
+  EXPECT_EQ(d.handle(Tick{}, kGrowDelay), Actions{});
+  EXPECT_EQ(d.run.next_deadline(), std::nullopt);
 
-  EXPECT_EQ(d.handle(RankPaused{kFirst, Rank{0}, 10, 1, true}, seconds(6)), Actions{});
+  EXPECT_EQ(only<Pause>(d.handle(RankReported{kFirst, Rank{1}, 1}, seconds(9))).size(), 2U);
 }
 
 TEST(RunControllerGrow, AGroupThatComesToItsEndMeanwhileHasFinished) {
@@ -129,8 +129,9 @@ TEST(RunControllerGrow, WaitsForTheFirstReportWithoutLookingAgainAndAgain) {
   d.handle(node_up(kNodeC));
   EXPECT_EQ(d.handle(Tick{}, kGrowDelay), Actions{});
   EXPECT_EQ(d.run.next_deadline(), std::nullopt);
-  d.handle(RankJoined{kFirst, Rank{0}}, seconds(9));
-  EXPECT_EQ(only<Pause>(d.handle(RankReported{kFirst, Rank{0}, 1}, seconds(9))).size(), 2U);
+  for (int rank : {0, 1}) d.handle(RankJoined{kFirst, Rank{rank}}, seconds(9));
+  EXPECT_EQ(d.handle(RankReported{kFirst, Rank{0}, 1}, seconds(9)), Actions{});
+  EXPECT_EQ(only<Pause>(d.handle(RankReported{kFirst, Rank{1}, 1}, seconds(9))).size(), 2U);
 }
 
 TEST(RunControllerGrow, CtrlCDoesNotWaitForTheCheckpoint) {
