@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace train {
@@ -77,9 +78,11 @@ void GroupEnding::stop_found() {
 
 void GroupEnding::resize(AttemptCause::Resize resize, TimePoint deadline, bool at_checkpoint) {
   const std::string reason = resize.reason;
+  const Duration grace =
+      resize.preempted ? std::clamp(deadline - now(), Duration{0}, stop_grace()) : kSurvivorGrace;
   cause_.resize(std::move(resize));
   if (group_.ranks.any_reports()) return pause(reason, deadline, at_checkpoint);
-  begin_teardown(kSurvivorGrace, reason);
+  begin_teardown(grace, reason);
 }
 
 void GroupEnding::paused_before() {

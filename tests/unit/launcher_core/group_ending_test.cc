@@ -160,6 +160,19 @@ TEST(GroupEnding, RanksThatLeftBecauseTheyWereToldToHaveNotComeToTheirEnd) {
   EXPECT_TRUE(t.ending.cause().resize()->preempted);
 }
 
+// Its program may use SIGTERM to save its state.
+TEST(GroupEnding, ADrainedNodeGivesProgramsThatDoNotReportTheGraceOfAStop) {
+  Ending t(RunState::Running, false);
+  t.spec.run_config.failure_config.stop_grace = seconds(20);
+  t.ending.drain(seconds(40), "node b is being drained");
+  EXPECT_EQ(only<StopGroup>(t.progress.take_actions()).at(0).grace, seconds(20));
+
+  Ending soon(RunState::Running, false);
+  soon.spec.run_config.failure_config.stop_grace = seconds(20);
+  soon.ending.drain(seconds(8), "node b is being drained");
+  EXPECT_EQ(only<StopGroup>(soon.progress.take_actions()).at(0).grace, seconds(6));
+}
+
 TEST(GroupEnding, AGroupThatAnEarlierLauncherWasStoppingEndsWellOnlyByItself) {
   for (const int code : {0, 1}) {
     Ending t(RunState::TearingDown);
