@@ -12,8 +12,10 @@ constexpr const char* kImmediately = "asked to stop immediately";
 // ---- by force
 
 void GroupEnding::fail(AttemptCause::Failure failure) {
-  const bool drained = failure.node && run_.nodes.draining(*failure.node);
-  if (drained && failure.kind != FailureKind::Permanent) failure.kind = FailureKind::Preempted;
+  // What follows from a preemption may happen on any node: ranks wait for those that leave.
+  const bool preempted = (cause_.resize() && cause_.resize()->preempted) ||
+                         (failure.node && run_.nodes.draining(*failure.node));
+  if (preempted && failure.kind != FailureKind::Permanent) failure.kind = FailureKind::Preempted;
   const std::string reason = failure.summary();
   if (cause_.fail(std::move(failure))) take_down(reason);
 }

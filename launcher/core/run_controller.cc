@@ -129,13 +129,14 @@ void RunController::on(const NodeDown& event) {
 }
 
 void RunController::on(const NodeDrain& event) {
-  if (!nodes_.drain(event.node)) return;
-  growth_.capacity_changed();
-  release_standby(event.node);
   const std::string text =
       fmt::format("node {} is being drained: {}", nodes_.name(event.node), event.reason);
-  progress_.note(NoteLevel::Warning, text);
-  if (has_attempt()) attempt_->drain(event, text);
+  if (nodes_.drain(event.node)) {
+    growth_.capacity_changed();
+    release_standby(event.node);
+    progress_.note(NoteLevel::Warning, text);
+  }
+  if (has_attempt()) attempt_->drain(event, text);  // again, too: it may have less time now
 }
 
 void RunController::on(const SupervisorAttached& event) {
@@ -244,7 +245,8 @@ FailureDecision RunController::decide(const AttemptEnded& ended) {
   }
   scheduling_.had_room();
   if (!ended.failure) return {.restart = true, .delay = {}, .reason = "no failure is counted"};
-  if (ended.failed && ended.node && policy_.node_failed(*ended.node, now())) {
+  const bool at_fault = ended.failed && ended.failure != FailureKind::Preempted;
+  if (at_fault && ended.node && policy_.node_failed(*ended.node, now())) {
     progress_.note(NoteLevel::Warning,
                    fmt::format("node {} failed {} times in a row without a newer checkpoint: it is "
                                "quarantined for {}, as long as there is room elsewhere",

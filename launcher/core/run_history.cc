@@ -206,7 +206,7 @@ void RunHistory::attempt_ended(const std::string& time, const boost::json::objec
   const auto* failed = event.if_contains("failed");
   const bool has_failed = failed != nullptr && failed->is_bool() && failed->as_bool();
   if (const auto kind = failure_kind_of(text_of(event, "failure"))) {
-    if (event.contains("node"))
+    if (event.contains("node") && kind != FailureKind::Preempted)
       policy_.node_failed(NodeId{static_cast<std::int32_t>(number_of(event, "node"))}, {});
     (void)policy_.on_failure(*kind, location_of(event), /*moves_away=*/true);  // it was restarted
   }

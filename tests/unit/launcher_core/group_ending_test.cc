@@ -173,6 +173,20 @@ TEST(GroupEnding, ADrainedNodeGivesProgramsThatDoNotReportTheGraceOfAStop) {
   EXPECT_EQ(only<StopGroup>(soon.progress.take_actions()).at(0).grace, seconds(6));
 }
 
+// Its neighbours lose their connections to the ranks that leave first.
+TEST(GroupEnding, AFailureElsewhereDuringAPreemptionIsOneToo) {
+  Ending t;
+  t.nodes.drain(kNodeB);
+  t.ending.drain(seconds(40), "node b is being drained");
+  t.ending.fail(failure_of(0, kNodeA));
+  EXPECT_EQ(t.ending.describe().failure, FailureKind::Preempted);
+
+  Ending growing;
+  growing.ending.resize({.reason = "room"}, TimePoint::max(), true);
+  growing.ending.fail(failure_of(0, kNodeA));
+  EXPECT_EQ(growing.ending.describe().failure, FailureKind::Worker);
+}
+
 TEST(GroupEnding, AGroupThatAnEarlierLauncherWasStoppingEndsWellOnlyByItself) {
   for (const int code : {0, 1}) {
     Ending t(RunState::TearingDown);

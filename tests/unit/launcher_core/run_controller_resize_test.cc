@@ -243,6 +243,26 @@ TEST(RunControllerDrain, WorkersThatDieThereAreNoFailure) {
   EXPECT_EQ(d.run.world_size(), 1);
 }
 
+TEST(RunControllerDrain, AnotherNodesFailureMeanwhileIsNotThatNodesFault) {
+  Elastic d(2, /*max_failures=*/0);
+  d.handle(NodeDrain{kNodeB, seconds(60), "SIGTERM"});
+  d.handle(RankExited{kFirst, Rank{0}, exited(1)});
+  d.handle(NodeGroupGone{kFirst, kNodeA});
+  const Actions actions = d.handle(NodeGroupGone{kFirst, kNodeB});
+  EXPECT_EQ(only<AttemptEnded>(actions).at(0).failure, FailureKind::Preempted);
+  EXPECT_EQ(d.run.attempt(), kSecond);
+}
+
+TEST(RunControllerDrain, OneThatHasLessTimeThanItWasSaidFirstIsHurried) {
+  Elastic d(2);
+  d.handle(NodeDrain{kNodeB, seconds(600), "SIGTERM"});
+  EXPECT_EQ(d.handle(NodeDrain{kNodeB, seconds(40), "SIGTERM"}, milliseconds(400)), Actions{});
+  d.handle(Tick{}, seconds(30));
+  EXPECT_EQ(d.run.state(), S::Pausing);
+  d.handle(Tick{}, seconds(31));
+  EXPECT_EQ(d.run.state(), S::TearingDown);
+}
+
 // ---- nodes that fail
 
 TEST(RunControllerNodes, ANodeThatFailsAgainAndAgainIsQuarantined) {
