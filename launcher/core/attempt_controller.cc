@@ -34,11 +34,15 @@ void AttemptController::begin() {
                fmt::format("attempt {}: {} workers on {} {}", group_.id.value,
                            group_.placement.world_size, group_.placement.nodes.size(),
                            group_.placement.nodes.size() == 1 ? "node" : "nodes"));
+  record_begin();
+  for (const PlacedNode& placed : group_.placement.nodes) run_.progress.add(prepare_for(placed));
+}
+
+void AttemptController::record_begin() {
   AttemptBegun begun{group_.id, group_.placement, {}, group_.restored, restart_count_};
   for (const PlacedNode& placed : group_.placement.nodes)
     begun.node_names.push_back(run_.nodes.name(placed.node));
   run_.progress.add(std::move(begun));
-  for (const PlacedNode& placed : group_.placement.nodes) run_.progress.add(prepare_for(placed));
 }
 
 Prepare AttemptController::prepare_for(const PlacedNode& placed) const {
@@ -54,14 +58,19 @@ void AttemptController::on(const AttemptPrepared& event) {
 
 void AttemptController::advance_preparing() {
   if (!group_.hosts.all_prepared()) return;
+  if (group_.restored != run_.checkpoints.newest()) {
+    // A late commit of the attempt before. Retention may have removed the one before it.
+    group_.restored = run_.checkpoints.newest();
+    record_begin();
+  }
   change_state(RunTrigger::AllPrepared, "");
   const NodeId first = group_.placement.nodes.front().node;
   const std::string master_addr =
       group_.placement.nodes.size() == 1 ? "127.0.0.1" : run_.nodes.address(first);
   const SharedValue<Placement> shared(group_.placement);
   for (const PlacedNode& placed : group_.placement.nodes) {
-    Start start{group_.id,     placed, shared, master_addr, master_port_, run_.checkpoints.newest(),
-                restart_count_};
+    Start start{group_.id,    placed,          shared,        master_addr,
+                master_port_, group_.restored, restart_count_};
     group_.hosts.ordered(placed.node, start);
     run_.progress.add(std::move(start));
   }

@@ -85,6 +85,7 @@ class AttemptController {
   AttemptEnded conclude();
 
  private:
+  void record_begin();
   void advance_attaching();
   void advance_preparing();
   void advance_running();

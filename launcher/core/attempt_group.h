@@ -42,7 +42,7 @@ struct AttemptGroup {
 
   const Attempt id;
   const Placement placement;
-  const std::optional<CheckpointInfo> restored;  // the checkpoint that it begins from
+  std::optional<CheckpointInfo> restored;  // the checkpoint that it begins from
   HostTable hosts;
   RankTable ranks;
   // Under an earlier launcher:

@@ -186,6 +186,8 @@ void RunHistory::attempt_began(Generation generation, const std::string& time,
   restarts_ = attempt.restart_count;
   finished_ = false;
   next_attempt_ = std::max(next_attempt_, attempt.id.next());
+  // It had begun already: a late commit let it begin from a newer checkpoint.
+  if (!attempts_.empty() && attempts_.back().id == attempt.id) attempts_.pop_back();
   attempts_.push_back({.id = attempt.id,
                        .world_size = static_cast<int>(number_of(event, "world_size")),
                        .nnodes = static_cast<int>(attempt.placement.nodes.size()),

@@ -293,13 +293,11 @@ void Checkers::validated(std::uint64_t number) {
 
 // S6: an attempt begins from the newest committed checkpoint, and from the same one on every node.
 void Checkers::restored(const Start& start) {
-  AttemptView& attempt = view(start.attempt);
-  const auto& expected = attempt.began ? attempt.restored : newest_;
+  const auto& expected = view(start.attempt).restored;
   if (start.restore != expected)
     fail("S6",
-         fmt::format("attempt {} restores checkpoint {}, the newest was {}", start.attempt.value,
+         fmt::format("attempt {} restores checkpoint {}, it began from {}", start.attempt.value,
                      start.restore ? start.restore->number : 0, expected ? expected->number : 0));
-  if (!std::exchange(attempt.began, true)) attempt.restored = start.restore;
 }
 
 void Checkers::begins_from(const WorkerLocation& location, const JobContext& context) {

@@ -111,11 +111,10 @@ class Checkers {
     std::vector<Reports> reports;
     std::map<std::uint64_t, std::set<Rank>> stored;  // by checkpoint_seq
     std::uint64_t committed_seq = 0;
-    bool began = false;
-    std::optional<CheckpointInfo> restored;  // from its first order to start
+    std::optional<CheckpointInfo> restored;  // from its begin
   };
   AttemptView& view(Attempt attempt);
-  void begins(Attempt attempt);
+  void begins(const AttemptBegun& begun);
   Reports& reports_of(Attempt attempt, Rank rank);
   void check_location(AttemptView& attempt, const WorkerLocation& location);
   void check_alone(const WorkerLocation& location);

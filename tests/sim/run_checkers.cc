@@ -98,7 +98,7 @@ void Checkers::acted(const RunAction& action) {
   if (ended_) return fail("S11", "the controller acts after the end of the run");
   if (const auto* ended = std::get_if<AttemptEnded>(&action)) attempt_ended(*ended);
   if (const auto* ended = std::get_if<RunEnded>(&action)) run_ended(*ended);
-  if (const auto* begun = std::get_if<AttemptBegun>(&action)) begins(begun->attempt);
+  if (const auto* begun = std::get_if<AttemptBegun>(&action)) begins(*begun);
   if (const auto* start = std::get_if<Start>(&action)) restored(*start);
   if (const auto* pause = std::get_if<Pause>(&action)) paused(*pause);
   if (const auto* stop = std::get_if<StopGroup>(&action)) stopped(*stop);
@@ -249,14 +249,16 @@ void Checkers::told(const TellCheckpoint& tell) {
 
 // The next launcher may reuse an attempt's number if the last one died before its journal knew of
 // it; then no worker of the first attempt was ever started.
-void Checkers::begins(Attempt attempt) {
+void Checkers::begins(const AttemptBegun& begun) {
+  const Attempt attempt = begun.attempt;
+  if (begun.restore != newest_) fail("S6", "an attempt begins from a checkpoint before the newest");
   if (was_finished_) fail("S11", "a run that had finished begins again");
   AttemptView& seen = view(attempt);
   const bool had_workers = std::any_of(seen.members.begin(), seen.members.end(),
                                        [](const SimWorker* worker) { return worker != nullptr; });
   if (had_workers)
     fail("S2", fmt::format("attempt {} begins a second time, and had workers", attempt.value));
-  seen.began = false;
+  seen.restored = begun.restore;
 }
 
 // L2: once a stop is asked for, no worker lives after its grace and five seconds if undisturbed.

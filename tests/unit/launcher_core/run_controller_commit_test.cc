@@ -107,6 +107,27 @@ TEST(HangingCommit, OneThatComesAfterItWasGivenUpCounts) {
   EXPECT_EQ(d.run.newest_checkpoint(), checkpoint(1));
 }
 
+// The journal, and what is decided if it turns out not to be intact, must be about the same one.
+TEST(HangingCommit, OneThatComesWhileTheNextAttemptIsPreparedIsRecordedAndRestored) {
+  Committing d(seconds(10), /*max_failures=*/1);
+  d.handle(Tick{}, seconds(10));
+  d.handle(given_up(1, /*may_come=*/true), seconds(10));
+  d.workers_end(1, seconds(11));
+  ASSERT_EQ(d.run.attempt(), kSecond);
+
+  d.handle(committed(1), seconds(12));
+  d.handle(AttemptPrepared{kSecond, kNodeA, 41000}, seconds(12));
+  const Actions prepared = d.handle(AttemptPrepared{kSecond, kNodeB, 0}, seconds(12));
+
+  EXPECT_EQ(only<AttemptBegun>(prepared),
+            (std::vector{begun(kSecond, both(), {"node-a", "node-b"}, 1, checkpoint(1))}));
+  ASSERT_EQ(only<Start>(prepared).size(), 2U);
+  EXPECT_EQ(only<Start>(prepared)[0].restore, checkpoint(1));
+  d.handle(StartRefused{kSecond, kNodeA, Rank{0}, Error{Errc::Corrupt, "other bytes"}},
+           seconds(12));
+  EXPECT_EQ(d.run.newest_checkpoint(), std::nullopt);
+}
+
 TEST(HangingCommit, OneThatComesAfterTheNextOneIsNotTheNewest) {
   Committing d;
   d.bring_shards(2);

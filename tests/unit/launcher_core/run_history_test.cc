@@ -123,6 +123,16 @@ TEST(RunHistory, KnowsThatTheWorkersWereBeingStopped) {
   EXPECT_TRUE(journal.history.living()->ending);
 }
 
+TEST(RunHistory, AnAttemptThatBeginsAgainFromANewerCheckpointIsOneAttempt) {
+  Journaled journal;
+  journal.begin(kFirst, 0, checkpoint(7));
+  journal.begin(kFirst, 0, checkpoint(8));
+  journal.state(S::Starting);
+
+  EXPECT_EQ(journal.history.attempts().size(), 1U);
+  EXPECT_EQ(journal.history.living()->restored, checkpoint(8));
+}
+
 TEST(RunHistory, AnAttemptThatEndedDoesNotLive) {
   Journaled journal;
   journal.begin(kFirst);
