@@ -2,6 +2,7 @@
 //
 //   stack_cost PROCESSES THREADS [TIMES]   of processes that it starts, whose threads wait
 //   stack_cost --of PID...                 of running ones
+//   stack_cost --show PID...               prints them as users see them, the first pid as rank 0
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "lib/stacks/proc_files.h"
+#include "lib/stacks/stack_text.h"
 #include "lib/stacks/take_stacks.h"
 
 namespace {
@@ -80,12 +82,22 @@ void measure(const std::vector<pid_t>& pids) {
       stopped[stopped.size() * 99 / 100], stopped.back(), children.ru_maxrss >> 10);
 }
 
+void show(const std::vector<pid_t>& pids) {
+  const auto stacks = take_stacks(pids, std::chrono::steady_clock::now() + seconds{30},
+                                  {.unwinder = UNWINDER, .limits = {}});
+  std::vector<RankStacks> ranks;
+  for (std::size_t i = 0; stacks && i < stacks->size(); ++i)
+    ranks.push_back({.rank = static_cast<std::uint32_t>(i), .node = "", .process = stacks->at(i)});
+  std::fputs(describe_stacks(ranks).c_str(), stdout);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 2 && std::string(argv[1]) == "--of") {
+  if (argc > 2 && std::string(argv[1]).starts_with("--")) {
     std::vector<pid_t> pids;
     for (int i = 2; i < argc; ++i) pids.push_back(std::atoi(argv[i]));
+    if (std::string(argv[1]) == "--show") show(pids);
     for (int i = 0; i < 5; ++i) measure(pids);
     return 0;
   }

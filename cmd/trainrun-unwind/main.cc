@@ -2,6 +2,7 @@
 // standard output, a message each (lib/stacks/stacks_codec.h). A supervisor starts it; it is no
 // command for users. It reads programs and debug information that anybody may have written, so it
 // takes no more than its limits, and its end harms nobody.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -33,7 +34,16 @@ void limit(int resource, rlim_t value) {
   ::setrlimit(static_cast<__rlimit_resource>(resource), &most);
 }
 
+/// Be the first that the kernel kills for lack of memory; our parent may be protected from that.
+void be_expendable() {
+  const int file = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (file < 0) return;
+  (void)!::write(file, "1000", 4);
+  ::close(file);
+}
+
 void limit_myself() {
+  be_expendable();
   ::unsetenv("DEBUGINFOD_URLS");  // a server could make us wait
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::alarm(kWallSecondsMax);

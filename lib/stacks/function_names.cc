@@ -14,6 +14,9 @@ constexpr std::string_view kMachinery[] = {
     "__libc_start",
     "_IO_",
     "__internal_syscall",
+    // Our SDK, within its public functions.
+    "train::sdk::",
+    "train::detail::",
     // LibTorch: from an operator's name to its code.
     "c10::Dispatcher",
     "c10::impl::",
@@ -179,7 +182,7 @@ class NameReader {
  private:
   /// Take the next part. Return false where the name ends.
   bool step() {
-    if (take("(anonymous namespace)", "(anonymous)")) return true;
+    if (skip("(anonymous namespace)::")) return true;
     if (at_operator()) {
       take_operator();
       return true;
@@ -210,9 +213,8 @@ class NameReader {
     }
   }
 
-  bool take(std::string_view text, std::string_view shown) {
+  bool skip(std::string_view text) {
     if (!rest_.starts_with(text)) return false;
-    out_ += shown;
     rest_.remove_prefix(text.size());
     return true;
   }

@@ -7,8 +7,8 @@
 
 namespace train {
 
-/// Return a demangled name without return type, parameters and template arguments:
-/// "c10d::Work::wait" of "bool c10d::Work::wait(std::chrono::duration<long>)".
+/// Return a demangled name without return type, parameters, template arguments and anonymous
+/// namespaces: "c10d::Work::wait" of "bool c10d::Work::wait(std::chrono::duration<long>)".
 std::string short_function_name(std::string_view function);
 
 /// Return the name by which users know a function of the C library: "read" of "__GI___libc_read".

@@ -13,7 +13,7 @@ namespace train {
 namespace {
 
 constexpr std::size_t kLinesMax = 3;  // of one function, in which ranks of a class differ
-constexpr std::size_t kUnknownDepth = 3;
+constexpr std::size_t kUnknownDepth = 5;
 
 struct NamedFrame {
   std::string name{};
@@ -29,13 +29,20 @@ std::string file_name(std::string_view path) {
 /// What is compared and shown of a main thread.
 struct Position {
   std::vector<NamedFrame> frames{};  // the wait first, if it waits; then without machinery
-  bool waits = false;
 };
 
 std::string name_of(const StackFrame& frame) {
   if (!frame.function.empty()) return short_function_name(frame.function);
   return frame.module.empty() ? fmt::format("0x{:x}", frame.pc)
                               : fmt::format("{}+0x{:x}", frame.module, frame.offset);
+}
+
+/// Return the file of a frame's source, unless it is the C library's, which nobody looks for.
+std::string source_of(const StackFrame& frame) {
+  for (const std::string_view module : {"libc.so", "libpthread", "ld-linux", "libm.so"}) {
+    if (frame.module.starts_with(module)) return "";
+  }
+  return file_name(frame.file);
 }
 
 /// Cut everything below the outermost of the innermost waits, and leave machinery out.
@@ -46,13 +53,14 @@ Position position_of(const std::vector<StackFrame>& frames) {
     std::string name = name_of(frame);
     const bool machinery = is_machinery(name);
     if (in_wait && is_wait(name)) {
-      position.waits = true;
       position.frames = {{std::string(public_name(name))}};
       continue;
     }
     if (machinery) continue;
     in_wait = false;
-    position.frames.push_back({std::move(name), file_name(frame.file), frame.line});
+    // Recursion: ranks do not differ by its depth.
+    if (!position.frames.empty() && position.frames.back().name == name) continue;
+    position.frames.push_back({std::move(name), source_of(frame), frame.line});
   }
   return position;
 }

@@ -51,7 +51,7 @@ done < <(find "$build/bin" "$build/tests" "$build/lib" "$build/sdk/client" -type
 
 cmake --install "$build" --prefix "$work/prefix" >"$work/log" || { cat "$work/log"; exit 1; }
 while IFS= read -r -d '' file; do check "$file" 1; done < <(
-  find "$work/prefix/bin" "$work/prefix/sbin" -type f -print0
+  find "$work/prefix/bin" "$work/prefix/sbin" "$work/prefix/libexec" -type f -print0
   find "$work/prefix" -type f -name 'libtrainrun*.so*' -print0)
 
 for program in train-run traind; do   # _FORTIFY_SOURCE: checked versions of copy and print functions

@@ -17,9 +17,9 @@ constexpr int kBasePointer = 6, kStackPointer = 7;  // DWARF numbers of x86-64
 bool is_loadable(int fd, std::uint16_t machine) {
   Elf64_Ehdr header{};
   return ::pread(fd, &header, sizeof header, 0) == sizeof header &&
-         std::equal(ELFMAG, ELFMAG + SELFMAG, header.e_ident) &&
-         header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_DATA] == ELFDATA2LSB &&
-         header.e_machine == machine && (header.e_type == ET_EXEC || header.e_type == ET_DYN);
+         ::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_ident[EI_CLASS] == ELFCLASS64 &&
+         header.e_ident[EI_DATA] == ELFDATA2LSB && header.e_machine == machine &&
+         (header.e_type == ET_EXEC || header.e_type == ET_DYN);
 }
 
 pid_t no_next_thread(Dwfl*, void*, void**) { return 0; }

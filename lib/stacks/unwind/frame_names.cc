@@ -112,6 +112,19 @@ std::vector<StackFrame> functions_at(const CodeModule& module, std::uint64_t add
   return frames;
 }
 
+/// Write std::string as users write it.
+std::string with_short_strings(std::string_view name) {
+  constexpr std::string_view kString =
+      "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >";
+  std::string out;
+  for (std::size_t at = name.find(kString); at != name.npos; at = name.find(kString)) {
+    out += name.substr(0, at);
+    out += "std::string";
+    name.remove_prefix(at + kString.size());
+  }
+  return out += name;
+}
+
 }  // namespace
 
 std::string demangled(std::string_view symbol) {
@@ -120,7 +133,8 @@ std::string demangled(std::string_view symbol) {
     return utf8_text(name, kFunctionNameBytesMax);
   int status = 0;
   char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-  std::string readable = utf8_text(status == 0 ? text : name.c_str(), kFunctionNameBytesMax);
+  std::string readable =
+      utf8_text(status == 0 ? with_short_strings(text) : name, kFunctionNameBytesMax);
   std::free(text);
   return readable;
 }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "lib/stacks/thread_capture.h"
@@ -24,18 +25,20 @@ TEST(Undisturbed, CallsDoNotNoticeTwoHundredCaptures) {
 
 TEST(Undisturbed, NoSignalIsLost) {
   Target target({"signals"});
-  constexpr std::uint64_t kSignals = 500;
+  std::atomic<bool> done{false};
+  std::atomic<std::uint64_t> sent{0};
   std::thread sender([&] {
-    for (std::uint64_t i = 0; i < kSignals; ++i) {
-      while (::kill(target.pid(), SIGRTMIN) != 0) std::this_thread::yield();  // its queue is full
-      while (target.page().signals + 50 < i) std::this_thread::yield();
+    while (!done) {
+      // Not more than fit into its queue, so that kill() means "will arrive".
+      if (sent - target.page().signals < 50 && ::kill(target.pid(), SIGRTMIN) == 0) ++sent;
     }
   });
 
-  while (target.page().signals < kSignals / 2) (void)capture_process(target.pid(), soon());
+  for (int i = 0; i < 1000; ++i) (void)capture_process(target.pid(), soon());
+  done = true;
   sender.join();
 
-  EXPECT_TRUE(fakes::eventually([&] { return target.page().signals == kSignals; }));
+  EXPECT_TRUE(fakes::eventually([&] { return target.page().signals == sent; }));
   EXPECT_TRUE(target.ends_well());
 }
 
@@ -75,6 +78,7 @@ TEST(Undisturbed, WhoeverTracesItKeepsIt) {
 
 TEST(Undisturbed, AThreadThatCannotBeInterruptedTellsWhereItWaits) {
   Target target({"vfork"});
+  ASSERT_TRUE(target.reaches("vfork"));
   ASSERT_TRUE(fakes::eventually([&] { return target.state() == 'D'; }));
 
   const auto began = std::chrono::steady_clock::now();
@@ -87,6 +91,30 @@ TEST(Undisturbed, AThreadThatCannotBeInterruptedTellsWhereItWaits) {
   EXPECT_NE(facts.wchan, "");
   EXPECT_EQ(facts.note, "not stopped: the kernel does not interrupt its call");
   EXPECT_LT(std::chrono::steady_clock::now() - began, seconds{5});
+  EXPECT_TRUE(target.ends_well());
+}
+
+// A parent that polls for the end of its child takes the news of our stops away. It sees a stopped
+// child then, which has not ended.
+TEST(Undisturbed, AParentThatPollsForTheEndDoesNotHinderUs) {
+  Target target({"calls"});
+  std::atomic<bool> done{false};
+  std::atomic<int> ends{0};
+  std::thread parent([&] {
+    for (int status = 0; !done; std::this_thread::yield())
+      if (::waitpid(target.pid(), &status, WNOHANG) == target.pid() && !WIFSTOPPED(status)) ++ends;
+  });
+
+  for (int i = 0; i < 100; ++i) {
+    const auto capture = capture_process(target.pid(), soon());
+    ASSERT_TRUE(capture.has_value());
+    for (const ThreadCapture& thread : capture->threads) EXPECT_EQ(thread.registers.size(), 17u);
+  }
+  done = true;
+  parent.join();
+
+  EXPECT_EQ(ends, 0);
+  EXPECT_TRUE(target.goes_on());
   EXPECT_TRUE(target.ends_well());
 }
 

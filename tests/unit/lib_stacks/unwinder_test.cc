@@ -11,8 +11,6 @@
 namespace train::stacks_test {
 namespace {
 
-using testing::Each;
-using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -105,6 +103,15 @@ TEST(Unwinder, TheSecondProcessOfAProgramGetsTheSameNames) {
   const ProcessStacks second = unwinder.unwind(captured(two));
 
   EXPECT_EQ(functions_of(first.threads.at(0)), functions_of(second.threads.at(0)));
+}
+
+TEST(FrameNames, AreReadableAndBounded) {
+  EXPECT_EQ(demangled("_ZN8training9load_rowsEi"), "training::load_rows(int)");
+  EXPECT_EQ(demangled("_Z1fNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"),
+            "f(std::string)");
+  EXPECT_EQ(demangled("main"), "main");
+  EXPECT_EQ(demangled("_Znot a name\xff"), "_Znot a name\xEF\xBF\xBD");
+  EXPECT_LE(demangled("_Z" + std::string(100'000, 'i')).size(), kFunctionNameBytesMax);
 }
 
 TEST(StackWalk, KnowsCalls) {

@@ -68,6 +68,8 @@ asm(R"(
 bare_assembly:
   pushq %rbp
   subq $64, %rsp
+  leaq bare_assembly(%rip), %rax  # no return address: no call precedes it
+  movq %rax, 8(%rsp)
   xorl %ebp, %ebp
   call spin_from_assembly
   addq $64, %rsp
