@@ -46,6 +46,12 @@ struct LogsCommand {
   bool follow = false, merge = false, no_fold = false;
 };
 
+struct StacksCommand {
+  std::string ranks;  // "0-3,7"; empty: all
+  bool all_threads = false;
+  bool json = false;
+};
+
 struct CheckpointCommand {
   std::string which;  // a name, a number, latest or best; empty: up to the command
   std::string dir;
@@ -70,6 +76,8 @@ int logs_command(const RunReference& reference, const LogsCommand& options);
 /// Follow a run from now on. Return the run's exit code, or 69 if its launcher died. `fold`:
 /// identical lines of several ranks.
 int attach_command(const RunReference& reference, bool fold);
+/// Print where the workers of a running run are: the classes of equal stacks, or all threads.
+int stacks_command(const RunReference& reference, const StacksCommand& options);
 /// Ask the run to stop, and wait for its end. Return 69 if its launcher died before that.
 int stop_command(const RunReference& reference);
 /// Resume a run. `overrides`: the --set options, for later attempts.

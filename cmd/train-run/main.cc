@@ -246,6 +246,18 @@ int main(int argc, char** argv) {
                    [&] { return train::attach_command(reference, !attach_no_fold); });
   add_reference(attach);
   add_fold_option(attach, attach_no_fold);
+  train::StacksCommand stacks;
+  CLI::App* stacks_command =
+      commands.add(app, "stacks", "Print where the workers of a run are now", [&] {
+        stacks.json = output == "json";
+        return train::stacks_command(reference, stacks);
+      });
+  add_reference(stacks_command);
+  stacks_command->add_option("--rank", stacks.ranks, "Only these ranks, such as 3 or 0-3,7");
+  stacks_command->add_flag(
+      "--all-threads", stacks.all_threads,
+      "Print every thread of every rank, not only what the ranks have in common");
+  add_output_option(stacks_command, output);
   add_reference(commands.add(app, "stop", "Ask a run to checkpoint and stop",
                              [&] { return train::stop_command(reference); }));
   CLI::App* resume = commands.add(

@@ -23,6 +23,7 @@
 #include "daemon/supervisor/processes/validation_runner.h"
 #include "daemon/supervisor/uplink.h"
 #include "daemon/supervisor/workers/answered_collectives.h"
+#include "daemon/supervisor/workers/stack_taker.h"
 #include "daemon/supervisor/workers/worker_admission.h"
 #include "daemon/supervisor/workers/worker_environment.h"
 #include "daemon/supervisor/workers/worker_messages.h"
@@ -46,9 +47,9 @@ namespace {
 
 /// All messages that come down from traind: its own, and those that it relays.
 using LauncherMessage =
-    AnyOf<LauncherState, PrepareAttempt, StartWorkers, StopWorkers, AckReports, AckOutput,
-          CheckpointOutcome, CollectiveResult, PauseWorkers, RunValidation, ReportedCheckpoints,
-          ReleaseAttempt, ReadFile, FileBytes, KeepShard>;
+    AnyOf<LauncherState, PrepareAttempt, StartWorkers, StopWorkers, TakeStacks, AckReports,
+          AckOutput, CheckpointOutcome, CollectiveResult, PauseWorkers, RunValidation,
+          ReportedCheckpoints, ReleaseAttempt, ReadFile, FileBytes, KeepShard>;
 
 constexpr Duration kSampleEvery = seconds(1);
 constexpr std::size_t kSampleQueueBytesMax = 1u << 20;  // on the link; then a sample is left out
@@ -73,7 +74,8 @@ class Supervisor {
                  [this](const GroupEvent& event) { feed(event); }}),
         admission_({changed_, orders_, slots_, standbys_, runner_, checkpoints_}),
         validations_(executor_, scope_, uplink_),
-        sampler_(slots_) {}
+        sampler_(slots_),
+        stack_taker_(slots_, uplink_) {}
 
   int run();
 
@@ -135,6 +137,7 @@ class Supervisor {
   WorkerAdmission admission_;
   ValidationRunner validations_;
   WorkerSampler sampler_;
+  StackTaker stack_taker_;
 };
 
 int Supervisor::run() {
@@ -217,6 +220,7 @@ void Supervisor::received(const Frame& frame) {
                  [&](const PrepareAttempt& m) { on_prepare(m); },
                  [&](StartWorkers& m) { on_start(std::move(m)); },
                  [&](const StopWorkers& m) { feed(to_event(m)); },
+                 [&](TakeStacks& m) { scope_.spawn("stacks", stack_taker_.take(std::move(m))); },
                  [&](const AckReports& m) { on_ack_reports(m); },
                  [&](const AckOutput& m) {
                    if (WorkerSlot* slot = slot_of(m.rank)) OutputPump::acknowledge(*slot, m);

@@ -9,6 +9,12 @@
 #include "lib/base/overloaded.h"
 
 namespace train {
+namespace {
+
+constexpr const char* kStacksOfHang = "hung";
+constexpr Duration kStacksWait = seconds(20);  // the shell gives up after 15 s
+
+}  // namespace
 
 AttemptController::AttemptController(const RunContext& run, Attempt id, const Placement& placement,
                                      int restart_count)
@@ -384,19 +390,42 @@ void AttemptController::advance_running() {
   if (group_.ranks.all_ended())
     return change_state(RunTrigger::GroupEnding, "every rank ended with 0");
   const auto judge_at = hangs_.next_deadline();
-  if (!judge_at || now() < *judge_at) return;
+  if (judge_at && now() >= *judge_at) judge_hangs();
+  if (hang_ && now() >= hang_->until) ending_.fail(std::exchange(hang_, std::nullopt)->failure);
+}
+
+void AttemptController::judge_hangs() {
+  using Kind = HangDetector::Finding::Kind;
   for (HangDetector::Finding& found : hangs_.judge(group_.ranks, run_.nodes, now())) {
-    const bool suspect = found.kind == HangDetector::Finding::Kind::Suspect;
-    if (!found.fails) {
+    const Rank rank = found.ranks.front();
+    if (found.kind == Kind::Cleared && hang_ && hang_->failure.rank == rank) hang_.reset();
+    if (!found.fails || hang_) {
+      const bool suspect = found.kind == Kind::Suspect;
       run_.progress.note(suspect ? NoteLevel::Info : NoteLevel::Warning, std::move(found.text));
       continue;
     }
-    const Rank rank = found.ranks.front();
-    return ending_.fail({.kind = FailureKind::Hung,
-                         .cause = std::move(found.text),
-                         .rank = rank,
-                         .node = group_.ranks.find(rank)->node});
+    hang_ = Hang{{.kind = FailureKind::Hung,
+                  .cause = std::move(found.text),
+                  .rank = rank,
+                  .node = group_.ranks.find(rank)->node},
+                 now() + kStacksWait};
+    collect_stacks(kStacksOfHang, {});
   }
+}
+
+void AttemptController::collect_stacks(const std::string& why, std::vector<Rank> ranks) {
+  CollectStacks order{group_.id, {}, std::move(ranks), why};
+  group_.hosts.for_each_there([&](NodeId node) { order.nodes.push_back(node); });
+  run_.progress.add(std::move(order));
+}
+
+void AttemptController::on(const StacksCollected& event) {
+  if (event.why != kStacksOfHang || !hang_) return;
+  run_.progress.note(NoteLevel::Info,
+                     event.error.empty()
+                         ? fmt::format("stacks of all ranks: {}\n{}", event.path, event.classes)
+                         : "no stacks: " + event.error);
+  hang_->until = now();  // advance_running() ends the group
 }
 
 void AttemptController::watch() {
@@ -413,7 +442,10 @@ std::optional<TimePoint> AttemptController::next_deadline() const {
   consider(collectives_.next_deadline());
   consider(run_.checkpoints.next_deadline(state()));
   consider(ending_.next_deadline());
-  if (state() == RunState::Running) consider(hangs_.next_deadline());
+  if (state() == RunState::Running) {
+    consider(hangs_.next_deadline());
+    if (hang_) consider(hang_->until);
+  }
   return next;
 }
 

@@ -58,6 +58,7 @@ class AttemptController {
   void on(const RanksSampled& event);
   void on(const RankPaused& event);
   void on(const RankExited& event);
+  void on(const StacksCollected& event);
   void on(const CollectiveJoined& event);
   void on(const CollectiveResolved& event);
   void on(const ShardStaged& event);
@@ -66,6 +67,8 @@ class AttemptController {
   void drain(const NodeDrain& event, const std::string& text);
   /// Stop on request. `again`: this is not the first request.
   void stop(bool again, const std::string& reason) { ending_.stop(again, reason); }
+  /// Order the stacks of these ranks; empty: of all.
+  void collect_stacks(const std::string& why, std::vector<Rank> ranks);
   /// Do not wait for storage that hangs.
   void escalate() { ending_.escalate(); }
   /// End gracefully, without losing work, so that a larger group can begin.
@@ -89,6 +92,7 @@ class AttemptController {
   void advance_attaching();
   void advance_preparing();
   void advance_running();
+  void judge_hangs();
   Prepare prepare_for(const PlacedNode& placed) const;
   void send_again(NodeId node);
   void host_lost(NodeId node, const std::string& reason, FailureKind kind);
@@ -110,6 +114,12 @@ class AttemptController {
   std::uint32_t master_port_ = 0;
   CollectiveTracker collectives_;
   HangDetector hangs_;
+  /// A hang that ends the group once the stacks of all ranks are known.
+  struct Hang {
+    AttemptCause::Failure failure;
+    TimePoint until{};  // the stacks are not waited for longer
+  };
+  std::optional<Hang> hang_;
   std::vector<CollectiveRelease> held_back_;  // until all supervisors have answered
   bool progressed_ = false;
   int from_standby_ = 0;

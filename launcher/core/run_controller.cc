@@ -181,6 +181,11 @@ void RunController::on(const StopAsked& event) {
   attempt_->stop(again, event.reason);
 }
 
+void RunController::on(const StacksAsked& event) {
+  if (has_attempt()) return attempt_->collect_stacks(event.why, event.ranks);
+  progress_.add(CollectStacks{attempt(), {}, {}, event.why});  // answered: there are none
+}
+
 void RunController::advance_running() {
   if (attempt_->cause().failed()) return;
   readmit_nodes();

@@ -83,6 +83,7 @@ class RunController {
   void on(const CommitFinished&);
   void on(const ValidationFinished&);
   void on(const StopAsked&);
+  void on(const StacksAsked&);
   void on(const Tick&) {}
   /// All other events are the attempt's own.
   template <class Event>

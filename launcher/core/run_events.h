@@ -172,13 +172,27 @@ struct StopAsked {
   StopKind kind = StopKind::Command;
   std::string reason;
 };
+/// Somebody wants to see the stacks of these ranks; empty: of all. `why` becomes part of a file's
+/// name.
+struct StacksAsked {
+  std::string why;
+  std::vector<Rank> ranks;
+};
+/// What CollectStacks has led to.
+struct StacksCollected {
+  Attempt attempt;
+  std::string why;
+  std::string path;     // the text file with all of them
+  std::string classes;  // a line for each class of equal stacks
+  std::string error;    // why the file could not be written; empty: it was
+};
 struct Tick {};
 
-using RunEvent =
-    std::variant<NodeUp, NodeDown, NodeDrain, SupervisorAttached, AttemptPrepared, AttemptStarted,
-                 StartRefused, RankJoined, RankExited, NodeGroupGone, SupervisorLost, RankReported,
-                 RanksSampled, RankPaused, ShardStaged, CommitFinished, ValidationFinished,
-                 CollectiveJoined, CollectiveResolved, StopAsked, Tick>;
+using RunEvent = std::variant<NodeUp, NodeDown, NodeDrain, SupervisorAttached, AttemptPrepared,
+                              AttemptStarted, StartRefused, RankJoined, RankExited, NodeGroupGone,
+                              SupervisorLost, RankReported, RanksSampled, RankPaused, ShardStaged,
+                              CommitFinished, ValidationFinished, CollectiveJoined,
+                              CollectiveResolved, StopAsked, StacksAsked, StacksCollected, Tick>;
 
 // ---- actions
 
@@ -260,6 +274,13 @@ struct Validate {  // in a separate process, beside any workers that are there
   CheckpointInfo checkpoint;
   bool operator==(const Validate&) const = default;
 };
+struct CollectStacks {  // answered by StacksCollected
+  Attempt attempt;
+  std::vector<NodeId> nodes;  // where workers of the attempt may be
+  std::vector<Rank> ranks;    // empty: all
+  std::string why;
+  bool operator==(const CollectStacks&) const = default;
+};
 enum class NoteLevel { Info, Warning, Error };
 struct Note {
   NoteLevel level = NoteLevel::Info;
@@ -308,8 +329,8 @@ struct RunEnded {
 };
 
 using RunAction = std::variant<Prepare, Start, StandBy, StopGroup, Pause, Release, SendCollective,
-                               TellCheckpoint, Commit, GiveUpCommit, Validate, Note, StateChanged,
-                               AttemptBegun, AttemptEnded, RunEnded>;
+                               TellCheckpoint, Commit, GiveUpCommit, Validate, CollectStacks, Note,
+                               StateChanged, AttemptBegun, AttemptEnded, RunEnded>;
 
 /// An attempt that began under an earlier launcher and has no known end.
 struct LivingAttempt {

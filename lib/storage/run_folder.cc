@@ -37,6 +37,7 @@ std::string RunFolder::error_json(Attempt id, Rank number) const {
   return join_path(rank(id, number), "error.json");
 }
 std::string RunFolder::cause_json(Attempt id) const { return join_path(attempt(id), "cause.json"); }
+std::string RunFolder::stacks(Attempt id) const { return join_path(attempt(id), "stacks"); }
 
 Result<Unit> check_run_name(std::string_view name) {
   const bool fits =

@@ -17,6 +17,8 @@ TRAIN_CODEC(ReportBatch);
 TRAIN_CODEC(AckReports);
 TRAIN_CODEC(ShardWritten);
 TRAIN_CODEC(WorkerSamples);
+TRAIN_CODEC(TakeStacks);
+TRAIN_CODEC(StacksTaken);
 TRAIN_CODEC(StorageTrouble);
 TRAIN_CODEC(CheckpointOutcome);
 TRAIN_CODEC(OutputChunk);

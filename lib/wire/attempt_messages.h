@@ -149,6 +149,28 @@ struct WorkerSamples {
   TRAIN_FIELDS(ranks)
 };
 
+struct TakeStacks {  // launcher → supervisor
+  static constexpr MessageType kType = MessageType::TakeStacks;
+  std::uint64_t request = 0;        // chosen by the launcher; the answer has it
+  std::vector<std::int32_t> ranks;  // of this node; empty: all
+  TRAIN_FIELDS(request, ranks)
+};
+
+struct WorkerStacks {
+  std::int32_t rank = 0;
+  std::string stacks;  // of its program, as lib/stacks/stacks_codec encodes them
+  TRAIN_FIELDS(rank, stacks)
+};
+
+struct StacksTaken {  // in as many messages as are needed
+  static constexpr MessageType kType = MessageType::StacksTaken;
+  std::uint64_t request = 0;
+  std::vector<WorkerStacks> workers;
+  bool last = false;  // nothing more comes for this request
+  std::string error;  // why there are none
+  TRAIN_FIELDS(request, workers, last, error)
+};
+
 // supervisor → launcher: a line for people about trouble, such as repeated requests
 struct StorageTrouble {
   static constexpr MessageType kType = MessageType::StorageTrouble;

@@ -75,6 +75,8 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(CollectiveAnswered);
     TRAIN_NAME(StorageTrouble);
     TRAIN_NAME(WorkerSamples);
+    TRAIN_NAME(TakeStacks);
+    TRAIN_NAME(StacksTaken);
     TRAIN_NAME(RunValidation);
     TRAIN_NAME(ValidationEnded);
     TRAIN_NAME(AskCheckpoints);

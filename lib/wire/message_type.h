@@ -58,6 +58,8 @@ enum class MessageType : std::uint16_t {
   CollectiveAnswered = 0x115,
   StorageTrouble = 0x116,
   WorkerSamples = 0x118,
+  TakeStacks = 0x119,
+  StacksTaken = 0x11a,
   RunValidation = 0x120,
   ValidationEnded = 0x121,
   AskCheckpoints = 0x122,

@@ -230,6 +230,11 @@ void SimLauncher::perform(const RunAction& action) {
             send(validate.node, frame_of(validate.attempt,
                                          RunValidation{.checkpoint = validate.checkpoint.number}));
           },
+          [&](const CollectStacks& what) {  // the shell answers, whatever the nodes do
+            later(sim_.between(milliseconds(1), seconds(15)), [this, what] {
+              feed(StacksCollected{what.attempt, what.why, "", "", ""});
+            });
+          },
           [&](const StateChanged& changed) {
             sim_.timeline.trace("run {} → {} ({}): {}", to_string(changed.from),
                                 to_string(changed.to), to_string(changed.trigger), changed.reason);

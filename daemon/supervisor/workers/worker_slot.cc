@@ -4,6 +4,7 @@
 
 #include "daemon/supervisor/group_messages.h"
 #include "lib/base/utf8.h"
+#include "lib/model/pause_step.h"
 #include "lib/storage/posix_file_system.h"
 
 namespace train {

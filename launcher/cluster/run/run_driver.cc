@@ -12,6 +12,7 @@
 #include "launcher/cluster/links/start_messages.h"
 #include "launcher/cluster/reports/report_sinks.h"
 #include "launcher/cluster/run/detached_run.h"
+#include "launcher/cluster/run/stack_requests.h"
 #include "launcher/core/run_history.h"
 #include "launcher/report/summary.h"
 #include "lib/base/overloaded.h"
@@ -65,7 +66,8 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       news_(journal_, summary_builder_, screen_,
             spec_.run_config.checkpoint_config.score_attribute.has_value()),
       validations_(checkpoint_context(), scope_, record_->folder(), controller_, links_, screen_),
-      commits_(checkpoint_context(), validations_) {
+      commits_(checkpoint_context(), validations_),
+      stacks_(executor_, clock_, links_, disk_, record_->files(), record_->folder()) {
   const std::optional<LivingAttempt>& living = record_->start().living;
   // A living attempt's placement follows the spec that it began with.
   ranks_ =
@@ -125,6 +127,9 @@ int RunDriver::run() {
   connect();
   scope_.spawn("journal", journal_.run());
   stop_requests_.begin(scope_);
+  scope_.spawn("stack requests",
+               watch_stack_requests(record_->folder().path(),
+                                    [this](const StacksAsked& asked) { feed(asked); }));
   scope_.spawn("deadlines", tick_loop());
   scope_.spawn("screen", screen_.run(links_.size(), [this] { return missing_nodes(); }));
   if (daemon_) scope_.spawn("private traind", keep_private_daemon());
@@ -214,6 +219,7 @@ void RunDriver::received(NodeId node, const Frame& frame) {
                    feed(reported);
                  },
                  [&](WorkerSamples& m) { feed(to_event(from, std::move(m))); },
+                 [&](const StacksTaken& m) { stacks_.received(from, m); },
                  [&](const OutputChunk& m) { on_output(node, from.attempt, m); },
                  [&](const WorkerExited& m) {
                    const RankExited exited = to_event(from, m);
@@ -305,6 +311,7 @@ void RunDriver::perform(const RunAction& action) {
                 validation_message(spec_.run_config.checkpoint_config.validation, validate);
             links_.send(validate.node, encode(message, validate.attempt));
           },
+          [&](const CollectStacks& collect) { scope_.spawn("stacks", collect_stacks(collect)); },
           [&](const Note& note) {
             if (note.level == NoteLevel::Info)
               screen_.phase(note.text);
@@ -390,6 +397,11 @@ asio::awaitable<void> RunDriver::release(Release action) {
   links_.send(action.node, encode(ReleaseAttempt{}, action.attempt));
   --releases_;
   changed_.notify();
+}
+
+asio::awaitable<void> RunDriver::collect_stacks(CollectStacks action) {
+  const auto collected = co_await stacks_.collect(std::move(action));
+  if (collected) feed(*collected);
 }
 
 Task<Unit> RunDriver::all_released() {

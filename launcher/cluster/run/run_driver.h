@@ -28,6 +28,7 @@
 #include "launcher/cluster/run/run_screen.h"
 #include "launcher/cluster/run/run_summary_builder.h"
 #include "launcher/cluster/run/shutdown_flush.h"
+#include "launcher/cluster/run/stack_collector.h"
 #include "launcher/cluster/run/stop_requests.h"
 #include "launcher/core/run_controller.h"
 #include "lib/base/exit_code.h"
@@ -68,6 +69,7 @@ class RunDriver final : private LinkObserver {
   asio::awaitable<void> start_workers(std::vector<Start> actions);
   asio::awaitable<void> commit(Commit action);
   asio::awaitable<void> release(Release action);
+  asio::awaitable<void> collect_stacks(CollectStacks action);
   asio::awaitable<void> finish(RunEnded ended);
   Result<Unit> put_end(const RunSummary& summary);
   Task<Unit> all_released();
@@ -117,6 +119,7 @@ class RunDriver final : private LinkObserver {
   RunNews news_;
   ValidationExecutor validations_;
   CheckpointCommitter commits_;
+  StackCollector stacks_;
 };
 
 }  // namespace train

@@ -108,6 +108,15 @@ void RunLog::event(const RunEvent& event) const {
                   {{"attempt", e.attempt.value}, {"rank", e.rank.value}, {"report", e.report_seq}});
           },
           [](const RanksSampled&) {},  // one each second and node
+          [&](const StacksAsked& e) {
+            log_.info("stacks asked for", {{"why", e.why}});
+          },
+          [&](const StacksCollected& e) {
+            log_.info("stacks", {{"attempt", e.attempt.value},
+                                 {"path", e.path},
+                                 {"classes", e.classes},
+                                 {"error", e.error}});
+          },
           [&](const RankPaused& e) {
             if (debug)
               log_.debug("worker paused", {{"attempt", e.attempt.value},
@@ -226,6 +235,11 @@ void RunLog::action(const RunAction& action) const {
             log_.info("validate", {{"attempt", a.attempt.value},
                                    {"node", name_(a.node)},
                                    {"path", a.checkpoint.path}});
+          },
+          [&](const CollectStacks& a) {
+            if (debug)
+              log_.debug("collect stacks",
+                         {{"attempt", a.attempt.value}, {"nodes", a.nodes.size()}, {"why", a.why}});
           },
           [&](const Note& a) {
             if (a.level == NoteLevel::Info) log_.info(a.text);  // the others are logged as warnings

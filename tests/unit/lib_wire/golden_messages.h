@@ -195,6 +195,11 @@ inline std::vector<Frame> golden_frames() {
                                                   .written_bytes = 19,
                                                   .context_switches = 20}}}},
              attempt),
+      encode(TakeStacks{.request = 1, .ranks = {2}}, attempt),
+      encode(
+          StacksTaken{
+              .request = 1, .workers = {{.rank = 2, .stacks = "s"}}, .last = true, .error = "e"},
+          attempt),
       encode(StorageTrouble{.text = "t"}, attempt),
       encode(WorkerResult{.rank = 1, .json = "{}"}, attempt),
       encode(ReleaseAttempt{}, attempt),
