@@ -27,8 +27,8 @@ class LineFolder {
  public:
   struct Options {
     Duration window = milliseconds(100);
-    std::size_t lines_max = 4096;      // held back
-    std::size_t bytes_max = 1u << 20;  // of their text
+    std::size_t lines_max = 16'384;    // held back
+    std::size_t bytes_max = 4u << 20;  // of their text
   };
   explicit LineFolder(Options options) : options_(options) {}
 

@@ -90,6 +90,18 @@ TEST_F(OutputTimesTest, AMarkWhoseOutputIsMissingGivesWayToTheNextOne) {
   EXPECT_EQ(mark(kOut, 4), "2@5000");
 }
 
+TEST_F(OutputTimesTest, SoDoesOneOfOutputThatAPowerCutHasTaken) {
+  times_.note(kOut, 0, at(0)).value();
+  times_.note(kOut, 40, at(10)).value();
+  OutputTimes next(path_);
+  next.note(kOut, 4, at(5000)).value();
+  reader_.update();
+
+  EXPECT_EQ(mark(kOut, 3), "0@0");
+  EXPECT_EQ(mark(kOut, 4), "2@5000");
+  EXPECT_EQ(mark(kOut, 40), "2@5000");
+}
+
 TEST_F(OutputTimesTest, StaysBelowItsLimitAndKnowsOldTimesLessExactly) {
   OutputTimes small(path_, 2000);
   const std::uint64_t version = reader_.version();

@@ -135,6 +135,50 @@ TEST_F(RunLogsTest, AFollowerGetsNothingTwiceWhileTheTimesAreThinnedOut) {
   EXPECT_EQ(got, expected);
 }
 
+TEST_F(RunLogsTest, AFollowerWaitsAgainOnceTheTimesAreThinnedOut) {
+  RunLogs logs(folder_, {});
+  for (int i = 0; i < 8; ++i) print(10 * i, 0, "a\n");
+  EXPECT_EQ(merged(logs, false), "");
+  EXPECT_NE(merged(logs, false), "");
+  const std::string path = folder_.output_times(Attempt{0});
+  const std::string all = text_of(path);
+  std::ofstream(path + ".thin") << all.substr(0, all.find('\n') + 1) << std::flush;
+  std::filesystem::rename(path + ".thin", path);
+  restart_launcher();
+
+  print(500, 1, "b\n");
+  EXPECT_EQ(merged(logs, false), "") << "its order says nothing about that of before";
+  EXPECT_EQ(merged(logs, false), "1:b\n");
+}
+
+TEST_F(RunLogsTest, WhatIsMissingIsSaidInItsPlace) {
+  limits_ = {.stream_bytes = 300, .run_bytes = 300'000};  // rotates at 100 bytes
+  restart_launcher();
+  for (int i = 0; i < 45; ++i) {
+    print(20 * i, 0, fmt::format("line {:04}\n", i));
+    if (i == 30) print(20 * i + 10, 1, "y\n");
+  }
+
+  const std::string late = merged();
+  EXPECT_NE(late.find("0:line 0009\n0:\n0:[trainrun: 200 bytes of output are missing here: the log "
+                      "had reached its limit]\n0:line 0030\n1:y\n0:line 0031\n"),
+            late.npos)
+      << late;
+}
+
+TEST_F(RunLogsTest, AnAttemptThatIsOverHoldsNoFileOpen) {
+  const auto open_files = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                         std::filesystem::directory_iterator());
+  };
+  const auto before = open_files();
+  for (std::uint32_t attempt = 0; attempt < 20; ++attempt) {
+    print(0, 0, "a\n", 1, attempt);
+    log_->close(Attempt{attempt});
+  }
+  EXPECT_EQ(open_files(), before);
+}
+
 TEST_F(RunLogsTest, OutputOfEarlierVersionsHasNoTimes) {
   restart_launcher(false);
   print(0, 1, "old 1\n");
@@ -179,16 +223,18 @@ TEST_F(RunLogsTest, RotationAndTheNextLauncherKeepTheOrder) {
   EXPECT_TRUE(late.ends_with(expected.substr(expected.size() - 500))) << late;
 }
 
-TEST_F(RunLogsTest, WhatTheRunsLimitRemovesTakesItsTimesAlong) {
+TEST_F(RunLogsTest, TheRunsLimitRemovesOldTimesToo) {
   limits_ = {.stream_bytes = 3000, .run_bytes = 3000};
   restart_launcher();
-  print(0, 0, std::string(899, 'x') + "\n");
+  for (int i = 0; i < 30; ++i) print(10 * i, 0, "x\n");
   log_->close(Attempt{0});
-  for (int i = 0; i < 4; ++i) print(10 * i, 0, std::string(899, 'y') + "\n", 1, 1);
+  for (int i = 0; i < 4; ++i) print(1000 + 10 * i, 0, std::string(899, 'y') + "\n", 1, 1);
 
-  EXPECT_EQ(merged({.attempt = 0}),
-            "0:[trainrun: removed, as the run's output had reached its limit]\n");
-  EXPECT_EQ(merged(), merged({.attempt = 1}));
+  EXPECT_EQ(text_of(folder_.output_times(Attempt{0})),
+            "[trainrun: removed, as the run's output had reached its limit]\n");
+  RunLogs old(folder_, {.attempt = 0});
+  EXPECT_NE(merged(old, true), "");
+  EXPECT_EQ(old.take_untimed(), (std::set<std::uint32_t>{0}));
 }
 
 TEST_F(RunLogsTest, TimesThatCannotBeKeptAreToldOnceAndCostNoOutput) {

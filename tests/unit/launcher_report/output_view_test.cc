@@ -96,6 +96,21 @@ TEST(OutputView, CountsWhatAllRanksPrintBeyondTheRunsShare) {
   EXPECT_EQ(view.close(), "[all] … 12 lines not shown (see attempts/000/ranks)\n");
 }
 
+TEST(OutputView, ALineOfTwoRanksThatIsNotShownIsTwoLines) {
+  OutputView view({.lines_max = 1});
+  view.begin(0, std::vector<std::int32_t>(20));
+  std::string shown;
+  for (int rank = 0; rank < 20; ++rank)
+    shown += view.feed("a", rank, 1, std::to_string(rank / 2) + "\n", false, kAt);
+  shown += view.due(at(milliseconds(100)));
+
+  EXPECT_TRUE(shown.ends_with("[14-15] 7\n")) << shown;
+  EXPECT_EQ(view.next_deadline(), at(milliseconds(1100)));
+  EXPECT_EQ(view.due(at(milliseconds(1100))),
+            "[all] … 4 lines not shown (see attempts/000/ranks)\n");
+  EXPECT_EQ(view.next_deadline(), std::nullopt);
+}
+
 /// The lines shown and those counted are all lines.
 TEST(OutputView, CountsEachLineThatItDoesNotShow) {
   OutputView view({.lines_max = 50});
