@@ -23,7 +23,7 @@ namespace train {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 constexpr auto kAnswerWithin = std::chrono::seconds(40);  // train-run waits 15 s for the nodes
 constexpr int kRanksMax = 65536;
 constexpr std::size_t kShownWholeMax = 4;  // ranks; of more, the classes suffice
@@ -97,10 +97,10 @@ int stacks_command(const RunReference& reference, const StacksCommand& options) 
                    fmt::format("{} runs on {}, which has its folder", folder->path(), host),
                    "run this command there"});
   const std::string id =
-      fmt::format("{:x}-{:x}", ::getpid(), Clock::now().time_since_epoch().count());
+      fmt::format("{:x}-{:x}", ::getpid(), SteadyClock::now().time_since_epoch().count());
   if (const auto left = leave_request(*folder, id, *ranks); !left) return failed(left.error());
   Life life;
-  for (const auto until = Clock::now() + kAnswerWithin; Clock::now() < until;) {
+  for (const auto until = SteadyClock::now() + kAnswerWithin; SteadyClock::now() < until;) {
     if (const std::string path = find_answer(*folder, id); !path.empty())
       return show(path, options, ranks->size());
     if (!life.goes_on(*folder)) break;

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <filesystem>
+
 #include "tests/e2e/cluster.h"
 
 namespace train::e2e {
@@ -47,6 +49,60 @@ TEST(Hangs, AreNamedWithRankNodePhaseAndWhoWaits) {
     EXPECT_TRUE(contains(cause, "; rank 0 waits in collective 'barrier' (call 4)")) << cause;
     EXPECT_TRUE(cluster.workers().empty());
   }
+}
+
+/// Return the only file of the attempt's stacks with this ending.
+std::string stacks_of(const Cluster& cluster, const std::string& ending) {
+  std::string found;
+  std::error_code error;
+  const std::string folder = cluster.run_dir("job") + "/attempts/000/stacks";
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+    if (entry.path().string().ends_with(ending)) found += cluster.read(entry.path().string());
+  return found;
+}
+
+TEST(Hangs, LeaveTheStacksOfAllRanks) {
+  Cluster cluster;
+  Process& run = cluster.train_run({hanging(cluster, "how: mutex", "hang_timeout: 2s")});
+  EXPECT_EQ(run.wait(), 1);
+  const std::string text = stacks_of(cluster, "-hung.txt");
+  EXPECT_TRUE(contains(text, "rank 1 in ")) << text;
+  EXPECT_TRUE(contains(text, "rank 0 in ")) << text;
+  EXPECT_TRUE(contains(text, "hang(")) << text;  // the function of the program
+  EXPECT_TRUE(contains(text, "train::barrier")) << text;
+  EXPECT_TRUE(contains(run.out() + run.err(), "stacks of all ranks: ")) << run.out();
+  EXPECT_FALSE(stacks_of(cluster, "-hung.json").empty());
+}
+
+TEST(Stacks, ShowWhereTheWorkersAre) {
+  Cluster cluster;
+  Process& run = cluster.train_run({hanging(cluster, "how: mutex", "hang_timeout: 1h")});
+  ASSERT_TRUE(wait_until([&] { return cluster.metrics("job").size() >= 6; }));
+
+  Process& all = cluster.train_run({"stacks", cluster.run_dir("job")});
+  EXPECT_EQ(all.wait(), 0) << all.err();
+  EXPECT_TRUE(contains(all.out(), "rank 1 in ")) << all.out();
+  EXPECT_TRUE(contains(all.out(), "all threads: ")) << all.out();
+  EXPECT_FALSE(contains(all.out(), "rank 0, pid ")) << all.out();
+
+  Process& one = cluster.train_run({"stacks", cluster.run_dir("job"), "--rank", "0"});
+  EXPECT_EQ(one.wait(), 0) << one.err();
+  EXPECT_TRUE(contains(one.out(), "rank 0, pid ")) << one.out();
+  EXPECT_TRUE(contains(one.out(), "train::barrier")) << one.out();
+  EXPECT_FALSE(contains(one.out(), "rank 1")) << one.out();
+
+  Process& json = cluster.train_run({"stacks", cluster.run_dir("job"), "--output", "json"});
+  EXPECT_EQ(json.wait(), 0) << json.err();
+  EXPECT_EQ(cluster.json_lines(json.out()).size(), 1u);
+
+  // The workers go on: nobody has stopped them for longer than a moment.
+  EXPECT_TRUE(run.running());
+  EXPECT_EQ(cluster.workers().size(), 2u);
+  run.signal(SIGINT);
+  run.signal(SIGINT);
+  run.wait();
+  EXPECT_EQ(cluster.run({"stacks", cluster.run_dir("job")}), 69);
+  EXPECT_EQ(cluster.run({"stacks", cluster.run_dir("job"), "--rank", "3-1"}), 2);
 }
 
 TEST(Hangs, AReadOfAPipeThatNobodyWritesIsNamed) {

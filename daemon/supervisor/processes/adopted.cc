@@ -38,7 +38,8 @@ std::set<pid_t>& killed_children() {
 
 /// Reap an adopted process if it has ended. Return whether it had.
 bool reap(pid_t pid) {
-  if (::waitpid(pid, nullptr, WNOHANG) == 0) return false;
+  int status = 0;
+  if (::waitpid(pid, &status, WNOHANG) == 0 || WIFSTOPPED(status)) return false;
   killed_children().erase(pid);
   return true;
 }

@@ -256,7 +256,8 @@ Task<WaitStatus> wait_for_end(asio::any_io_executor executor, pid_t pid) {
     }
     int status = 0;
     const pid_t reaped = ::waitpid(pid, &status, WNOHANG);
-    if (reaped == pid) {
+    // While a thread of ours takes its stacks, waitpid() shows that it stands still.
+    if (reaped == pid && !WIFSTOPPED(status)) {
       forget_own_child(pid);
       if (WIFSIGNALED(status)) co_return WaitStatus{true, WTERMSIG(status), WCOREDUMP(status) != 0};
       co_return WaitStatus{false, WEXITSTATUS(status), false};

@@ -16,7 +16,8 @@ void close_pipes(const StandbyProcess& standby) {
 }
 
 bool reap_if_dead(pid_t pid) {
-  if (::waitpid(pid, nullptr, WNOHANG) != pid) return false;
+  int status = 0;
+  if (::waitpid(pid, &status, WNOHANG) != pid || WIFSTOPPED(status)) return false;
   forget_own_child(pid);
   return true;
 }

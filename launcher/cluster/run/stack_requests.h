@@ -2,11 +2,12 @@
 // `.stacks-ID`, which name the ranks.
 #pragma once
 
-#include <boost/asio/awaitable.hpp>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "launcher/core/run_events.h"
+#include "lib/net/task.h"
 
 namespace train {
 
