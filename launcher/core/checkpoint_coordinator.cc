@@ -122,7 +122,7 @@ CheckpointCoordinator::Effects CheckpointCoordinator::give_up(
 bool CheckpointCoordinator::take_committed(const CheckpointInfo& checkpoint,
                                            const std::vector<std::uint64_t>& removed) {
   if (newest_ && newest_->number >= checkpoint.number) return false;
-  if (newest_ && newest_->number > 0) older_.push_back(*newest_);
+  if (newest_) older_.push_back(*newest_);
   newest_ = checkpoint;
   forget(removed);
   return true;

@@ -26,7 +26,7 @@ inline constexpr Duration kStorageTimeout = seconds(1);
 class CheckpointCoordinator {
  public:
   /// `newest`: the newest committed checkpoint, or resume_from_checkpoint. `older`: the ones kept
-  /// beside it, oldest first.
+  /// beside it, oldest first; resume_from_checkpoint (number 0) before all others.
   CheckpointCoordinator(const RunConfig& config, std::optional<CheckpointInfo> newest,
                         std::vector<CheckpointInfo> older, std::uint64_t last_number)
       : upload_timeout_(config.checkpoint_config.upload_timeout),

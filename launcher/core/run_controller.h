@@ -27,7 +27,8 @@ struct RunStart {
   Attempt first_attempt{0};
   /// The newest committed checkpoint, or resume_from_checkpoint.
   std::optional<CheckpointInfo> checkpoint = {};
-  std::vector<CheckpointInfo> older = {};  // the ones kept beside it, oldest first
+  /// The ones kept beside it, oldest first; resume_from_checkpoint (number 0) before all others.
+  std::vector<CheckpointInfo> older = {};
   std::uint64_t last_checkpoint_number = 0;
   std::size_t expected_nodes = 1;  // how many daemons the job names
   FailureMemory failures = {};     // under earlier launchers

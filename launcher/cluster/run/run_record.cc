@@ -417,7 +417,12 @@ void RunRecord::find_resolved() {
 }
 
 /// Read the checkpoints before the one to restore, in case a node finds that its bytes differ.
-Result<Unit> RunRecord::read_older() {
+/// resume_from_checkpoint is the last resort, and may be gone by now.
+Result<Unit> RunRecord::read_older(const std::string& given) {
+  if (!given.empty()) {
+    if (const auto manifest = read_given_manifest(given))
+      start_.older.push_back({0, given, epoch_of(manifest->metrics)});
+  }
   TRY(const auto listed, store_->list());
   for (const ListedCheckpoint& one : listed) {
     if (one.manifest && one.number.value < start_.checkpoint->number)
@@ -459,7 +464,7 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec) {
       TRY_VOID(check_reachable(spec, *choice.checkpoint));
       start_.checkpoint = CheckpointInfo{choice.checkpoint->number.value, choice.checkpoint->path,
                                          epoch_of(choice.checkpoint->manifest.metrics)};
-      TRY_VOID(read_older());
+      TRY_VOID(read_older(spec.resume_from_checkpoint));
     }
   }
   TRY(const CheckpointNumber next, store_->next_number());
@@ -474,16 +479,17 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec) {
   return Unit{};
 }
 
+Result<Manifest> RunRecord::read_given_manifest(const std::string& location) {
+  if (!is_object_url(location)) return read_checkpoint(files_, location);
+  TRY(const auto checkpoint, open_object_checkpoint(location, {}));
+  return read_checkpoint(*checkpoint.files, checkpoint.folder);
+}
+
 /// Read resume_from_checkpoint. Verify every byte of it, except in an object store: there, whoever
 /// fetches it verifies it.
 Result<Unit> RunRecord::read_given_checkpoint(const std::string& location) {
-  Manifest manifest;
-  if (is_object_url(location)) {
-    TRY(const auto checkpoint, open_object_checkpoint(location, {}));
-    TRY(manifest, read_checkpoint(*checkpoint.files, checkpoint.folder));
-  } else {
-    TRY(manifest, verify_checkpoint(files_, location));
-  }
+  TRY(const Manifest manifest, is_object_url(location) ? read_given_manifest(location)
+                                                       : verify_checkpoint(files_, location));
   start_.checkpoint = CheckpointInfo{0, location, epoch_of(manifest.metrics)};
   return Unit{};
 }

@@ -101,7 +101,8 @@ class RunRecord {
   Result<std::vector<PendingCheckpoint>> pending_of_living();
   Result<Unit> read_given_checkpoint(const std::string& location);
   void find_resolved();
-  Result<Unit> read_older();
+  Result<Unit> read_older(const std::string& given);
+  Result<Manifest> read_given_manifest(const std::string& location);
 
   PosixFileSystem files_;
   RunFolder folder_;

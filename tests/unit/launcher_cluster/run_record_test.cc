@@ -157,6 +157,42 @@ TEST_F(RunRecordTest, KnowsTheNewestCheckpointOfALivingAttemptWithoutTheJournal)
   EXPECT_EQ(living->resolved_path, newest);
 }
 
+// If none of the run's own checkpoints is intact, it begins from there, not from nothing.
+TEST_F(RunRecordTest, KeepsTheGivenCheckpointBehindItsOwn) {
+  const auto put = [](const std::string& folder, std::uint64_t number) {
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder + "/" + std::string(kManifestName))
+        << format_manifest({.checkpoint = CheckpointNumber{number},
+                            .generation = Generation{1},
+                            .attempt = Attempt{0},
+                            .checkpoint_seq = CheckpointSeq{number},
+                            .created = "2026-11-21T09:38:00.123456Z"})
+               .value();
+  };
+  JobSpec spec = job_in(temp_.path());
+  spec.resume_from_checkpoint = temp_.path() + "/given";
+  put(spec.resume_from_checkpoint, 7);
+  {
+    auto first = RunRecord::open(spec, kOptions);
+    ASSERT_TRUE(first) << first.error().describe();
+    EXPECT_EQ((*first)->start().checkpoint->number, 0u);
+    for (const std::uint64_t number : {1, 2})
+      put((*first)->checkpoints().path_of(CheckpointNumber{number}), number);
+  }
+  const auto older_numbers = [&] {
+    auto record = RunRecord::open(spec, kOptions);
+    EXPECT_TRUE(record) << record.error().describe();
+    EXPECT_EQ((*record)->start().checkpoint->number, 2u);
+    std::vector<std::uint64_t> numbers;
+    for (const CheckpointInfo& older : (*record)->start().older) numbers.push_back(older.number);
+    return numbers;
+  };
+
+  EXPECT_EQ(older_numbers(), (std::vector<std::uint64_t>{0, 1}));
+  std::filesystem::remove_all(spec.resume_from_checkpoint);
+  EXPECT_EQ(older_numbers(), std::vector<std::uint64_t>{1});
+}
+
 TEST_F(RunRecordTest, KeepsTheRunsKeyWhereOnlyItsOwnerReadsIt) {
   const std::string path = temp_.path() + "/vit/.owner";
   auto first = RunRecord::open(job_in(temp_.path()), kOptions);

@@ -171,16 +171,6 @@ TEST(RunControllerCheckpoints, WhereNoneIsWholeItBeginsFromTheBeginning) {
   EXPECT_EQ(only<AttemptBegun>(gone)[0].restore, std::nullopt);
 }
 
-TEST(RunControllerCheckpoints, TheOneThatTheUserNamedIsNotReplaced) {
-  Driven d(two_workers(), {.checkpoint = checkpoint(0), .expected_nodes = 2});
-  start_from_the_third(d);
-
-  d.handle(StartRefused{kFirst, kNodeB, Rank{0}, kOtherBytes});
-  d.handle(NodeGroupGone{kFirst, kNodeA});
-
-  EXPECT_EQ(d.run.state(), RunState::Errored);
-}
-
 /// Let a rank fail, and the next attempt find that its checkpoint is not intact.
 void find_the_newest_not_intact(Driven& d) {
   d.handle(RankExited{kFirst, Rank{0}, exited(1)});
@@ -189,6 +179,30 @@ void find_the_newest_not_intact(Driven& d) {
   d.handle(AttemptPrepared{kSecond, kNodeA, 41000});
   d.handle(AttemptPrepared{kSecond, kNodeB, 0});
   d.handle(StartRefused{kSecond, kNodeA, Rank{0}, kOtherBytes});
+}
+
+TEST(RunControllerCheckpoints, WhereNoneIsWholeItBeginsFromTheOneThatTheUserNamed) {
+  Driven d(two_workers(/*max_failures=*/1), {.checkpoint = checkpoint(0), .expected_nodes = 2});
+  d.running();
+  commit_one(d, 1);
+  CommitFinished removed = committed(2);
+  removed.removed = {1};
+  for (const int rank : {0, 1}) d.handle(staged(kFirst, rank, 2));
+  d.handle(removed);
+
+  find_the_newest_not_intact(d);
+
+  EXPECT_EQ(d.run.newest_checkpoint(), checkpoint(0));
+}
+
+TEST(RunControllerCheckpoints, TheOneThatTheUserNamedIsNotReplaced) {
+  Driven d(two_workers(), {.checkpoint = checkpoint(0), .expected_nodes = 2});
+  start_from_the_third(d);
+
+  d.handle(StartRefused{kFirst, kNodeB, Rank{0}, kOtherBytes});
+  d.handle(NodeGroupGone{kFirst, kNodeA});
+
+  EXPECT_EQ(d.run.state(), RunState::Errored);
 }
 
 TEST(RunControllerCheckpoints, OneThatRetentionRemovedIsNotGoneBackTo) {
