@@ -79,6 +79,24 @@ std::optional<std::vector<std::string>> cluster_nodes_in(const boost::json::obje
   return all;
 }
 
+/// Return where each of the nodes is in another list, or, for one that is not there, a number that
+/// no node has.
+std::vector<NodeId> places_in(const std::vector<std::string>& other,
+                              const std::vector<std::string>& nodes) {
+  std::vector<NodeId> places;
+  std::vector<bool> taken(other.size());
+  for (const std::string& node : nodes) {
+    NodeId place{-1 - static_cast<std::int32_t>(places.size())};
+    for (std::size_t i = 0; i < other.size() && place.value < 0; ++i) {
+      if (taken[i] || other[i] != node) continue;
+      taken[i] = true;
+      place = NodeId{static_cast<std::int32_t>(i)};
+    }
+    places.push_back(place);
+  }
+  return places;
+}
+
 }  // namespace
 
 boost::json::object record_of(const StateChanged& change) {
@@ -141,7 +159,9 @@ void RunHistory::add(Generation generation, const std::string& time,
   const std::string what = text_of(event, "event");
   const Attempt attempt{static_cast<std::uint32_t>(number_of(event, "attempt"))};
   if (what == "generation_taken") {
-    nodes_ = cluster_nodes_in(event);
+    const auto nodes = cluster_nodes_in(event);
+    if (nodes) number_nodes_by(*nodes);
+    nodes_ = nodes;
     return;
   }
   if (what == "attempt_started") return attempt_began(generation, time, event);
@@ -162,6 +182,27 @@ void RunHistory::add(Generation generation, const std::string& time,
   if (state == to_string(RunState::TearingDown) && living_) living_->ending = true;
   if (event.contains("stop_condition") && living_ && !living_->stop_condition)
     living_->stop_condition = text_of(event, "stop_condition");
+}
+
+void RunHistory::number_nodes_by(const std::vector<std::string>& cluster_nodes) {
+  if (!nodes_ || *nodes_ == cluster_nodes) return;
+  const std::vector<NodeId> places = places_in(cluster_nodes, *nodes_);
+  const auto place = [&](NodeId node) {
+    const auto at = static_cast<std::size_t>(node.value);
+    if (node.value < 0) return node;  // it is gone already
+    return at < places.size() ? places[at] : NodeId{-1 - node.value};
+  };
+  nodes_ = cluster_nodes;
+  for (PlacedNode& placed : placed_.nodes) placed.node = place(placed.node);
+  const FailureMemory& before = policy_.memory();
+  FailureMemory memory{.counts = before.counts, .location = before.location};
+  if (memory.location) memory.location->first.node = place(memory.location->first.node);
+  for (const auto& [node, failures] : before.node_failures)
+    if (place(node).value >= 0) memory.node_failures[place(node)] = failures;
+  for (const NodeId node : before.quarantined)
+    if (place(node).value >= 0) memory.quarantined.insert(place(node));
+  policy_ = FailurePolicy(config_, elastic_);
+  policy_.recall(std::move(memory), {});
 }
 
 bool RunHistory::living_is_on(const std::vector<std::string>& cluster_nodes) const {

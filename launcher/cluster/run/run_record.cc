@@ -346,6 +346,7 @@ Result<Unit> RunRecord::read_history(const JobSpec& spec, const RunRecordOptions
   RunHistory history(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic());
   for (const JournalRecord& record : journal_->replayed().records)
     history.add(record.generation, record.time, record.event);
+  history.number_nodes_by(spec.cluster.nodes);
   start_.first_attempt = history.next_attempt();
   start_.failures = history.failures();
   start_.placed = history.placed();

@@ -199,6 +199,36 @@ TEST(RunHistory, KnowsWhetherTheNodesOfALivingAttemptAreStillAtTheirPlaces) {
   EXPECT_EQ(journal.history.nodes_of_living(), (Names{"a", "b", "spare"}));
 }
 
+// Otherwise a node would be avoided for what another one did, and ranks would move.
+TEST(RunHistory, WhatIsRememberedOfNodesFollowsThemToTheirNewPlaces) {
+  Journaled journal(kUnlimited);
+  journal.add({{"event", "generation_taken"}, {"nodes", {"a", "b", "c"}}});
+  const FailureLocation on_c{.rank = Rank{2}, .node = kNodeC, .report = 9, .checkpoint = 2};
+  const FailureLocation on_b{.rank = Rank{1}, .node = kNodeB, .report = 41, .checkpoint = 2};
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    journal.begin(Attempt{i});
+    journal.end(Attempt{i}, FailureKind::Worker, i == 0 ? on_c : on_b);
+  }
+  journal.add({{"event", "generation_taken"}, {"nodes", {"b", "c"}}});
+
+  const FailureMemory& memory = journal.history.failures();
+  EXPECT_EQ(memory.quarantined, std::set<NodeId>{kNodeA});
+  EXPECT_EQ(memory.node_failures, (std::map<NodeId, int>{{kNodeB, 1}}));
+  EXPECT_EQ(memory.location->first.node, kNodeA);
+  EXPECT_EQ(memory.counts.failures, 4);
+  const std::vector<PlacedNode>& placed = journal.history.placed().nodes;
+  ASSERT_EQ(placed.size(), 2U);
+  EXPECT_LT(placed[0].node.value, 0);  // "a" is gone, and another node takes its place
+  EXPECT_EQ(placed[1].node, kNodeA);
+
+  journal.history.number_nodes_by({"c", "d", "b"});
+  EXPECT_EQ(journal.history.failures().quarantined, std::set<NodeId>{kNodeC});
+  journal.history.number_nodes_by({"d"});
+  EXPECT_EQ(journal.history.failures().quarantined, std::set<NodeId>{});
+  EXPECT_EQ(journal.history.failures().node_failures, (std::map<NodeId, int>{}));
+  EXPECT_LT(journal.history.failures().location->first.node.value, 0);
+}
+
 TEST(RunHistory, ARunWhoseLauncherDiedAfterItsLastWorkerHasFinished) {
   Journaled journal;
   journal.begin(kFirst);
