@@ -9,7 +9,7 @@ namespace train {
 
 RunController::RunController(const JobSpec& spec, RunStart start, TimePoint now)
     : spec_(spec),
-      finished_before_(start.finished),
+      ended_before_(start.ended),
       progress_(now, start.living ? RunState::Attaching : RunState::Scheduling),
       nodes_(start.expected_nodes),
       policy_(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic(),
@@ -47,12 +47,7 @@ void RunController::advance_scheduling() {
     return end_run(progress_.stop_requested() ? RunTrigger::EndedByRequest : RunTrigger::EndedWell,
                    progress_.stop()->reason);
   if (scheduling_.backing_off(now())) return;
-  if (finished_before_) {
-    // Tell its last supervisors that they may go.
-    if (!nodes_.may_grow() || scheduling_.nodes_waited_for(now()))
-      end_run(RunTrigger::EndedWell, "it had finished under an earlier launcher");
-    return;
-  }
+  if (ended_before_) return advance_ended_before();
   if (!scheduling_.looks(now(), nodes_.may_grow())) return;
   readmit_nodes();
   const Placement placement = nodes_.placement(spec_.scaling_config, policy_);
@@ -60,6 +55,19 @@ void RunController::advance_scheduling() {
   if (placement.never) return end_run(RunTrigger::GaveUp, placement.reason);
   if (scheduling_.says_waiting(now()))
     progress_.note(NoteLevel::Info, "waiting: " + placement.reason);
+}
+
+// Tell the last supervisors of a run that had ended that they may go.
+void RunController::advance_ended_before() {
+  if (nodes_.may_grow() && !scheduling_.nodes_waited_for(now())) return;
+  switch (ended_before_->outcome) {
+    case RunState::Errored:
+      return end_run(RunTrigger::GaveUp, ended_before_->reason);
+    case RunState::Stopped:
+      return end_run(RunTrigger::EndedByRequest, ended_before_->reason);
+    default:
+      return end_run(RunTrigger::EndedWell, "it had finished under an earlier launcher");
+  }
 }
 
 void RunController::begin_attempt(const Placement& placement) {
@@ -264,8 +272,10 @@ FailureDecision RunController::decide(const AttemptEnded& ended) {
 void RunController::end_run(RunTrigger trigger, const std::string& reason) {
   for (const NodeId node : standbys_.nodes()) release_standby(node);
   progress_.change_state(trigger, attempt(), reason);
-  const std::optional<Stop>& stop = progress_.stop();
-  progress_.add(RunEnded{state(), reason, stop ? std::optional(stop->kind) : std::nullopt});
+  std::optional<StopKind> stop;
+  if (ended_before_) stop = ended_before_->stop;
+  if (progress_.stop()) stop = progress_.stop()->kind;
+  progress_.add(RunEnded{state(), reason, stop});
 }
 
 // ---- do what is now possible

@@ -33,8 +33,8 @@ struct RunStart {
   std::size_t expected_nodes = 1;  // how many daemons the job names
   FailureMemory failures = {};     // under earlier launchers
   int restarts = 0;                // of the worker group so far
-  /// The run had finished, but an earlier launcher died before it recorded the run's end.
-  bool finished = false;
+  /// How the run had ended, if an earlier launcher died before it recorded the run's end.
+  std::optional<RunEnded> ended = {};
   std::vector<CheckpointInfo> unvalidated = {};  // checkpoints still to validate, oldest first
   std::optional<LivingAttempt> living = {};  // its workers may still run: we look for them first
   /// The newest attempt's placement: ranks stay on its nodes, as far as those still exist.
@@ -96,6 +96,7 @@ class RunController {
   void advance();
   void advance_run();
   void advance_scheduling();
+  void advance_ended_before();
   void advance_running();
   void advance_teardown();
 
@@ -127,7 +128,7 @@ class RunController {
   TimePoint now() const { return progress_.now(); }
 
   const JobSpec spec_;
-  const bool finished_before_;
+  const std::optional<RunEnded> ended_before_;
   RunProgress progress_;
   NodePool nodes_;
   FailurePolicy policy_;

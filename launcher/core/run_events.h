@@ -294,7 +294,8 @@ struct StateChanged {  // for the journal, the screen and status
   std::string reason;
   /// The spec's stop condition that was met, so that the run ends well. Empty: none.
   std::string stop_condition;
-  Duration wait{};  // to Scheduling: before the next attempt
+  Duration wait{};                    // to Scheduling: before the next attempt
+  std::optional<StopKind> stop = {};  // to Stopped: who asked
   bool operator==(const StateChanged&) const = default;
 };
 struct AttemptBegun {  // for the journal, before any worker of it exists

@@ -1,11 +1,15 @@
 #include "launcher/core/run_history.h"
 
 #include <algorithm>
+#include <array>
 
 #include "lib/base/utf8.h"
 
 namespace train {
 namespace {
+
+constexpr std::array<std::string_view, 4> kStopKinds{"interrupt", "terminate", "stop_condition",
+                                                     "command"};
 
 std::string text_of(const boost::json::object& object, std::string_view key) {
   const auto* value = object.if_contains(key);
@@ -69,6 +73,18 @@ Placement placement_of(const boost::json::object& event, std::vector<std::string
   return placement;
 }
 
+/// Return how the run ended, if the record of a change of state says that it did.
+std::optional<RunEnded> end_in(const boost::json::object& event, const std::string& state) {
+  for (const RunState outcome : {RunState::Finished, RunState::Errored, RunState::Stopped}) {
+    if (state != to_string(outcome)) continue;
+    const auto kind = std::find(kStopKinds.begin(), kStopKinds.end(), text_of(event, "stop"));
+    std::optional<StopKind> stop;
+    if (kind != kStopKinds.end()) stop = static_cast<StopKind>(kind - kStopKinds.begin());
+    return RunEnded{outcome, text_of(event, "reason"), stop};
+  }
+  return std::nullopt;
+}
+
 /// Return cluster.nodes, as the record of a launcher's beginning has them.
 std::optional<std::vector<std::string>> cluster_nodes_in(const boost::json::object& event) {
   const auto* nodes = event.if_contains("nodes");
@@ -105,6 +121,7 @@ boost::json::object record_of(const StateChanged& change) {
                              {"trigger", to_string(change.trigger)},
                              {"attempt", change.attempt.value},
                              {"reason", words(change.reason)}};
+  if (change.stop) record["stop"] = kStopKinds[static_cast<std::size_t>(*change.stop)];
   if (!change.stop_condition.empty()) record["stop_condition"] = words(change.stop_condition);
   return record;
 }
@@ -171,11 +188,12 @@ void RunHistory::add(Generation generation, const std::string& time,
     policy_ = FailurePolicy(config_, elastic_);
     begun_.reset();
     living_.reset();
+    if (!finished()) ended_.reset();
     return;
   }
   const std::string state = what == "state" ? text_of(event, "state") : "";
   // Without a later run_ended, its launcher died before it could record that.
-  if (state == to_string(RunState::Finished)) finished_ = true;
+  if (auto end = end_in(event, state)) ended_ = std::move(end);
   if (what != "state" || !begun_ || begun_->id != attempt) return;
   if (state == to_string(RunState::Starting)) living_ = begun_;
   if (state == to_string(RunState::Pausing) && living_) living_->pausing = true;
@@ -225,7 +243,8 @@ void RunHistory::attempt_began(Generation generation, const std::string& time,
   attempt.restart_count = static_cast<int>(number_of(event, "restart_count"));
   attempt.restored = checkpoint_of(event);
   restarts_ = attempt.restart_count;
-  finished_ = false;
+  if (ended_) policy_ = FailurePolicy(config_, elastic_);  // somebody has started it again by hand
+  ended_.reset();
   next_attempt_ = std::max(next_attempt_, attempt.id.next());
   // It had begun already: a late commit let it begin from a newer checkpoint.
   if (!attempts_.empty() && attempts_.back().id == attempt.id) attempts_.pop_back();

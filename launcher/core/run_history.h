@@ -66,7 +66,10 @@ class RunHistory {
   bool living_is_on(const std::vector<std::string>& cluster_nodes) const;
   /// Return whether every rank had ended with 0 or a stop condition was met, so that nothing is
   /// left to train.
-  bool finished() const { return finished_; }
+  bool finished() const { return ended_ && ended_->outcome == RunState::Finished; }
+  /// Return how the run ended, if its launcher died before it recorded the run's end, or nothing is
+  /// left to train.
+  const std::optional<RunEnded>& ended() const { return ended_; }
   /// Return the placement of the newest attempt.
   const Placement& placed() const { return placed_; }
   /// Return what to remember of the failures since somebody last started this run by hand.
@@ -85,7 +88,7 @@ class RunHistory {
   Attempt next_attempt_{0};
   int restarts_ = 0;
   Placement placed_;
-  bool finished_ = false;
+  std::optional<RunEnded> ended_;
   std::optional<LivingAttempt> begun_;  // perhaps without workers yet
   std::optional<LivingAttempt> living_;
   std::optional<std::vector<std::string>> nodes_;     // cluster.nodes of the newest launcher so far

@@ -7,8 +7,10 @@ void RunProgress::change_state(RunTrigger trigger, Attempt attempt, std::string 
   const RunState from = state_;
   state_ = next_state(from, trigger);
   const bool condition = !facts(state_).terminal && stop_ && !stop_requested();
-  add(StateChanged{from, state_, trigger, attempt, std::move(reason),
-                   condition ? stop_->reason : "", wait});
+  StateChanged change{
+      from, state_, trigger, attempt, std::move(reason), condition ? stop_->reason : "", wait};
+  if (state_ == RunState::Stopped && stop_) change.stop = stop_->kind;
+  add(std::move(change));
 }
 
 }  // namespace train

@@ -69,7 +69,7 @@ class Checkers {
   void order_passed(std::uint64_t generation, std::uint64_t newest);
   /// `finished`: its journal says that the run has finished.
   void launcher_began(std::uint64_t generation, const std::optional<LivingAttempt>& living,
-                      bool finished);
+                      const std::optional<RunEnded>& ended);
   void launcher_died();
   void end_journaled(Attempt attempt) { view(attempt).end_journaled = true; }
   void orphaned(Attempt attempt) { view(attempt).orphaned = true; }  // its supervisors stopped it
@@ -145,7 +145,8 @@ class Checkers {
   std::optional<AttemptEnded> last_attempt_;
   std::uint64_t newest_generation_ = 0;
   std::optional<Attempt> complete_;  // had all its ranks when this launcher came
-  bool launcher_away_ = false, was_finished_ = false;
+  bool launcher_away_ = false;
+  std::optional<RunEnded> had_ended_;  // when the present launcher began
   RunState state_{};
   std::set<std::pair<Attempt, std::uint64_t>> lacking_space_, resolved_;  // since the last commit
   int without_space_ = 0;             // last ones in a row that this launcher gave up

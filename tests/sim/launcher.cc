@@ -54,7 +54,7 @@ SimLauncher::SimLauncher(Sim& sim, Nodes& nodes, SimFolder& folder, std::uint64_
   for (const auto& [attempt, ranks] : folder.reports) {
     for (const auto& [rank, last] : ranks) trackers_[attempt].restore(rank, last);
   }
-  sim_.check.launcher_began(generation, start_.living, start_.finished);
+  sim_.check.launcher_began(generation, start_.living, start_.ended);
   std::set<int> has_workers;
   if (start_.living) {
     for (const PlacedNode& placed : start_.living->placement.nodes)
@@ -84,7 +84,7 @@ void SimLauncher::start() {
     }
   }
   for (const auto& link : links_) link->start();
-  if (start_.finished) feed(Tick{});
+  if (start_.ended) feed(Tick{});
   arm();
 }
 

@@ -33,13 +33,13 @@ void Checkers::order_passed(std::uint64_t generation, std::uint64_t newest) {
 }
 
 void Checkers::launcher_began(std::uint64_t generation, const std::optional<LivingAttempt>& living,
-                              bool finished) {
+                              const std::optional<RunEnded>& ended) {
   if (generation <= newest_generation_)
     fail("S1", fmt::format("a launcher begins with generation {} after {}", generation,
                            newest_generation_));
   newest_generation_ = generation;
   launcher_away_ = false;
-  was_finished_ = finished;
+  had_ended_ = ended;
   complete_.reset();
   std::erase_if(failures_, [this](Attempt attempt) { return !view(attempt).end_journaled; });
   if (!living) return;
@@ -208,13 +208,15 @@ void Checkers::attempt_ended(const AttemptEnded& ended) {
 void Checkers::run_ended(const RunEnded& ended) {
   ended_ = ended;
   timeline_.trace("run ended: {} ({})", to_string(ended.outcome), ended.reason);
+  if (had_ended_ && !stop_asked_ && (ended.outcome != had_ended_->outcome))
+    fail("S11", "a run ends in another way than it had ended before");
   const bool by_condition = ended.stop == StopKind::StopCondition;
   switch (ended.outcome) {
     case RunState::Stopped:
       if (!stop_asked_) fail("S11", "the run is stopped, and nobody asked");
       return;
     case RunState::Finished:
-      if (by_condition || was_finished_) return;
+      if (by_condition || had_ended_) return;
       if (ended.stop) fail("S11", "a run that somebody stopped counts as finished");
       if (!last_attempt_) return fail("S11", "a run is finished that never ran");
       if (view(last_attempt_->attempt).left_well != view(last_attempt_->attempt).world_size)
@@ -224,7 +226,7 @@ void Checkers::run_ended(const RunEnded& ended) {
       if (last_attempt_ && !last_attempt_->failed)
         fail("S11", "the run is in error after an attempt that ended well");
       if (last_attempt_ && last_attempt_->failure == FailureKind::Permanent &&
-          !plan_.command_missing && !may_be_out_of_space_)
+          !plan_.command_missing && !may_be_out_of_space_ && !had_ended_)
         fail("S15", "the run is given up, and nothing is wrong that another attempt cannot mend");
       return;
     default:
@@ -252,7 +254,7 @@ void Checkers::told(const TellCheckpoint& tell) {
 void Checkers::begins(const AttemptBegun& begun) {
   const Attempt attempt = begun.attempt;
   if (begun.restore != newest_) fail("S6", "an attempt begins from a checkpoint before the newest");
-  if (was_finished_) fail("S11", "a run that had finished begins again");
+  if (had_ended_) fail("S11", "a run that had ended begins again");
   AttemptView& seen = view(attempt);
   const bool had_workers = std::any_of(seen.members.begin(), seen.members.end(),
                                        [](const SimWorker* worker) { return worker != nullptr; });

@@ -15,7 +15,7 @@ RunStart start_from(const SimFolder& folder, const Plan& plan) {
   start.failures = history.failures();
   start.placed = history.placed();
   start.living = history.living();
-  start.finished = history.finished();
+  start.ended = history.ended();  // the next launcher is not started by hand
   if (!history.attempts().empty()) start.restarts = history.restarts() + (start.living ? 0 : 1);
   for (const SimFolder::Committed& one : folder.checkpoints) {
     start.checkpoint = one.info;

@@ -351,7 +351,12 @@ Result<Unit> RunRecord::read_history(const JobSpec& spec, const RunRecordOptions
   start_.failures = history.failures();
   start_.placed = history.placed();
   start_.living = history.living();
-  start_.finished = history.finished();
+  start_.ended = history.ended();
+  // Somebody who resumes a run that was given up or stopped wants it to go on, with full budgets.
+  if (start_.ended && !history.finished() && !options.restarted) {
+    start_.ended.reset();
+    start_.failures = {};
+  }
   past_ = history.attempts();
   if (start_.living) TRY_VOID(check_living(spec, options, history));
   if (!past_.empty()) start_.restarts = history.restarts() + (start_.living ? 0 : 1);

@@ -211,9 +211,9 @@ RunSummary RunSummaryBuilder::summary(const RunEnded& ended, const Metrics& last
           ended.stop == StopKind::Terminate ? Outcome::Preempted : Outcome::Interrupted;
       break;
     default:
-      summary.outcome = replaced()       ? Outcome::Replaced
-                        : began_attempt_ ? Outcome::Failed
-                                         : Outcome::Refused;
+      summary.outcome = replaced()                                ? Outcome::Replaced
+                        : began_attempt_ || record_.start().ended ? Outcome::Failed
+                                                                  : Outcome::Refused;
   }
   summary.reason = ended.reason;
   if (summary.outcome == Outcome::Refused)

@@ -291,6 +291,32 @@ TEST_F(RunRecordTest, RefusesARunThatHasFinishedButNotOneThatFailed) {
   EXPECT_FALSE(RunRecord::open(job_in(temp_.path()), kOptions)) << "a result of 1 MiB";
 }
 
+// Its launcher died after the decision. Whoever resumes it by hand wants it to go on.
+TEST_F(RunRecordTest, OneThatWasGivenUpGoesOnOnlyIfSomebodyResumesIt) {
+  {
+    auto first = RunRecord::open(job_in(temp_.path()), kOptions);
+    ASSERT_TRUE(first) << first.error().describe();
+    const auto given_up = record_of(StateChanged{.from = RunState::TearingDown,
+                                                 .to = RunState::Errored,
+                                                 .trigger = RunTrigger::GaveUp,
+                                                 .attempt = Attempt{0},
+                                                 .reason = "no restart"});
+    ASSERT_TRUE((*first)->journal().append({given_up}, "2026-11-21T09:38:00.123456Z"));
+  }
+  RunRecordOptions restarted = kOptions;
+  restarted.restarted = true;
+  {
+    auto second = RunRecord::open(job_in(temp_.path()), restarted);
+    ASSERT_TRUE(second) << second.error().describe();
+    EXPECT_EQ((*second)->start().ended, (RunEnded{RunState::Errored, "no restart", {}}));
+  }
+
+  auto third = RunRecord::open(job_in(temp_.path()), kOptions);
+
+  ASSERT_TRUE(third) << third.error().describe();
+  EXPECT_FALSE((*third)->start().ended);
+}
+
 TEST_F(RunRecordTest, GivesADefaultNameASuffixWhenItIsTaken) {
   RunRecordOptions options = kOptions;
   options.unique_name = true;

@@ -26,10 +26,10 @@ class RunSummaryBuilderTest : public testing::Test {
     spec_.command = {"./train"};
     open();
   }
-  void open() {
+  void open(const RunRecordOptions& options = {}) {
     builder_.reset();
     record_.reset();
-    auto record = RunRecord::open(spec_, {});
+    auto record = RunRecord::open(spec_, options);
     ASSERT_TRUE(record) << record.error().describe();
     record_ = std::move(*record);
     builder_.emplace(
@@ -246,6 +246,18 @@ TEST_F(RunSummaryBuilderTest, ARunWhoseFirstAttemptNeverBeganWasRefused) {
   EXPECT_EQ(told.outcome, Outcome::Refused);
   EXPECT_EQ(told.error->message, "no node answers");
   EXPECT_EQ(told.resume_command, "");
+}
+
+TEST_F(RunSummaryBuilderTest, ARunThatWasGivenUpUnderAnEarlierLauncherHasFailed) {
+  const auto given_up = record_of(StateChanged{.from = RunState::TearingDown,
+                                               .to = RunState::Errored,
+                                               .trigger = RunTrigger::GaveUp,
+                                               .attempt = Attempt{0},
+                                               .reason = "no restart"});
+  ASSERT_TRUE(record_->journal().append({given_up}, "2026-11-21T09:38:00.123456Z"));
+  open({.restarted = true});
+
+  EXPECT_EQ(summary(RunState::Errored).outcome, Outcome::Failed);
 }
 
 TEST_F(RunSummaryBuilderTest, WhoStoppedARunSaysHowItEnded) {

@@ -25,7 +25,7 @@ RunStart with_living(bool pausing = false) {
 
 TEST(RunController, ARunThatHadFinishedOnlyEnds) {
   RunStart start{.first_attempt = kSecond, .expected_nodes = 2};
-  start.finished = true;
+  start.ended = RunEnded{S::Finished, "", {}};
   Driven driven(two_workers(1), std::move(start));
 
   EXPECT_EQ(driven.handle(node_up(kNodeA, {kFirst})), (Actions{Release{kFirst, kNodeA}}));
@@ -33,6 +33,20 @@ TEST(RunController, ARunThatHadFinishedOnlyEnds) {
 
   EXPECT_EQ(driven.run.state(), RunState::Finished);
   EXPECT_EQ(std::get<RunEnded>(actions.back()).outcome, RunState::Finished);
+}
+
+TEST(RunController, ARunThatHadBeenGivenUpOrStoppedOnlyEndsInTheSameWay) {
+  for (const RunEnded& ended : {RunEnded{S::Errored, "no restart: max_failures is 0", {}},
+                                RunEnded{S::Stopped, "SIGTERM", StopKind::Terminate}}) {
+    RunStart start{.first_attempt = kSecond, .expected_nodes = 2};
+    start.ended = ended;
+    Driven driven(two_workers(1), std::move(start));
+
+    EXPECT_EQ(driven.handle(node_up(kNodeA, {kFirst})), (Actions{Release{kFirst, kNodeA}}));
+    const Actions actions = driven.handle(node_up(kNodeB));
+
+    EXPECT_EQ(actions.back(), RunAction(ended));
+  }
 }
 
 /// A start after a launcher that died while it stopped the workers, because rank 1 had failed.

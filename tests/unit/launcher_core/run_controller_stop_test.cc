@@ -262,10 +262,11 @@ TEST(GracefulStop, GivesThePauseAgainToASupervisorThatIsBack) {
 
 TEST(Stop, WhileSchedulingEndsTheRun) {
   Driven d;
+  StateChanged stopped = changed(S::Scheduling, S::Stopped, T::EndedByRequest, Attempt{}, "Ctrl-C");
+  stopped.stop = StopKind::Interrupt;
 
   EXPECT_EQ(d.handle(ctrl_c()),
-            (Actions{changed(S::Scheduling, S::Stopped, T::EndedByRequest, Attempt{}, "Ctrl-C"),
-                     RunEnded{S::Stopped, "Ctrl-C", StopKind::Interrupt}}));
+            (Actions{stopped, RunEnded{S::Stopped, "Ctrl-C", StopKind::Interrupt}}));
 }
 
 TEST(Stop, WhilePreparingAndStartingStopsTheNodes) {

@@ -260,6 +260,40 @@ TEST(RunHistory, ARunThatEndedInErrorHasNotFinished) {
   journal.add(record_of(RunEnded{S::Errored, "no restart left", {}}));
 
   EXPECT_FALSE(journal.history.finished());
+  EXPECT_FALSE(journal.history.ended());
+}
+
+TEST(RunHistory, ARunWhoseLauncherDiedBeforeItRecordedTheEndHasEnded) {
+  Journaled journal(0);
+  journal.begin(kFirst);
+  journal.state(S::Starting);
+  journal.end(kFirst, FailureKind::Worker);
+  StateChanged change{S::TearingDown, S::Errored, RunTrigger::GaveUp, kFirst, "no restart"};
+  journal.add(record_of(change));
+  EXPECT_EQ(journal.history.ended(), (RunEnded{S::Errored, "no restart", {}}));
+
+  change.to = S::Stopped;
+  change.stop = StopKind::Terminate;
+  journal.add(record_of(change));
+  EXPECT_EQ(journal.history.ended(), (RunEnded{S::Stopped, "no restart", StopKind::Terminate}));
+  EXPECT_FALSE(journal.history.finished());
+
+  // Somebody has resumed it by hand.
+  EXPECT_EQ(journal.history.failures().counts.failures, 0);
+  journal.begin(kSecond);
+  EXPECT_EQ(journal.history.ended(), std::nullopt);
+}
+
+TEST(RunHistory, ARunThatSomebodyResumesHasFullBudgetsThoughItsEndWasNotRecorded) {
+  Journaled journal(1);
+  journal.begin(kFirst);
+  journal.end(kFirst, FailureKind::Worker);
+  EXPECT_EQ(journal.history.failures().counts.failures, 1);
+  journal.state(S::Errored);
+
+  journal.begin(kSecond);
+
+  EXPECT_EQ(journal.history.failures(), FailureMemory{});
 }
 
 TEST(RunHistory, ACheckpointsRecordSaysWhichOneItIs) {
