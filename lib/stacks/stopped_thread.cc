@@ -69,15 +69,17 @@ int signal_in_delivery(pid_t tid) {
 }
 
 /// Wait for the stop that we asked for. A thread that runs stops within microseconds; one that
-/// waits for a processor, later.
-Result<ThreadRegisters> wait_for_stop(pid_t tid, TimePoint deadline) {
+/// waits for a processor, later; `not_yet` is when it was last seen on its way.
+Result<ThreadRegisters> wait_for_stop(pid_t tid, TimePoint deadline, TimePoint& not_yet) {
   std::chrono::microseconds pause{10};
   while (true) {
+    const TimePoint asked = now();
     const Progress progress = progress_of(tid);
     if (progress == Progress::Ended) return Error{Errc::NotFound, "it has ended"};
     auto registers = read_registers(tid);
     if (registers || registers.error().code != Errc::NotFound) return registers;
-    if (now() > deadline) return Error{Errc::Unavailable, "it did not stop"};
+    if (asked > deadline) return Error{Errc::Unavailable, "it did not stop"};
+    not_yet = asked;
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds{500});
   }
@@ -91,7 +93,7 @@ Result<StoppedThread> StoppedThread::stop(pid_t tid, Duration limit) {
   const TimePoint began = now();
   StoppedThread stopped(tid, began);  // detaches, if that is possible
   if (::ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr) != 0) return ptrace_error("stopping it");
-  TRY(stopped.registers_, wait_for_stop(tid, began + limit));
+  TRY(stopped.registers_, wait_for_stop(tid, began + limit, stopped.began_));
   return stopped;
 }
 

@@ -38,14 +38,15 @@ class StoppedThread {
 
   const ThreadRegisters& registers() const { return registers_; }
 
-  /// Let it go on where it was, and return for how long it was stopped at most.
+  /// Let it go on where it was, and return for how long it was stopped at most: since we last saw
+  /// that it had not stopped yet.
   Duration resume();
 
  private:
   StoppedThread(pid_t tid, TimePoint began) : tid_(tid), began_(began) {}
 
-  pid_t tid_;  // 0: not stopped any more
-  TimePoint began_;
+  pid_t tid_;        // 0: not stopped any more
+  TimePoint began_;  // of the stop, at the earliest
   ThreadRegisters registers_;
 };
 

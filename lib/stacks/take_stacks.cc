@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <deque>
 #include <optional>
 
 #include "lib/base/file_descriptor.h"
@@ -19,6 +20,9 @@ constexpr int kCapturePart = 2;
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
+// Captures mostly wait until the threads that they stop get a processor.
+constexpr std::size_t kCapturesAtATime = 8;
+
 /// What the captures of all processes gave, and which of them the unwinder gets.
 struct Captures {
   std::vector<ProcessStacks> stacks;  // without frames, one for each process
@@ -26,13 +30,12 @@ struct Captures {
   std::size_t bytes = 0;
 };
 
-/// Capture a process and append it to the unwinder's input.
-Result<Unit> capture_into(const FileDescriptor& input, pid_t pid, TimePoint deadline,
-                          const CaptureLimits& limits, Captures& all) {
+/// Append a capture to the unwinder's input.
+Result<Unit> take_capture(BegunCapture begun, const FileDescriptor& input, Captures& all) {
+  TRY(const ProcessCapture capture, begun.finish());
+  all.stacks.back() = stacks_without_frames(capture);
   if (all.bytes > kCapturesBytesMax)
     return Error{Errc::ResourceExhausted, "the processes before it have too many and large stacks"};
-  TRY(const ProcessCapture capture, capture_process(pid, deadline, limits));
-  all.stacks.back() = stacks_without_frames(capture);
   const std::string payload = encode_capture(capture);
   TRY_VOID(append_to(input, stack_message_header(payload.size())));
   TRY_VOID(append_to(input, payload));
@@ -44,9 +47,14 @@ Result<Unit> capture_into(const FileDescriptor& input, pid_t pid, TimePoint dead
 Captures capture_all(const FileDescriptor& input, const std::vector<pid_t>& pids,
                      TimePoint deadline, const CaptureLimits& limits) {
   Captures all;
+  std::deque<BegunCapture> begun;
+  std::size_t next = 0;
   for (const pid_t pid : pids) {
+    for (; next < pids.size() && begun.size() < kCapturesAtATime; ++next)
+      begun.emplace_back(pids[next], deadline, limits);
     all.stacks.push_back({.pid = pid});
-    const auto done = capture_into(input, pid, deadline, limits, all);
+    const auto done = take_capture(std::move(begun.front()), input, all);
+    begun.pop_front();
     if (!done) all.stacks.back().notes.push_back("no stacks: " + done.error().describe());
   }
   return all;

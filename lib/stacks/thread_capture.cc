@@ -2,13 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <future>
 #include <memory>
 #include <set>
 #include <thread>
@@ -28,9 +29,34 @@ constexpr Duration kUninterruptibleWait = milliseconds{20};
 // Later threads get less time once so many have not stopped.
 constexpr int kUnstoppedMax = 4;
 constexpr Duration kShortStopWait = milliseconds{20};
-constexpr int kRaisedPriority = -10;
+constexpr std::uint64_t kSliceNs = 100'000;  // the shortest that Linux grants
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
+
+/// The first part of the kernel's struct sched_attr (sched_setattr(2)), whose header and glibc's
+/// define the same names.
+struct SchedulingAttributes {
+  std::uint32_t size = sizeof(SchedulingAttributes);
+  std::uint32_t policy = SCHED_OTHER;
+  std::uint64_t flags = 0;
+  std::int32_t nice = 0;
+  std::uint32_t priority = 0;
+  std::uint64_t runtime = 0;  // ns; of SCHED_OTHER: the slice
+  std::uint64_t deadline = 0;
+  std::uint64_t period = 0;
+};
+
+/// Ask for a processor as soon as one of our waits ends, since a stopped thread waits with us. Root
+/// may have a real-time priority. Others may ask for short slices, which come sooner (Linux 6.12).
+/// Both concern only the calling thread, which ends soon.
+void ask_for_prompt_turns() {
+  const sched_param lowest{.sched_priority = 1};
+  if (::sched_setscheduler(0, SCHED_RR, &lowest) == 0) return;
+  SchedulingAttributes attributes;
+  attributes.nice = ::getpriority(PRIO_PROCESS, 0);
+  attributes.runtime = kSliceNs;
+  (void)::syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
 
 /// Return whether a stack may be read there without waiting for storage, which a mapped file needs.
 bool is_memory(const MappedRange& range) {
@@ -223,20 +249,26 @@ class ProcessCapturing {
 
 }  // namespace
 
-Result<ProcessCapture> capture_process(pid_t pid, TimePoint deadline, const CaptureLimits& limits) {
+BegunCapture::BegunCapture(pid_t pid, TimePoint deadline, const CaptureLimits& limits)
+    // The work watches the deadline itself; only a call that blocks makes it exceed it.
+    : pid_(pid), give_up_(deadline + limits.stop_wait + milliseconds{100}) {
   auto promise = std::make_shared<std::promise<Result<ProcessCapture>>>();
-  auto future = promise->get_future();
-  TRY_VOID(start_unjoined_thread("stacks", [promise, pid, deadline, limits] {
-    // A stopped thread waits until we have a processor, so ask for one soon; only root may. Linux
-    // sets it for the calling thread alone, which ends with this function.
-    (void)::setpriority(PRIO_PROCESS, 0, kRaisedPriority);
+  captured_ = promise->get_future();
+  const auto started = start_unjoined_thread("stacks", [promise, pid, deadline, limits] {
+    ask_for_prompt_turns();
     promise->set_value(ProcessCapturing(pid, deadline, limits).run());
-  }));
-  // The work watches the deadline itself; only a call that blocks makes it exceed it.
-  if (future.wait_until(deadline + limits.stop_wait + milliseconds{100}) !=
-      std::future_status::ready)
-    return Error{Errc::Timeout, fmt::format("/proc/{} did not answer in time", pid)};
-  return future.get();
+  });
+  if (!started) promise->set_value(started.error());
+}
+
+Result<ProcessCapture> BegunCapture::finish() {
+  if (captured_.wait_until(give_up_) != std::future_status::ready)
+    return Error{Errc::Timeout, fmt::format("/proc/{} did not answer in time", pid_)};
+  return captured_.get();
+}
+
+Result<ProcessCapture> capture_process(pid_t pid, TimePoint deadline, const CaptureLimits& limits) {
+  return BegunCapture(pid, deadline, limits).finish();
 }
 
 }  // namespace train
