@@ -14,7 +14,7 @@ constexpr std::size_t kNameBytesMax = 256;
 constexpr std::size_t kRegistersMax = 128;
 // The least that an element takes: its numbers, and four bytes for the length of each text.
 constexpr std::size_t kFactsBytes = 4 + 1 + 8 + 5 * 4;
-constexpr std::size_t kThreadBytes = kFactsBytes + 3 * 8 + 2 * 4;
+constexpr std::size_t kThreadBytes = kFactsBytes + (8 + 8 + 8) + (4 + 4);
 constexpr std::size_t kMappingBytes = 5 * 8 + 1 + 4;
 constexpr std::size_t kFrameBytes = 2 * 8 + 4 + 2 + 3 * 4;
 

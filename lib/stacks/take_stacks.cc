@@ -117,7 +117,7 @@ Result<std::vector<ProcessStacks>> take_stacks(const std::vector<pid_t>& pids, T
 std::string find_unwinder() {
   const std::string folder = folder_of_this_program();
   for (const char* place : {"/../libexec/trainrun/", "/", "/../bin/"}) {
-    const std::string path = folder + place + kUnwinder;
+    std::string path = folder + place + kUnwinder;
     if (::access(path.c_str(), X_OK) == 0) return path;
   }
   return "";
