@@ -60,7 +60,9 @@ void Checkers::check_alone(const WorkerLocation& location) {
     if (id == location.attempt) continue;
     for (Rank rank : attempt.live) {
       const WorkerLocation& other = attempt.members[rank.value]->location();
-      const bool out_of_reach = lost(other.node) || (location.attempt < id && lost(location.node));
+      const bool out_of_reach =
+          lost_hosts_.contains({id, other.node}) ||
+          (location.attempt < id && lost_hosts_.contains({location.attempt, location.node}));
       if (other.node != location.node && out_of_reach) continue;
       fail("S2", fmt::format("rank {} of attempt {} starts on node {} while rank {} of attempt {} "
                              "lives on node {}",

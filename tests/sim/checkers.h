@@ -81,7 +81,6 @@ class Checkers {
   void faults_over();
   void node_unwell(int node) { unwell_nodes_.insert(node); }  // its news may be late
   void node_well(int node) { unwell_nodes_.erase(node); }
-  bool lost(int node) const { return lost_nodes_.count(node) != 0; }
   bool ended() const { return ended_.has_value(); }
 
   void after_event();  // check what is due by now
@@ -101,7 +100,7 @@ class Checkers {
     int world_size = 0, started = 0, left_well = 0;
     std::optional<std::uint64_t> checkpoints_at_own_end;
     std::set<std::uint64_t> given_up;  // checkpoint_seqs
-    bool crashed = false, orphaned = false, end_journaled = false;
+    bool crashed = false, orphaned = false, ended = false, end_journaled = false;
     std::vector<SimWorker*> members;  // by rank
     std::vector<char> has_left_well;
     std::set<Rank> live;  // alive and not killed
@@ -140,7 +139,7 @@ class Checkers {
   std::optional<CheckpointInfo> newest_;
   std::vector<std::uint64_t> committed_;  // their numbers
   std::set<std::uint64_t> validated_;
-  std::set<int> lost_nodes_, unwell_nodes_;
+  std::set<int> unwell_nodes_;
   std::set<std::pair<Attempt, int>> lost_hosts_;
   std::optional<AttemptEnded> last_attempt_;
   std::uint64_t newest_generation_ = 0;

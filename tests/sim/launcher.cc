@@ -67,6 +67,7 @@ SimLauncher::SimLauncher(Sim& sim, Nodes& nodes, SimFolder& folder, std::uint64_
     handlers.down = [this, node](const std::string& reason) {
       const SimHost& host = nodes_[node]->host();
       sim_.check.node_declared_lost(node, host.healthy_since, host.unwell_since);
+      lost_.insert(NodeId{node});
       feed(NodeDown{NodeId{node}, reason});
     };
     handlers.refused = [this] { sim_.check.fail("S1", "the newest launcher was refused"); };
@@ -205,7 +206,8 @@ void SimLauncher::perform(const RunAction& action) {
           },
           [&](const StopGroup& stop) {
             send(stop.node, frame_of(stop.attempt, message_of(stop)));
-            if (sim_.mutant == Mutant::RestartBeforeGone) {
+            if (sim_.mutant == Mutant::RestartBeforeGone ||
+                (sim_.mutant == Mutant::ReturnedNodeTrusted && lost_.contains(stop.node))) {
               later(Duration{0}, [this, attempt = stop.attempt, node = stop.node] {
                 feed(NodeGroupGone{attempt, node});
               });

@@ -91,6 +91,7 @@ class SimLauncher {
   bool writing_ = false;
   std::map<Attempt, SequenceTracker> trackers_;
   std::map<Attempt, std::vector<int>> origins_;  // node of each rank, for reports
+  std::set<NodeId> lost_;                        // at some time
   std::optional<TimePoint> armed_;
   SimFrame last_collective_;
   std::uint64_t numbers_skipped_ = 0;

@@ -8,6 +8,7 @@ std::string_view to_string(Mutant mutant) {
       "OffByOneRank",
       "GenerationNotChecked",
       "RestartBeforeGone",
+      "ReturnedNodeTrusted",
       "OrphansForgotten",
       "BarrierOpensEarly",
       "ShardMissing",

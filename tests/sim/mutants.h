@@ -11,6 +11,7 @@ enum class Mutant {
   OffByOneRank,           // S3: the second node's plan begins one rank too late
   GenerationNotChecked,   // S1: traind obeys whoever attached last
   RestartBeforeGone,      // S2: a stopping node counts as empty immediately
+  ReturnedNodeTrusted,    // S2: so does one that was lost before, and only that
   OrphansForgotten,       // S2: a supervisor without a launcher waits forever
   BarrierOpensEarly,      // S4: the last rank counts as joined before it has joined
   ShardMissing,           // S7: a checkpoint is committed without its last shard

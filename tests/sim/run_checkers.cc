@@ -50,6 +50,7 @@ void Checkers::launcher_began(std::uint64_t generation, const std::optional<Livi
 // Forget the launcher's decisions that nobody has written down: they did not happen.
 void Checkers::launcher_died() {
   launcher_away_ = true;
+  for (auto& [id, attempt] : attempts_) attempt.ended = attempt.ended && attempt.end_journaled;
   ended_.reset();
   pausing_.reset();
   finish_checked_.reset();
@@ -78,8 +79,9 @@ void Checkers::check_cause() {
 // node is declared dead.)
 void Checkers::node_declared_lost(int node, std::optional<TimePoint> healthy_since,
                                   std::optional<TimePoint> unwell_since) {
-  lost_nodes_.insert(node);
-  for (const auto& [id, attempt] : attempts_) lost_hosts_.insert({id, node});
+  for (const auto& [id, attempt] : attempts_) {
+    if (!attempt.ended) lost_hosts_.insert({id, node});
+  }
   const Duration dead_after = plan_.spec.run_config.failure_config.node_dead_after;
   const LinkHabits& link = plan_.links[node];
   const Duration unwell = timeline_.now() - unwell_since.value_or(timeline_.now());
@@ -190,9 +192,11 @@ void Checkers::attempt_ended(const AttemptEnded& ended) {
   progress();
   last_attempt_ = ended;
   known_by_.erase(ended.attempt);
-  const AttemptView& attempt = view(ended.attempt);
+  AttemptView& attempt = view(ended.attempt);
+  attempt.ended = true;
   for (Rank rank : attempt.live) {
-    if (lost(attempt.members[rank.value]->location().node)) continue;
+    if (lost_hosts_.contains({ended.attempt, attempt.members[rank.value]->location().node}))
+      continue;
     fail("S2",
          fmt::format("attempt {} ended while its rank {} lives", ended.attempt.value, rank.value));
   }
@@ -261,6 +265,8 @@ void Checkers::begins(const AttemptBegun& begun) {
   if (had_workers)
     fail("S2", fmt::format("attempt {} begins a second time, and had workers", attempt.value));
   seen.restored = begun.restore;
+  seen.began = seen.ended = false;
+  std::erase_if(lost_hosts_, [&](const auto& host) { return host.first == attempt; });
 }
 
 // L2: once a stop is asked for, no worker lives after its grace and five seconds if undisturbed.
