@@ -9,12 +9,6 @@
 #include "lib/base/overloaded.h"
 
 namespace train {
-namespace {
-
-constexpr const char* kStacksOfHang = "hung";
-constexpr Duration kStacksWait = seconds(20);  // the shell gives up after 15 s
-
-}  // namespace
 
 AttemptController::AttemptController(const RunContext& run, Attempt id, const Placement& placement,
                                      int restart_count)
@@ -23,7 +17,7 @@ AttemptController::AttemptController(const RunContext& run, Attempt id, const Pl
       ending_(run_, group_),
       restart_count_(restart_count),
       collectives_(placement.world_size),
-      hangs_(run_.spec.run_config.failure_config) {}
+      hangs_(run_, group_) {}
 
 AttemptController::AttemptController(const RunContext& run, const LivingAttempt& living)
     : run_(run),
@@ -31,7 +25,7 @@ AttemptController::AttemptController(const RunContext& run, const LivingAttempt&
       ending_(run_, group_),
       restart_count_(living.restart_count),
       collectives_(living.placement.world_size),
-      hangs_(run_.spec.run_config.failure_config) {}
+      hangs_(run_, group_) {}
 
 // ---- starting
 
@@ -130,11 +124,6 @@ void AttemptController::on(const NodeDown& event) {
             FailureKind::NodeLost);
 }
 
-void AttemptController::drain(const NodeDrain& event, const std::string& text) {
-  if (group_.hosts.has(event.node) && !group_.hosts.is_gone(event.node))
-    ending_.drain(event.grace, text);
-}
-
 void AttemptController::on(const SupervisorLost& event) {
   if (!group_.hosts.has(event.node)) return;
   host_lost(
@@ -195,22 +184,11 @@ void AttemptController::advance_attaching() {
 
 // ---- ranks
 
-void AttemptController::on(const RankJoined& event) {
-  if (RankTable::Entry* rank = group_.ranks.find(event.rank)) rank->joined = true;
-}
-
 void AttemptController::on(const RankReported& event) {
   RankTable::Entry* rank = group_.ranks.find(event.rank);
   if (rank == nullptr) return;
   progressed_ = true;
   rank->reported = std::max(rank->reported, event.report_seq);
-}
-
-void AttemptController::on(const RanksSampled& event) {
-  for (const RankSample& sample : event.ranks) {
-    const RankTable::Entry* rank = group_.ranks.find(sample.rank);
-    if (rank != nullptr && rank->alive()) hangs_.sampled(sample, now());
-  }
 }
 
 void AttemptController::on(const RankPaused& event) {
@@ -389,43 +367,7 @@ void AttemptController::advance_running() {
   if (cause().failed()) return;
   if (group_.ranks.all_ended())
     return change_state(RunTrigger::GroupEnding, "every rank ended with 0");
-  const auto judge_at = hangs_.next_deadline();
-  if (judge_at && now() >= *judge_at) judge_hangs();
-  if (hang_ && now() >= hang_->until) ending_.fail(std::exchange(hang_, std::nullopt)->failure);
-}
-
-void AttemptController::judge_hangs() {
-  using Kind = HangDetector::Finding::Kind;
-  for (HangDetector::Finding& found : hangs_.judge(group_.ranks, run_.nodes, now())) {
-    const Rank rank = found.ranks.front();
-    if (found.kind == Kind::Cleared && hang_ && hang_->failure.rank == rank) hang_.reset();
-    if (!found.fails || hang_) {
-      const bool suspect = found.kind == Kind::Suspect;
-      run_.progress.note(suspect ? NoteLevel::Info : NoteLevel::Warning, std::move(found.text));
-      continue;
-    }
-    hang_ = Hang{{.kind = FailureKind::Hung,
-                  .cause = std::move(found.text),
-                  .rank = rank,
-                  .node = group_.ranks.find(rank)->node},
-                 now() + kStacksWait};
-    collect_stacks(kStacksOfHang, {});
-  }
-}
-
-void AttemptController::collect_stacks(const std::string& why, std::vector<Rank> ranks) {
-  CollectStacks order{group_.id, {}, std::move(ranks), why};
-  group_.hosts.for_each_there([&](NodeId node) { order.nodes.push_back(node); });
-  run_.progress.add(std::move(order));
-}
-
-void AttemptController::on(const StacksCollected& event) {
-  if (event.why != kStacksOfHang || !hang_) return;
-  run_.progress.note(NoteLevel::Info,
-                     event.error.empty()
-                         ? fmt::format("stacks of all ranks: {}\n{}", event.path, event.classes)
-                         : "no stacks: " + event.error);
-  hang_->until = now();  // advance_running() ends the group
+  if (auto hang = hangs_.advance()) ending_.fail(std::move(*hang));
 }
 
 void AttemptController::watch() {
@@ -442,10 +384,7 @@ std::optional<TimePoint> AttemptController::next_deadline() const {
   consider(collectives_.next_deadline());
   consider(run_.checkpoints.next_deadline(state()));
   consider(ending_.next_deadline());
-  if (state() == RunState::Running) {
-    consider(hangs_.next_deadline());
-    if (hang_) consider(hang_->until);
-  }
+  if (state() == RunState::Running) consider(hangs_.next_deadline());
   return next;
 }
 

@@ -10,7 +10,7 @@
 #include "launcher/core/attempt_group.h"
 #include "launcher/core/collective_tracker.h"
 #include "launcher/core/group_ending.h"
-#include "launcher/core/hang_detector.h"
+#include "launcher/core/hang_controller.h"
 
 namespace train {
 
@@ -53,22 +53,29 @@ class AttemptController {
   void on(const AttemptStarted& event);
   void on(const StartRefused& event);
   void on(const NodeGroupGone& event);
-  void on(const RankJoined& event);
+  void on(const RankJoined& event) {
+    if (RankTable::Entry* rank = group_.ranks.find(event.rank)) rank->joined = true;
+  }
   void on(const RankReported& event);
-  void on(const RanksSampled& event);
+  void on(const RanksSampled& event) { hangs_.on(event); }
   void on(const RankPaused& event);
   void on(const RankExited& event);
-  void on(const StacksCollected& event);
+  void on(const StacksCollected& event) { hangs_.on(event); }
   void on(const CollectiveJoined& event);
   void on(const CollectiveResolved& event);
   void on(const ShardStaged& event);
   void on(const CommitFinished& event);
   /// Leave a node within the event's grace. `text`: the reason.
-  void drain(const NodeDrain& event, const std::string& text);
+  void drain(const NodeDrain& event, const std::string& text) {
+    if (group_.hosts.has(event.node) && !group_.hosts.is_gone(event.node))
+      ending_.drain(event.grace, text);
+  }
   /// Stop on request. `again`: this is not the first request.
   void stop(bool again, const std::string& reason) { ending_.stop(again, reason); }
   /// Order the stacks of these ranks; empty: of all.
-  void collect_stacks(const std::string& why, std::vector<Rank> ranks);
+  void collect_stacks(const std::string& why, std::vector<Rank> ranks) {
+    hangs_.collect_stacks(why, std::move(ranks));
+  }
   /// Do not wait for storage that hangs.
   void escalate() { ending_.escalate(); }
   /// End gracefully, without losing work, so that a larger group can begin.
@@ -92,7 +99,6 @@ class AttemptController {
   void advance_attaching();
   void advance_preparing();
   void advance_running();
-  void judge_hangs();
   Prepare prepare_for(const PlacedNode& placed) const;
   void send_again(NodeId node);
   void host_lost(NodeId node, const std::string& reason, FailureKind kind);
@@ -113,13 +119,7 @@ class AttemptController {
   const int restart_count_;
   std::uint32_t master_port_ = 0;
   CollectiveTracker collectives_;
-  HangDetector hangs_;
-  /// A hang that ends the group once the stacks of all ranks are known.
-  struct Hang {
-    AttemptCause::Failure failure;
-    TimePoint until{};  // the stacks are not waited for longer
-  };
-  std::optional<Hang> hang_;
+  HangController hangs_;
   std::vector<CollectiveRelease> held_back_;  // until all supervisors have answered
   bool progressed_ = false;
   int from_standby_ = 0;

@@ -1,0 +1,50 @@
+// What follows while ranks of an attempt show no sign of life: notes, and the group's failure once
+// the stacks of all ranks are known. HangDetector judges; this machine acts. Also orders the stacks
+// that somebody asks for.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/core/attempt_cause.h"
+#include "launcher/core/attempt_group.h"
+#include "launcher/core/hang_detector.h"
+
+namespace train {
+
+/// How long a group that hangs waits for its stacks; the shell gives up a little earlier.
+inline constexpr Duration kStacksWait = seconds(20);
+
+class HangController {
+ public:
+  /// Both outlive this object.
+  HangController(const RunContext& run, AttemptGroup& group)
+      : run_(run), group_(group), detector_(run.spec.run_config.failure_config) {}
+
+  void on(const RanksSampled& event);
+  void on(const StacksCollected& event);
+  /// Order the stacks of these ranks; empty: of all.
+  void collect_stacks(const std::string& why, std::vector<Rank> ranks);
+
+  /// Do what is due while the group runs. Return the failure that is to end it.
+  std::optional<AttemptCause::Failure> advance();
+  std::optional<TimePoint> next_deadline() const;
+
+ private:
+  void judge();
+  void take(HangDetector::Finding found);
+  TimePoint now() const { return run_.progress.now(); }
+
+  struct Hang {
+    AttemptCause::Failure failure;
+    TimePoint until{};  // the stacks are not waited for longer
+  };
+
+  const RunContext run_;
+  AttemptGroup& group_;
+  HangDetector detector_;
+  std::optional<Hang> hang_;  // that ends the group
+};
+
+}  // namespace train
