@@ -223,6 +223,15 @@ void RunHistory::number_nodes_by(const std::vector<std::string>& cluster_nodes) 
   policy_.recall(std::move(memory), {});
 }
 
+std::optional<boost::json::object> RunHistory::add_found(const std::string& time, Attempt attempt,
+                                                         std::uint64_t checkpoint_seq,
+                                                         const CheckpointInfo& checkpoint) {
+  if (checkpoint.number <= newest_checkpoint_) return std::nullopt;
+  auto record = checkpoint_record(attempt, checkpoint_seq, /*report_seq=*/0, checkpoint);
+  checkpoint_committed(time, record);
+  return record;
+}
+
 bool RunHistory::living_is_on(const std::vector<std::string>& cluster_nodes) const {
   if (!living_ || !begun_on_ || *begun_on_ == cluster_nodes) return true;
   const auto& nodes = living_->placement.nodes;
@@ -281,6 +290,8 @@ void RunHistory::attempt_ended(const std::string& time, const boost::json::objec
 void RunHistory::checkpoint_committed(const std::string& time, const boost::json::object& event) {
   policy_.on_progress();
   policy_.readmit(TimePoint::max());
+  newest_checkpoint_ =
+      std::max(newest_checkpoint_, static_cast<std::uint64_t>(number_of(event, "checkpoint")));
   const Attempt attempt{static_cast<std::uint32_t>(number_of(event, "attempt"))};
   if (attempts_.empty() || attempts_.back().id != attempt) return;
   attempts_.back().checkpoint_report = static_cast<std::uint64_t>(number_of(event, "report"));

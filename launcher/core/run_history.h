@@ -53,6 +53,12 @@ class RunHistory {
   /// among the ranks is remembered. The living attempt's placement stays as it was.
   void number_nodes_by(const std::vector<std::string>& cluster_nodes);
 
+  /// Take in the newest checkpoint on disk. If its launcher died before it could write the record,
+  /// return it, for the journal.
+  std::optional<boost::json::object> add_found(const std::string& time, Attempt attempt,
+                                               std::uint64_t checkpoint_seq,
+                                               const CheckpointInfo& checkpoint);
+
   const std::vector<PastAttempt>& attempts() const { return attempts_; }
   Attempt next_attempt() const { return next_attempt_; }
   int restarts() const { return restarts_; }
@@ -87,6 +93,7 @@ class RunHistory {
   std::vector<PastAttempt> attempts_;
   Attempt next_attempt_{0};
   int restarts_ = 0;
+  std::uint64_t newest_checkpoint_ = 0;  // its number
   Placement placed_;
   std::optional<RunEnded> ended_;
   std::optional<LivingAttempt> begun_;  // perhaps without workers yet

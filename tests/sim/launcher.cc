@@ -48,7 +48,7 @@ SimLauncher::SimLauncher(Sim& sim, Nodes& nodes, SimFolder& folder, std::uint64_
       folder_(folder),
       generation_(generation),
       run_{"", "sim", generation_, "", ""},
-      start_(start_from(folder, sim.plan)),
+      start_(start_from(folder, sim.plan, generation_)),
       controller_(spec_of(sim), start_, sim.timeline.now()),
       stop_rules_(rules_of(sim.plan.spec)) {
   for (const auto& [attempt, ranks] : folder.reports) {

@@ -4,11 +4,16 @@
 
 namespace train::sim {
 
-RunStart start_from(const SimFolder& folder, const Plan& plan) {
+RunStart start_from(SimFolder& folder, const Plan& plan, Generation generation) {
   RunHistory history(plan.spec.run_config.failure_config,
                      plan.spec.scaling_config.num_workers.elastic());
   for (const SimFolder::Record& record : folder.journal)
     history.add(record.generation, "", record.event);
+  if (!folder.checkpoints.empty()) {
+    const SimFolder::Committed& newest = folder.checkpoints.back();
+    if (auto record = history.add_found("", newest.attempt, newest.checkpoint_seq, newest.info))
+      folder.journal.push_back({generation, std::move(*record)});
+  }
   RunStart start;
   start.expected_nodes = static_cast<std::size_t>(plan.nodes);
   start.first_attempt = history.next_attempt();

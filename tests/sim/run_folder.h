@@ -29,6 +29,7 @@ struct SimFolder {
   std::set<std::uint64_t> validated;                         // their numbers
 };
 
-RunStart start_from(const SimFolder& folder, const Plan& plan);
+/// Read the folder for a launcher of `generation`, and note what its journal lacks.
+RunStart start_from(SimFolder& folder, const Plan& plan, Generation generation);
 
 }  // namespace train::sim

@@ -343,7 +343,8 @@ std::map<CheckpointNumber, PendingCheckpoint> RunRecord::committed_before() cons
 }
 
 Result<Unit> RunRecord::read_history(const JobSpec& spec, const RunRecordOptions& options) {
-  RunHistory history(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic());
+  RunHistory& history =
+      history_.emplace(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic());
   for (const JournalRecord& record : journal_->replayed().records)
     history.add(record.generation, record.time, record.event);
   history.number_nodes_by(spec.cluster.nodes);
@@ -422,6 +423,17 @@ void RunRecord::find_resolved() {
   }
 }
 
+/// Write the record of the checkpoint to restore, if the last launcher died before it could: only
+/// then do the failures before it no longer count, now and later.
+Result<Unit> RunRecord::note_found(const Manifest& manifest) {
+  const std::string now = now_text();
+  const auto record =
+      history_->add_found(now, manifest.attempt, manifest.checkpoint_seq.value, *start_.checkpoint);
+  if (!record) return Unit{};
+  start_.failures = history_->failures();
+  return journal_->append({*record}, now);
+}
+
 /// Read the checkpoints before the one to restore, in case a node finds that its bytes differ.
 /// resume_from_checkpoint is the last resort, and may be gone by now.
 Result<Unit> RunRecord::read_older(const std::string& given) {
@@ -470,6 +482,7 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec) {
       TRY_VOID(check_reachable(spec, *choice.checkpoint));
       start_.checkpoint = CheckpointInfo{choice.checkpoint->number.value, choice.checkpoint->path,
                                          epoch_of(choice.checkpoint->manifest.metrics)};
+      TRY_VOID(note_found(choice.checkpoint->manifest));
       TRY_VOID(read_older(spec.resume_from_checkpoint));
     }
   }

@@ -101,6 +101,7 @@ class RunRecord {
   Result<std::vector<PendingCheckpoint>> pending_of_living();
   Result<Unit> read_given_checkpoint(const std::string& location);
   void find_resolved();
+  Result<Unit> note_found(const Manifest& manifest);
   Result<Unit> read_older(const std::string& given);
   Result<Manifest> read_given_manifest(const std::string& location);
 
@@ -115,6 +116,7 @@ class RunRecord {
   std::unique_ptr<CheckpointStore> store_;
   Generation generation_;
   RunStart start_;
+  std::optional<RunHistory> history_;
   std::vector<PastAttempt> past_;
   std::vector<std::string> warnings_;
 };

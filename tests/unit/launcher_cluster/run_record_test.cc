@@ -193,6 +193,39 @@ TEST_F(RunRecordTest, KeepsTheGivenCheckpointBehindItsOwn) {
   EXPECT_EQ(older_numbers(), std::vector<std::uint64_t>{1});
 }
 
+// As above: the failures before that checkpoint must not count under this launcher, nor the next.
+TEST_F(RunRecordTest, ACheckpointWithoutItsRecordRefillsTheBudgetsAndGetsOne) {
+  JobSpec job = job_in(temp_.path());
+  job.run_config.failure_config.max_failures = 3;
+  auto first = RunRecord::open(job, kOptions);
+  ASSERT_TRUE(first) << first.error().describe();
+  start_a_worker(**first, NodeId{0});
+  AttemptEnded ended;
+  ended.failed = true;
+  ended.failure = FailureKind::Worker;
+  ASSERT_TRUE((*first)->journal().append({record_of(ended, "rank 0 failed")}, "t"));
+  const std::string folder = (*first)->checkpoints().path_of(CheckpointNumber{1});
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/" + std::string(kManifestName))
+      << format_manifest({.checkpoint = CheckpointNumber{1},
+                          .generation = (*first)->generation(),
+                          .checkpoint_seq = CheckpointSeq{1},
+                          .created = "2026-11-21T09:38:00.123456Z"})
+             .value();
+  first->reset();
+
+  for (const char* launcher : {"second", "third"}) {
+    auto next = RunRecord::open(job, kOptions);
+    ASSERT_TRUE(next) << launcher << ": " << next.error().describe();
+    EXPECT_EQ((*next)->start().failures, FailureMemory{}) << launcher;
+    next->reset();
+  }
+  const std::string journal = text_of(temp_.path() + "/vit/events.jsonl");
+  const std::size_t record = journal.find("checkpoint_committed");
+  EXPECT_NE(record, std::string::npos) << journal;
+  EXPECT_EQ(journal.find("checkpoint_committed", record + 1), std::string::npos);
+}
+
 TEST_F(RunRecordTest, KeepsTheRunsKeyWhereOnlyItsOwnerReadsIt) {
   const std::string path = temp_.path() + "/vit/.owner";
   auto first = RunRecord::open(job_in(temp_.path()), kOptions);

@@ -158,6 +158,24 @@ TEST(RunHistory, ACheckpointRefillsTheBudgetsAndAnEndedRunDoesToo) {
   EXPECT_EQ(journal.history.failures(), FailureMemory{});
 }
 
+TEST(RunHistory, ACheckpointThatTheJournalDoesNotKnowRefillsTheBudgetsOnce) {
+  Journaled journal;
+  journal.begin(kFirst);
+  journal.state(S::Starting);
+  journal.end(kFirst, FailureKind::Worker);
+  journal.begin(kFirst.next(), 1);
+  ASSERT_EQ(journal.history.failures().counts.failures, 1);
+
+  const auto record = journal.history.add_found("t", kFirst.next(), 1, checkpoint(1));
+
+  EXPECT_EQ(record, checkpoint_record(kFirst.next(), 1, 0, checkpoint(1)));
+  EXPECT_EQ(journal.history.failures(), FailureMemory{});
+  EXPECT_FALSE(journal.history.add_found("t", kFirst.next(), 1, checkpoint(1)));
+  journal.end(kFirst.next(), FailureKind::Worker);
+  EXPECT_FALSE(journal.history.add_found("t", kFirst.next(), 1, checkpoint(1)));
+  EXPECT_EQ(journal.history.failures().counts.failures, 1);
+}
+
 TEST(RunHistory, RemembersWhereWorkersDiedAndWhichNodesFailed) {
   const FailureLocation location{.rank = Rank{1}, .node = kNodeB, .report = 41, .checkpoint = 2};
   Journaled journal(kUnlimited);
