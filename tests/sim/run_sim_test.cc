@@ -1,6 +1,9 @@
 // Runs simulations of fixed seeds. `build/bin/train-sim --seed N --nodes M --trace` shows one; for
 // more seeds, use `make sim SEEDS=10000`.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <map>
 #include <set>
@@ -74,6 +77,22 @@ TEST(RunSimulation, TheSwarmHasEverySize) {
   EXPECT_GE(sizes[1024], 50);
   EXPECT_GE(sizes[64], 1);
   EXPECT_GE(sizes[1], 50);
+}
+
+TEST(TrainSim, FailsWhereItCannotStartItsProcesses) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit files{4, 4};  // not enough for a pipe
+    ::close(3);
+    ::setrlimit(RLIMIT_NOFILE, &files);
+    ::execl(TRAIN_SIM, TRAIN_SIM, "--seeds", "4", "--nodes", "1", "--jobs", "2", nullptr);
+    ::_exit(99);
+  }
+
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
 }
 
 // ---- the checkers are checked

@@ -131,7 +131,10 @@ int start_job(const Arguments& arguments, int job) {
   int ends[2];
   if (::pipe(ends) != 0) return -1;
   const pid_t child = ::fork();
-  if (child < 0) return -1;
+  if (child < 0) {
+    for (const int end : ends) ::close(end);
+    return -1;
+  }
   if (child > 0) {
     ::close(ends[1]);
     return ends[0];
@@ -175,8 +178,13 @@ void print_result(const Totals& totals, double wall_s) {
 // A child that dies before it has sent its totals leaves the count short.
 Totals run_jobs(const Arguments& arguments) {
   std::vector<pollfd> pipes;
-  for (int job = 0; job < arguments.jobs; ++job)
+  int broken = 0;
+  for (int job = 0; job < arguments.jobs; ++job) {
     pipes.push_back({start_job(arguments, job), POLLIN, 0});
+    if (pipes.back().fd >= 0) continue;
+    std::perror("train-sim: cannot start a process");
+    ++broken;
+  }
   Totals totals;
   std::uint64_t told = 0;
   const bool progress = !arguments.quiet && ::isatty(STDERR_FILENO);
@@ -200,12 +208,11 @@ Totals run_jobs(const Arguments& arguments) {
                      static_cast<unsigned long long>(totals.events));
     }
   }
-  int broken = 0;
   for (int status = 0; ::wait(&status) > 0;) broken += status == 0 ? 0 : 1;
   if (progress) std::fputs("\n", stderr);
   if (broken != 0) {
-    std::printf("%d of %d processes of the simulation itself ended early\n", broken,
-                arguments.jobs);
+    std::printf("%d of %d processes of the simulation itself did not start, or ended early\n",
+                broken, arguments.jobs);
     totals.failed += static_cast<std::uint64_t>(broken);
   }
   return totals;
