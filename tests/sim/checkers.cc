@@ -281,6 +281,7 @@ void Checkers::committed(const Commit& commit, const CheckpointInfo& info) {
     return checkpoint <= std::pair(commit.attempt, commit.checkpoint_seq);
   });
   failures_.clear();
+  may_count_.clear();
   progress();
 }
 

@@ -120,6 +120,12 @@ class Checkers {
   void attempt_ended(const AttemptEnded& ended);
   void run_ended(const RunEnded& ended);
   void restart_decided();
+  void gave_up_run();
+  struct Budget {
+    std::size_t used = 0;
+    std::optional<std::size_t> allowed;  // none: any number
+  };
+  Budget budget_of(FailureKind kind, const std::map<Attempt, FailureKind>& failures) const;
   void check_cause();
   void ends_well(Attempt last);
   void paused(const Pause& pause);
@@ -148,10 +154,12 @@ class Checkers {
   std::optional<RunEnded> had_ended_;  // when the present launcher began
   RunState state_{};
   std::set<std::pair<Attempt, std::uint64_t>> lacking_space_, resolved_;  // since the last commit
-  int without_space_ = 0;             // last ones in a row that this launcher gave up
-  bool may_be_out_of_space_ = false;  // enough checkpoints lacked space
-  bool out_of_space_ = false;         // enough were given up while the group ran
-  std::set<Attempt> failures_;        // counted against the budget since the last progress
+  int without_space_ = 0;                    // last ones in a row that this launcher gave up
+  bool may_be_out_of_space_ = false;         // enough checkpoints lacked space
+  bool out_of_space_ = false;                // enough were given up while the group ran
+  std::map<Attempt, FailureKind> failures_;  // restarted after, since the last progress
+  // The next launcher counts these, too: the run was ending, and then went on.
+  std::map<Attempt, FailureKind> may_count_;
   std::optional<Attempt> pausing_, finish_checked_;
   bool quick_links_ = true;  // to all nodes
   bool stop_asked_ = false;

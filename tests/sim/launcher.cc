@@ -13,6 +13,9 @@ JobSpec spec_of(const Sim& sim) {
   JobSpec spec = sim.plan.spec;
   if (sim.mutant == Mutant::BudgetNotCounted)
     spec.run_config.failure_config.max_failures = kUnlimited;
+  if (int& restarts = spec.run_config.failure_config.max_failures;
+      sim.mutant == Mutant::BudgetCutShort && restarts > 0)
+    --restarts;
   if (sim.mutant == Mutant::ValidationForgotten)
     spec.run_config.checkpoint_config.validation.every = 0;
   return spec;

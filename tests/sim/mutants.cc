@@ -20,6 +20,7 @@ std::string_view to_string(Mutant mutant) {
       "NothingSaidAgain",
       "FramesPassOutOfStep",
       "BudgetNotCounted",
+      "BudgetCutShort",
       "WrongEnd",
       "WindowNotKept",
       "WallClockInTimers",

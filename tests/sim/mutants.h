@@ -23,6 +23,7 @@ enum class Mutant {
   NothingSaidAgain,       // L1: a supervisor forgets what a broken link lost
   FramesPassOutOfStep,    // S8: traind passes frames before the supervisor has resent everything
   BudgetNotCounted,       // S10
+  BudgetCutShort,         // S10: one restart less than max_failures
   WrongEnd,               // S11: a stopped run counts as finished
   WindowNotKept,          // S12: workers do not wait for acknowledgements
   WallClockInTimers,      // S14: the pause before a redial depends on the wall clock

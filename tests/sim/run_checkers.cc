@@ -41,7 +41,10 @@ void Checkers::launcher_began(std::uint64_t generation, const std::optional<Livi
   launcher_away_ = false;
   had_ended_ = ended;
   complete_.reset();
-  std::erase_if(failures_, [this](Attempt attempt) { return !view(attempt).end_journaled; });
+  std::erase_if(failures_,
+                [this](const auto& failure) { return !view(failure.first).end_journaled; });
+  if (last_attempt_ && last_attempt_->failure && view(last_attempt_->attempt).end_journaled)
+    may_count_.insert_or_assign(last_attempt_->attempt, *last_attempt_->failure);
   if (!living) return;
   const AttemptView& attempt = view(living->id);
   if (attempt.world_size > 0 && attempt.started == attempt.world_size) complete_ = living->id;
@@ -110,6 +113,7 @@ void Checkers::acted(const RunAction& action) {
     if (changed->to != RunState::Running) known_by_.erase(changed->attempt);
     if (changed->to == RunState::Preparing || changed->to == RunState::Running) progress();
     if (changed->trigger == RunTrigger::RestartDecided) restart_decided();
+    if (changed->from == RunState::TearingDown && changed->to == RunState::Errored) gave_up_run();
     if (changed->from == RunState::TearingDown && changed->to == RunState::Finished)
       ends_well(changed->attempt);
   }
@@ -134,26 +138,55 @@ void Checkers::ends_well(Attempt last) {
   }
 }
 
-// S10: restarts stay within the budget, and only a newer checkpoint refills it. A group that is
-// resized, or loses a node that it can do without, has not failed. A failure does not count if the
-// launcher died before its journal knew of it.
+// S10: restarts stay within the budget of their kind, which is used up before the run is given up,
+// and only a newer checkpoint refills it. A group that is resized has not failed; one that loses a
+// node that it can do without was preempted. A failure does not count if the launcher died before
+// its journal knew of it.
 void Checkers::restart_decided() {
   check_cause();
   if (out_of_space_) fail("S15", "the run goes on, and its storage has been full for too long");
+  if (!last_attempt_->failure) return;
+  const FailureKind kind = *last_attempt_->failure;
+  failures_.insert_or_assign(last_attempt_->attempt, kind);
+  const Budget budget = budget_of(kind, failures_);
+  if (budget.allowed && budget.used > *budget.allowed)
+    fail("S10", fmt::format("{} restarts without progress after failures like '{}', {} are allowed",
+                            budget.used, to_string(kind), *budget.allowed));
+}
+
+Checkers::Budget Checkers::budget_of(FailureKind kind,
+                                     const std::map<Attempt, FailureKind>& failures) const {
+  const FailureConfig& config = plan_.spec.run_config.failure_config;
   const bool elastic = plan_.spec.scaling_config.num_workers.elastic();
-  const auto& failure_kind = last_attempt_->failure;
-  if (!failure_kind || failure_kind == FailureKind::Preempted ||
-      (failure_kind == FailureKind::NodeLost && elastic))
-    return;
-  failures_.insert(last_attempt_->attempt);
-  const FailureConfig& failure = plan_.spec.run_config.failure_config;
-  const bool unlimited =
-      failure.max_failures == kUnlimited || failure.max_start_failures == kUnlimited;
-  const auto allowed = static_cast<std::size_t>(failure.max_failures) +
-                       static_cast<std::size_t>(failure.max_start_failures);
-  if (!unlimited && failures_.size() > allowed)
-    fail("S10", fmt::format("{} restarts without progress, {} and {} are allowed", failures_.size(),
-                            failure.max_failures, failure.max_start_failures));
+  const auto limit_of = [&](FailureKind one) {
+    if (one == FailureKind::Preempted || (one == FailureKind::NodeLost && elastic))
+      return &FailureConfig::max_preemptions;
+    return one == FailureKind::Start ? &FailureConfig::max_start_failures
+                                     : &FailureConfig::max_failures;
+  };
+  const auto limit = limit_of(kind);
+  Budget budget;
+  if (config.*limit != kUnlimited) budget.allowed = static_cast<std::size_t>(config.*limit);
+  for (const auto& [attempt, one] : failures) budget.used += limit_of(one) == limit ? 1 : 0;
+  return budget;
+}
+
+// S10, continued. What no restart can help needs no budget, nor does a crash loop, in which a rank
+// dies in three attempts since the last progress.
+void Checkers::gave_up_run() {
+  const auto& kind = last_attempt_->failure;
+  if (!kind || kind == FailureKind::Permanent) return;
+  std::map<Attempt, FailureKind> counted = failures_;
+  counted.insert(may_count_.begin(), may_count_.end());
+  counted.erase(last_attempt_->attempt);
+  const bool may_be_crash_loop =
+      last_attempt_->location && counted.size() + 1 >= static_cast<std::size_t>(kSameLocationMax);
+  const Budget budget = budget_of(*kind, counted);
+  if (!may_be_crash_loop && (!budget.allowed || budget.used < *budget.allowed))
+    fail("S10", fmt::format("the run is given up after {} restarts without progress after failures "
+                            "like '{}', {} are allowed",
+                            budget.used, to_string(*kind),
+                            budget.allowed ? fmt::format("{}", *budget.allowed) : "any number"));
 }
 
 // Ranks that wait in report() when the end is announced must all wait at the same report. Skip a

@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
         Found{Mutant::GenerationNotRaised, "S1"}, Found{Mutant::LackOfSpaceForgotten, "S15"},
         Found{Mutant::CheckpointOnArrival, "S16"}, Found{Mutant::RoomIsAFailure, "S17"},
         Found{Mutant::LeavesAreEnds, "S11"}, Found{Mutant::ReturnedNodeTrusted, "S2"},
-        Found{Mutant::EndBeforeReports, "L4"}),
+        Found{Mutant::BudgetCutShort, "S10"}, Found{Mutant::EndBeforeReports, "L4"}),
     [](const auto& info) { return std::string(to_string(info.param.mutant)); });
 
 }  // namespace
