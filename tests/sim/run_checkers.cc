@@ -298,7 +298,7 @@ void Checkers::begins(const AttemptBegun& begun) {
   if (had_workers)
     fail("S2", fmt::format("attempt {} begins a second time, and had workers", attempt.value));
   seen.restored = begun.restore;
-  seen.began = seen.ended = false;
+  seen.ended = false;
   std::erase_if(lost_hosts_, [&](const auto& host) { return host.first == attempt; });
 }
 
