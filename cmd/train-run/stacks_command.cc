@@ -51,7 +51,7 @@ Result<Unit> leave_request(const RunFolder& folder, const std::string& id,
   return system_error(errno, "writing " + path);
 }
 
-/// Return the answer's text file, if it is there. The newest attempts come first.
+/// Return the answer's text file, if it is there.
 std::string find_answer(const RunFolder& folder, const std::string& id) {
   const std::string ending = "-request-" + id + ".txt";
   std::error_code error;
@@ -64,18 +64,23 @@ std::string find_answer(const RunFolder& folder, const std::string& id) {
   return {};
 }
 
+int no_stacks(const Error& why) {
+  print_error(why);
+  return exit_code::kUnavailable;
+}
+
 int show(const std::string& text_path, const StacksCommand& options, std::size_t ranks) {
   if (options.json) {
     std::string json = text_path;
     json.replace(json.size() - 4, 4, ".json");
-    print_out("{}", read_text(json));
+    write_screen(stdout, read_text(json));  // JSON has no control characters
     return 0;
   }
   const std::string text = read_text(text_path);
   const std::size_t classes_end = text.find("\n\n");
   const bool whole =
       options.all_threads || (ranks > 0 && ranks <= kShownWholeMax) || classes_end == text.npos;
-  print_out("{}", terminal_safe_lines(whole ? text : text.substr(0, classes_end + 1)));
+  write_screen(stdout, terminal_safe_lines(whole ? text : text.substr(0, classes_end + 1)));
   if (!whole) print_out("all threads: {}\n", text_path);
   return 0;
 }
@@ -91,11 +96,11 @@ int stacks_command(const RunReference& reference, const StacksCommand& options) 
   const auto folder = folder_of(reference);
   if (!folder) return failed(folder.error());
   if (!is_running(*folder))
-    return failed({Errc::Unavailable, folder->path() + " is not running: it has no workers"});
+    return no_stacks({Errc::Unavailable, folder->path() + " is not running: it has no workers"});
   if (const std::string host = running_elsewhere(*folder); !host.empty())
-    return failed({Errc::Unavailable,
-                   fmt::format("{} runs on {}, which has its folder", folder->path(), host),
-                   "run this command there"});
+    return no_stacks({Errc::Unavailable,
+                      fmt::format("{} runs on {}, which has its folder", folder->path(), host),
+                      "run this command there"});
   const std::string id =
       fmt::format("{:x}-{:x}", ::getpid(), SteadyClock::now().time_since_epoch().count());
   if (const auto left = leave_request(*folder, id, *ranks); !left) return failed(left.error());
@@ -108,8 +113,9 @@ int stacks_command(const RunReference& reference, const StacksCommand& options) 
   }
   std::error_code ignored;
   fs::remove(folder->path() + "/" + kStackRequestPrefix + id, ignored);
-  return failed({Errc::Unavailable, folder->path() + ": no stacks came: the run has ended, or its "
-                                                     "train-run does not answer"});
+  return no_stacks({Errc::Unavailable, folder->path() +
+                                           ": no stacks came: the run has ended, or its "
+                                           "train-run does not answer"});
 }
 
 }  // namespace train

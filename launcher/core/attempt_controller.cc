@@ -352,6 +352,9 @@ void AttemptController::advance() {
     case RunState::Running:
       return advance_running();
     case RunState::Pausing:
+      // Training goes on until the ranks hand over a checkpoint, which may take any time.
+      if (auto hang = pauses_at_checkpoint() ? hangs_.advance() : std::nullopt)
+        return ending_.fail(std::move(*hang));
       return ending_.advance_pausing();
     case RunState::Starting:
     case RunState::TearingDown:
@@ -384,7 +387,8 @@ std::optional<TimePoint> AttemptController::next_deadline() const {
   consider(collectives_.next_deadline());
   consider(run_.checkpoints.next_deadline(state()));
   consider(ending_.next_deadline());
-  if (state() == RunState::Running) consider(hangs_.next_deadline());
+  if (state() == RunState::Running || (state() == RunState::Pausing && pauses_at_checkpoint()))
+    consider(hangs_.next_deadline());
   return next;
 }
 

@@ -1,7 +1,7 @@
 #include "launcher/core/hang_controller.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 namespace train {
@@ -21,30 +21,28 @@ void HangController::on(const RanksSampled& event) {
 std::optional<AttemptCause::Failure> HangController::advance() {
   const auto judge_at = detector_.next_deadline();
   if (judge_at && now() >= *judge_at) judge();
-  if (!hang_ || now() < hang_->until) return std::nullopt;
-  return std::exchange(hang_, std::nullopt)->failure;
+  if (!ends_at_ || now() < *ends_at_) return std::nullopt;
+  ends_at_.reset();
+  // The rank that was accused first may have moved since, ended, or be held by a debugger.
+  auto hung = detector_.failing(group_.ranks, now());
+  if (!hung) return std::nullopt;
+  const Rank rank = hung->ranks.front();
+  return AttemptCause::Failure{.kind = FailureKind::Hung,
+                               .cause = std::move(hung->text),
+                               .rank = rank,
+                               .node = group_.ranks.find(rank)->node};
 }
 
 void HangController::judge() {
-  for (HangDetector::Finding& found : detector_.judge(group_.ranks, run_.nodes, now()))
-    take(std::move(found));
-}
-
-void HangController::take(HangDetector::Finding found) {
-  using Kind = HangDetector::Finding::Kind;
-  const Rank rank = found.ranks.front();
-  if (found.kind == Kind::Cleared && hang_ && hang_->failure.rank == rank) hang_.reset();
-  if (!found.fails || hang_) {
-    const bool suspect = found.kind == Kind::Suspect;
-    return run_.progress.note(suspect ? NoteLevel::Info : NoteLevel::Warning,
-                              std::move(found.text));
+  for (HangDetector::Finding& found : detector_.judge(group_.ranks, run_.nodes, now())) {
+    const bool suspect = found.kind == HangDetector::Finding::Kind::Suspect;
+    if (found.fails && !ends_at_) {
+      ends_at_ = now() + kStacksWait;
+      collect_stacks(kStacksOfHang, {});
+    } else {
+      run_.progress.note(suspect ? NoteLevel::Info : NoteLevel::Warning, std::move(found.text));
+    }
   }
-  hang_ = Hang{{.kind = FailureKind::Hung,
-                .cause = std::move(found.text),
-                .rank = rank,
-                .node = group_.ranks.find(rank)->node},
-               now() + kStacksWait};
-  collect_stacks(kStacksOfHang, {});
 }
 
 void HangController::collect_stacks(const std::string& why, std::vector<Rank> ranks) {
@@ -54,18 +52,21 @@ void HangController::collect_stacks(const std::string& why, std::vector<Rank> ra
 }
 
 void HangController::on(const StacksCollected& event) {
-  if (event.why != kStacksOfHang || !hang_) return;
-  run_.progress.note(NoteLevel::Info,
-                     event.error.empty()
-                         ? fmt::format("stacks of all ranks: {}\n{}", event.path, event.classes)
-                         : "no stacks: " + event.error);
-  hang_->until = now();  // advance() ends the group
+  if (event.why != kStacksOfHang || !ends_at_) return;
+  ends_at_ = now();  // advance() ends the group
+  if (!event.error.empty()) return run_.progress.note(NoteLevel::Info, "no stacks: " + event.error);
+  run_.progress.note(NoteLevel::Info, "stacks of all ranks: " + event.path);
+  for (std::string_view rest = event.classes; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    run_.progress.note(NoteLevel::Info, "  " + std::string(rest.substr(0, end)));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
 }
 
 std::optional<TimePoint> HangController::next_deadline() const {
   const auto judge_at = detector_.next_deadline();
-  if (!hang_) return judge_at;
-  return judge_at ? std::min(*judge_at, hang_->until) : hang_->until;
+  if (!ends_at_) return judge_at;
+  return judge_at ? std::min(*judge_at, *ends_at_) : *ends_at_;
 }
 
 }  // namespace train

@@ -33,18 +33,13 @@ class HangController {
 
  private:
   void judge();
-  void take(HangDetector::Finding found);
   TimePoint now() const { return run_.progress.now(); }
-
-  struct Hang {
-    AttemptCause::Failure failure;
-    TimePoint until{};  // the stacks are not waited for longer
-  };
 
   const RunContext run_;
   AttemptGroup& group_;
   HangDetector detector_;
-  std::optional<Hang> hang_;  // that ends the group
+  /// The group hangs, and ends then at the latest: its stacks are not waited for longer.
+  std::optional<TimePoint> ends_at_;
 };
 
 }  // namespace train

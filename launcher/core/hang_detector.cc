@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "launcher/core/collective_tracker.h"
 
@@ -19,6 +20,8 @@ using std::chrono::minutes;
 constexpr double kActiveCpuShare = 0.05;
 constexpr std::int64_t kActiveBytesPerSecond = 64 << 10;
 constexpr int kPatienceMax = 64;
+constexpr Duration kLearnedFromMax = std::chrono::hours(24 * 30);  // so that no limit overflows
+constexpr Duration kLearnedFailMin = minutes(10);
 
 double seconds_of(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -39,16 +42,17 @@ Duration floor_of(Phase phase) {
     case Phase::Step:
     case Phase::Collective:
       return minutes(1);
-    case Phase::Report:
-      return minutes(2);
     case Phase::Checkpoint:
     case Phase::Validate:
       return minutes(5);
     case Phase::None:
     case Phase::Start:
     case Phase::Restore:
+    case Phase::Report:
     case Phase::Stop:
     case Phase::Own:
+    case Phase::Once:
+    case Phase::Wait:
       return Duration{0};
   }
   return Duration{0};
@@ -63,6 +67,8 @@ std::string phase_text(const WorkerProgress& progress) {
                                    : fmt::format("'{}' ({})", progress.name, progress.text);
     case Phase::Collective:
       return fmt::format("collective '{}' (call {})", progress.name, progress.collectives + 1);
+    case Phase::Once:
+      return fmt::format("once_per_node '{}'", progress.name);
     default:
       return progress.name.empty()
                  ? std::string(to_string(progress.phase))
@@ -70,7 +76,9 @@ std::string phase_text(const WorkerProgress& progress) {
   }
 }
 
-std::string process_text(const ProcessSample& process, std::int64_t cpu_us, Duration silence) {
+/// Return what the process does, given what it has used in its silence.
+std::string process_text(const ProcessSample& process, std::int64_t cpu_us, std::int64_t bytes,
+                         Duration silence) {
   if (process.state == "T") return "its process is stopped by a signal";
   if (process.state == "D")
     return process.waits_in.empty()
@@ -79,25 +87,22 @@ std::string process_text(const ProcessSample& process, std::int64_t cpu_us, Dura
   if (is_active(cpu_us, 0, silence))
     return fmt::format("its processes use {:.0f} % of a CPU",
                        static_cast<double>(cpu_us) / 1e4 / std::max(1e-3, seconds_of(silence)));
-  return "its processes are idle";
+  return is_active(0, bytes, silence) ? "its processes read and write" : "its processes are idle";
 }
 
 }  // namespace
 
 struct HangDetector::Overview {
   std::map<std::uint64_t, bool> calls;  // completed by some rank → whether one of these is outside
-  std::uint64_t fewest_checkpoints = std::numeric_limits<std::uint64_t>::max();
+  std::set<std::pair<NodeId, std::string>> own;           // phases that ranks of a node are in
   bool unknown = false;                                   // a living rank has no new sample
-  std::array<PhaseIntervals, kPhases.size()> silences{};  // how many, and the longest
+  std::array<PhaseIntervals, kPhases.size()> silences{};  // the most of one rank, and the longest
   std::map<std::string, std::vector<Rank>> waiting;       // by phase_text
 
-  bool makes_wait(const WorkerProgress& progress) const {
-    if (progress.phase == Phase::Collective)
-      return unknown || calls.begin()->first < progress.collectives ||
-             calls.at(progress.collectives);
-    if (progress.phase == Phase::Checkpoint)
-      return unknown || fewest_checkpoints < progress.checkpoints;
-    return false;
+  bool makes_wait(const WorkerProgress& progress, NodeId node) const {
+    if (progress.phase == Phase::Once) return unknown || own.count({node, progress.name}) != 0;
+    if (progress.phase != Phase::Collective) return false;
+    return unknown || calls.begin()->first < progress.collectives || calls.at(progress.collectives);
   }
 };
 
@@ -110,10 +115,11 @@ void HangDetector::sampled(const RankSample& sample, TimePoint now) {
     watched.cpu_us = sample.process.cpu_us;
     watched.io_bytes = io_bytes(sample.process);
   }
-  if (another ||
-      is_active(sample.process.cpu_us - before.process.cpu_us,
-                io_bytes(sample.process) - io_bytes(before.process), now - watched.sampled_at))
-    watched.active_at = now;
+  const Duration between = now - watched.sampled_at;
+  const bool active = between > Duration{0} &&
+                      is_active(sample.process.cpu_us - before.process.cpu_us,
+                                io_bytes(sample.process) - io_bytes(before.process), between);
+  if (another || active) watched.active_at = now;
   watched.newest = sample;
   watched.sampled_at = now;
 }
@@ -136,19 +142,20 @@ HangDetector::Overview HangDetector::overview(const RankTable& ranks, TimePoint 
       continue;
     }
     const WorkerProgress& progress = watched->second.newest.progress;
-    if (progress.phase == Phase::None) continue;
+    // A program that has not called the SDK yet has made no calls.
     all.calls[progress.collectives] |= progress.phase != Phase::Collective;
-    all.fewest_checkpoints = std::min(all.fewest_checkpoints, progress.checkpoints);
+    if (progress.phase == Phase::Own) all.own.insert({ranks.all()[i].node, progress.name});
   }
   for (const auto& [rank, watched] : watched_) {
     const WorkerProgress& progress = watched.newest.progress;
     for (std::size_t i = 0; i < std::min(all.silences.size(), progress.intervals.size()); ++i) {
-      all.silences[i].count += progress.intervals[i].count;
-      all.silences[i].longest_us =
-          std::max(all.silences[i].longest_us, progress.intervals[i].longest_us);
+      PhaseIntervals& most = all.silences[i];
+      most.count = std::max(most.count, progress.intervals[i].count);
+      most.longest_us = std::max(most.longest_us, progress.intervals[i].longest_us);
     }
     const RankTable::Entry* entry = ranks.find(rank);
-    if (entry != nullptr && is_judged(watched, *entry, now) && all.makes_wait(progress))
+    if (entry != nullptr && is_judged(watched, *entry, now) &&
+        all.makes_wait(progress, entry->node))
       all.waiting[phase_text(progress)].push_back(rank);
   }
   return all;
@@ -167,6 +174,8 @@ std::optional<HangDetector::Limit> HangDetector::limit_of(const Watched& watched
   if (const auto given = config_.phase_timeouts.find(name); given != config_.phase_timeouts.end())
     return Limit{given->second, "phase_timeouts." + name};
   if (progress.limit_us > 0) return Limit{microseconds(progress.limit_us), "the program's limit"};
+  // These wait for train-run and its storage, which have limits of their own.
+  if (progress.phase == Phase::Wait || progress.phase == Phase::Report) return std::nullopt;
   const ProcessSample& process = watched.newest.process;
   const bool busy = progress.phase != Phase::None &&
                     is_active(process.cpu_us - watched.cpu_us, io_bytes(process) - watched.io_bytes,
@@ -177,21 +186,27 @@ std::optional<HangDetector::Limit> HangDetector::limit_of(const Watched& watched
   const PhaseIntervals& silences = all.silences[static_cast<std::size_t>(progress.phase)];
   const Duration floor = floor_of(progress.phase);
   if (floor == Duration{0} || silences.count < kSilencesToLearn) return std::nullopt;
-  const Duration learned = microseconds(silences.longest_us) * kSilenceFactor;
-  return Limit{std::max(floor, learned) * (busy ? 2 : 1) * watched.patience,
-               "learned from the steps so far", true};
+  const Duration longest = std::min<Duration>(microseconds(silences.longest_us), kLearnedFromMax);
+  Duration learned = std::max(floor, longest * kSilenceFactor);
+  if (config_.hang_action == HangAction::Fail) learned = std::max(learned, kLearnedFailMin);
+  return Limit{learned * (busy ? 2 : 1) * watched.patience, "learned from the steps so far", true};
 }
 
 HangDetector::Verdict HangDetector::judge_one(const Watched& watched,
                                               const std::optional<Limit>& limit) const {
-  if (!limit) return std::nullopt;
+  if (watched.verdict == Finding::Kind::Hung) return watched.verdict;  // until it moves
+  if (!limit) return watched.verdict;
   const Duration silence = silence_of(watched);
   if (silence >= limit->time) return Finding::Kind::Hung;
-  const bool told_before = watched.verdict.has_value();
-  if (silence < limit->time / 2 || (limit->learned && !told_before)) return std::nullopt;
-  // A rank that was accused under a shorter limit is not excused by a longer one.
-  return watched.verdict == Finding::Kind::Hung ? watched.verdict
-                                                : std::optional(Finding::Kind::Suspect);
+  if (silence < limit->time / 2 || limit->learned) return watched.verdict;
+  return Finding::Kind::Suspect;
+}
+
+/// Return whether the rank has shown a sign of life since it was accused.
+bool HangDetector::has_moved(const Watched& watched) {
+  const WorkerProgress& progress = watched.newest.progress;
+  return progress.signs != watched.accused_signs ||
+         (progress.phase == Phase::None && watched.active_at > watched.accused_when);
 }
 
 std::vector<HangDetector::Finding> HangDetector::judge(const RankTable& ranks,
@@ -207,29 +222,51 @@ std::vector<HangDetector::Finding> HangDetector::judge(const RankTable& ranks,
   for (auto& [rank, watched] : watched_) {
     const RankTable::Entry* entry = ranks.find(rank);
     if (entry == nullptr || !is_judged(watched, *entry, now)) continue;
-    const bool waits = all.makes_wait(watched.newest.progress);
-    const auto limit = waits ? std::nullopt : limit_of(watched, all);
+    const WorkerProgress& progress = watched.newest.progress;
+    std::optional<Limit> limit;
+    if (watched.verdict && has_moved(watched)) {
+      watched.verdict.reset();
+      watched.fails = false;
+      watched.patience = std::min(watched.patience * 2, kPatienceMax);
+      groups[{Finding::Kind::Cleared, "", nodes.name(entry->node)}].ranks.push_back(rank);
+      continue;
+    }
+    if (!all.makes_wait(progress, entry->node)) limit = limit_of(watched, all);
     const Verdict verdict = judge_one(watched, limit);
     if (verdict == watched.verdict) continue;
-    const Finding::Kind kind = verdict.value_or(Finding::Kind::Cleared);
-    if (kind == Finding::Kind::Cleared)
-      watched.patience = std::min(watched.patience * 2, kPatienceMax);
-    else
-      watched.accused_at = silence_of(watched);
     watched.verdict = verdict;
-    Group& group = groups[{kind, phase_text(watched.newest.progress), nodes.name(entry->node)}];
+    watched.accused_for = silence_of(watched);
+    watched.accused_signs = progress.signs;
+    watched.accused_when = now;
+    watched.fails = verdict == Finding::Kind::Hung && fails_by(*limit);
+    Group& group = groups[{*verdict, phase_text(progress), nodes.name(entry->node)}];
     group.ranks.push_back(rank);
-    if (limit) group.limit = *limit;
+    group.limit = *limit;
   }
   std::vector<Finding> findings;
   for (auto& [key, group] : groups) {
     const auto& [kind, phase, node] = key;
-    const bool fails = kind == Finding::Kind::Hung && config_.hang_action != HangAction::Observe &&
-                       (!group.limit.learned || config_.hang_action == HangAction::Fail);
     std::string text = finding_text(kind, group.ranks, group.limit, all, node);
+    for (const Rank rank : group.ranks) watched_.at(rank).said = text;
+    const bool fails = watched_.at(group.ranks.front()).fails;
     findings.push_back({kind, std::move(group.ranks), fails, std::move(text)});
   }
   return findings;
+}
+
+bool HangDetector::fails_by(const Limit& limit) const {
+  return config_.hang_action != HangAction::Observe &&
+         (!limit.learned || config_.hang_action == HangAction::Fail);
+}
+
+std::optional<HangDetector::Finding> HangDetector::failing(const RankTable& ranks,
+                                                           TimePoint now) const {
+  for (const auto& [rank, watched] : watched_) {
+    const RankTable::Entry* entry = ranks.find(rank);
+    if (entry != nullptr && watched.fails && is_judged(watched, *entry, now) && !has_moved(watched))
+      return Finding{Finding::Kind::Hung, {rank}, true, watched.said};
+  }
+  return std::nullopt;
 }
 
 std::string HangDetector::finding_text(Finding::Kind kind, const std::vector<Rank>& ranks,
@@ -244,10 +281,11 @@ std::string HangDetector::finding_text(Finding::Kind kind, const std::vector<Ran
   const std::string who = fmt::format("{} on {}", list_ranks(ranks), node);
   if (kind == Finding::Kind::Cleared)
     return fmt::format("{} {} again, after a silence of {}", who, verb("moves", "move"),
-                       format_duration(first.accused_at));
+                       format_duration(first.accused_for));
   const std::string silence = format_duration(silence_of(first));
-  const std::string process = process_text(
-      first.newest.process, first.newest.process.cpu_us - first.cpu_us, silence_of(first));
+  const ProcessSample& used = first.newest.process;
+  const std::string process = process_text(used, used.cpu_us - first.cpu_us,
+                                           io_bytes(used) - first.io_bytes, silence_of(first));
   const std::string step = progress.steps > 0 ? fmt::format(", step {}", progress.steps + 1) : "";
   const bool sdk = progress.phase != Phase::None;
   if (kind == Finding::Kind::Suspect) {

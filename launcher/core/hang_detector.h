@@ -5,14 +5,15 @@
 // counting the time for which it had no CPU. Its limit is, in this order: that of phase_timeouts,
 // the program's own, hang_timeout, or one that was learned. Learned limits are five times the
 // longest silence that any rank has had in this phase, and never less than a floor; there is none
-// before eight such silences have ended. Under hang_timeout and learned limits, a rank that
-// computes or reads gets twice the time. The factor is that of NVIDIA's nvidia-resiliency-ext
+// before eight such silences of one rank have ended. Under hang_timeout and learned limits, a rank
+// that computes or reads gets twice the time. The factor is that of NVIDIA's nvidia-resiliency-ext
 // (fault_tolerance, safety_factor).
 //
-// A rank that waits in a collective call to which another rank has not come yet, or for a
-// checkpoint that another rank has not handed over, is never accused; the other rank is judged by
-// its own phase. Ranks of programs without the SDK are judged only under hang_timeout, and hang if
-// they neither compute nor read nor write.
+// A rank that waits in a collective call to which another rank has not come yet, or for a rank of
+// its node in once_per_node(), is never accused; the other rank is judged by its own phase. Waits
+// for train-run itself (phases wait and report) have no limit but that of phase_timeouts. Ranks of
+// programs without the SDK are judged only under hang_timeout, and hang if they neither compute nor
+// read nor write.
 #pragma once
 
 #include <map>
@@ -53,6 +54,8 @@ class HangDetector {
   /// Judge the living ranks, and return what has changed since the last time. Call this while the
   /// group runs, at next_deadline().
   std::vector<Finding> judge(const RankTable& ranks, const NodePool& nodes, TimePoint now);
+  /// Return a rank that hangs still, if that is to end the group; nothing if all have moved.
+  std::optional<Finding> failing(const RankTable& ranks, TimePoint now) const;
   std::optional<TimePoint> next_deadline() const;
 
  private:
@@ -64,8 +67,13 @@ class HangDetector {
     std::int64_t cpu_us = 0, io_bytes = 0;
     TimePoint active_at{};  // when its processes last computed, read or wrote
     Verdict verdict;        // none, Suspect or Hung
-    Duration accused_at{};  // its silence when it was accused
-    int patience = 1;       // doubled each time that it moves again after it was accused
+    bool fails = false;     // its verdict ends the group
+    // When it was accused:
+    Duration accused_for{};           // how long it had been silent
+    std::uint64_t accused_signs = 0;  // its signs of life until then
+    TimePoint accused_when{};
+    std::string said = {};
+    int patience = 1;  // doubled each time that it moves again after it was accused
   };
   struct Limit {
     Duration time{};
@@ -79,6 +87,8 @@ class HangDetector {
   bool is_judged(const Watched& watched, const RankTable::Entry& entry, TimePoint now) const;
   Overview overview(const RankTable& ranks, TimePoint now) const;
   std::optional<Limit> limit_of(const Watched& watched, const Overview& all) const;
+  static bool has_moved(const Watched& watched);
+  bool fails_by(const Limit& limit) const;
   Verdict judge_one(const Watched& watched, const std::optional<Limit>& limit) const;
   std::string finding_text(Finding::Kind kind, const std::vector<Rank>& ranks, const Limit& limit,
                            const Overview& all, const std::string& node) const;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "launcher/report/rank_set.h"
+#include "lib/base/rank_ranges.h"
 #include "lib/base/terminal_text.h"
 
 namespace train {

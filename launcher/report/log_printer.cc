@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "launcher/report/rank_set.h"
+#include "lib/base/rank_ranges.h"
 
 namespace train {
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,8 +33,5 @@ class RankSet {
  private:
   std::vector<std::pair<std::int32_t, std::int32_t>> ranges_;  // first and last, both included
 };
-
-/// Return "0-3,7" for these ranks, which are sorted. Two neighbours are a range, too.
-std::string rank_ranges(std::span<const std::int32_t> ranks);
 
 }  // namespace train

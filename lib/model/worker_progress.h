@@ -22,17 +22,19 @@ enum class Phase : std::uint8_t {
   Data,        // waiting for a batch
   Step,        // everything else: between batches
   Collective,  // waiting in a call that all ranks make
-  Checkpoint,  // handing over a checkpoint, or waiting until it is committed
-  Report,      // in report()
+  Checkpoint,  // handing over a checkpoint
+  Report,      // waiting in report() for capacity: until train-run has written earlier reports
   Validate,    // between batches of a dataset other than `train`
   Stop,        // the loop is over: handing over what is left
-  Own          // a phase that the program named with train::phase()
+  Own,         // a phase that the program named with train::phase()
+  Once,        // waiting until a rank of the same node has run once_per_node()
+  Wait         // waiting until train-run has committed or validated checkpoints
 };
 
 /// The names that people read and that phase_timeouts takes.
-inline constexpr std::array<std::string_view, 11> kPhases{
-    "none",       "start",  "restore",  "data", "step", "collective",
-    "checkpoint", "report", "validate", "stop", "own"};
+inline constexpr std::array<std::string_view, 13> kPhases{
+    "none",   "start",    "restore", "data", "step", "collective", "checkpoint",
+    "report", "validate", "stop",    "own",  "once", "wait"};
 
 constexpr std::string_view to_string(Phase phase) {
   return kPhases[static_cast<std::size_t>(phase)];
@@ -66,11 +68,10 @@ struct WorkerProgress {
   std::uint64_t steps = 0;                     // ended
   std::int64_t last_step_us = 0;               // how long the last step took; 0: not known
   std::uint64_t collectives = 0;               // completed calls
-  std::uint64_t checkpoints = 0;               // handed over
   std::vector<PhaseIntervals> intervals = {};  // by Phase
   bool operator==(const WorkerProgress&) const = default;
   TRAIN_ARRAY(phase, name, text, quiet_us, limit_us, signs, steps, last_step_us, collectives,
-              checkpoints, intervals)
+              intervals)
 };
 
 }  // namespace train

@@ -33,7 +33,10 @@ Result<ProgressMemory> ProgressMemory::make() {
 
 Result<ProgressMemory> ProgressMemory::map(FileDescriptor fd) {
   struct stat found {};
-  const bool sealed = ::fcntl(fd.get(), F_GET_SEALS) == kSeals;
+  // Linux may have added F_SEAL_EXEC (vm.memfd_noexec).
+  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+  const bool sealed = seals >= 0 && (seals & kSeals) == kSeals &&
+                      (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) == 0;
   if (!sealed || ::fstat(fd.get(), &found) != 0 || found.st_size != kProgressBytes)
     return Error{Errc::InvalidArgument,
                  "the descriptor that came with the welcome is no progress "

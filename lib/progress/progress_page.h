@@ -42,9 +42,8 @@ struct ProgressPage {
   Number sign_of_life{0};  // when the last one was
   Number signs{0};
   Number steps{0};
-  Number last_step{0};    // how long it took
-  Number collectives{0};  // completed
-  Number checkpoints{0};
+  Number last_step{0};                                // how long it took
+  Number collectives{0};                              // completed
   std::array<Intervals, kPhases.size()> intervals{};  // by phase
   Text<kPhaseNameBytesMax> name;
   Text<kPhaseTextBytesMax> text;

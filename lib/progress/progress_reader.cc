@@ -35,8 +35,7 @@ WorkerProgress read_once(const ProgressPage& page, std::uint64_t now) {
                           .signs = page.signs.load(kRelaxed),
                           .steps = page.steps.load(kRelaxed),
                           .last_step_us = microseconds(page.last_step.load(kRelaxed)),
-                          .collectives = page.collectives.load(kRelaxed),
-                          .checkpoints = page.checkpoints.load(kRelaxed)};
+                          .collectives = page.collectives.load(kRelaxed)};
   progress.intervals.reserve(page.intervals.size());
   for (const ProgressPage::Intervals& intervals : page.intervals)
     progress.intervals.push_back({intervals.count.load(kRelaxed),

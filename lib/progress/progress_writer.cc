@@ -125,19 +125,13 @@ void ProgressWriter::end_step(StepSource source, std::uint64_t now) {
   step_began_ = now;
 }
 
-void ProgressWriter::count_checkpoint() {
-  begin_write();
-  add(page_->checkpoints, 1);
-  end_write();
-}
-
 void ProgressWriter::move_to(ProgressPage& page) {
   ProgressPage& from = *page_;
   page_ = &page;
   begin_write();
   for (const auto field : {&ProgressPage::phase, &ProgressPage::limit, &ProgressPage::sign_of_life,
                            &ProgressPage::signs, &ProgressPage::steps, &ProgressPage::last_step,
-                           &ProgressPage::collectives, &ProgressPage::checkpoints})
+                           &ProgressPage::collectives})
     (page.*field).store((from.*field).load(kRelaxed), kRelaxed);
   for (std::size_t i = 0; i < page.intervals.size(); ++i) {
     page.intervals[i].count.store(from.intervals[i].count.load(kRelaxed), kRelaxed);

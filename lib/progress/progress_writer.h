@@ -38,7 +38,6 @@ class ProgressWriter {
   void say(std::string_view text, std::uint64_t now);
   /// End a step, unless the program has a better source.
   void end_step(StepSource source, std::uint64_t now);
-  void count_checkpoint();
 
   /// Continue in another page, with everything that is known.
   void move_to(ProgressPage& page);

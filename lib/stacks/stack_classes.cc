@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "lib/base/rank_ranges.h"
 #include "lib/base/terminal_text.h"
 #include "lib/stacks/function_names.h"
 
@@ -145,26 +146,13 @@ std::vector<StackClass> stack_classes(const std::vector<RankStacks>& ranks) {
   return classes;
 }
 
-std::string rank_list(const std::vector<std::uint32_t>& ranks) {
-  std::string text;
-  for (std::size_t begin = 0; begin < ranks.size();) {
-    std::size_t end = begin + 1;
-    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
-    if (!text.empty()) text += ',';
-    text += std::to_string(ranks[begin]);
-    if (end - begin > 1) text += fmt::format("{}{}", end - begin == 2 ? "," : "-", ranks[end - 1]);
-    begin = end;
-  }
-  return text;
-}
-
 std::string describe_classes(const std::vector<StackClass>& classes) {
   std::string text;
   for (std::size_t i = 0; i < std::min(classes.size(), kDescribedClassesMax); ++i) {
     const StackClass& one = classes[i];
     const bool single = one.ranks.size() == 1;
     text += single ? fmt::format("rank {}", one.ranks.front())
-                   : fmt::format("ranks {} ({})", rank_list(one.ranks), one.ranks.size());
+                   : fmt::format("ranks {} ({})", rank_ranges(one.ranks), one.ranks.size());
     text += fmt::format("{}{}\n", one.has_stack ? " in " : ": ", terminal_safe(one.where));
   }
   if (classes.size() > kDescribedClassesMax)

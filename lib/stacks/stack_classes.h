@@ -12,14 +12,14 @@
 namespace train {
 
 struct RankStacks {
-  std::uint32_t rank = 0;
+  std::int32_t rank = 0;
   std::string node{};  // shown with the rank; may be empty
   ProcessStacks process{};
 };
 
 /// Ranks whose main threads are in the same functions, whatever the lines.
 struct StackClass {
-  std::vector<std::uint32_t> ranks{};    // ascending
+  std::vector<std::int32_t> ranks{};    // ascending
   std::vector<std::string> functions{};  // the key: short names, innermost first
   bool has_stack = true;                 // false: `where` says why not
   std::string where{};                   // "c10d::allreduce <- train_digits main.cc:88"
@@ -28,9 +28,6 @@ struct StackClass {
 
 /// Return the classes, the largest first, of equal ones that of the lowest rank.
 std::vector<StackClass> stack_classes(const std::vector<RankStacks>& ranks);
-
-/// Return the ranks as users write them: "0-2,4-7".
-std::string rank_list(const std::vector<std::uint32_t>& ranks);
 
 /// Return a line for each class: "ranks 0-2,4-7 (7) in c10d::allreduce <- train_digits main.cc:88".
 std::string describe_classes(const std::vector<StackClass>& classes);

@@ -51,7 +51,7 @@ void write_texts(JsonWriter& out, std::string_view name, const std::vector<std::
 
 void write_class(JsonWriter& out, const StackClass& one) {
   out.object().key("ranks").array();
-  for (const std::uint32_t rank : one.ranks) out.value(rank);
+  for (const std::int32_t rank : one.ranks) out.value(rank);
   out.end().member("where", one.where);
   write_texts(out, "functions", one.functions);
   out.member("has_stack", one.has_stack).end();

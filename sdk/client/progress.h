@@ -1,7 +1,7 @@
 // Marks what this worker's loop is doing in the page that it shares with its supervisor
-// (lib/progress). Without a supervisor the marks go nowhere. Only the loop's thread marks: the
-// first one that uses the SDK. On other threads these functions do nothing, unless their comment
-// says otherwise.
+// (lib/progress). Without a supervisor the marks go nowhere. Only the loop's thread marks
+// phases: the first one that marks anything. On other threads these functions do nothing, unless
+// their comment says otherwise.
 #pragma once
 
 #include <chrono>
@@ -30,10 +30,8 @@ class InPhase {
 void set_base_phase(Phase phase);
 /// Say what the current phase is doing.
 void say_in_phase(std::string_view text);
-/// End a step.
+/// End a step. Any thread: whoever trains shows a sign of life.
 void end_step(StepSource source);
-/// Count a checkpoint that was handed over.
-void count_checkpoint();
 
 /// Marks the wait of a backward pass for the other ranks. Any thread may mark it: the loop waits
 /// until the pass is over.
@@ -47,8 +45,6 @@ class InGradientSync {
  private:
   ProgressWriter::Entered outer_;
 };
-/// End the step of such a pass. Any thread.
-void end_step_of_backward();
 
 /// Mark in the page behind `fd` from now on. Call this before the session is used.
 void share_progress(FileDescriptor fd);

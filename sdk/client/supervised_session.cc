@@ -162,7 +162,6 @@ void SupervisedSession::report_with_checkpoint(const Metrics& metrics, std::stri
     lock.unlock();
     link_->wake();
     add_checkpoint_job(checkpoint, std::move(staged), metrics);
-    count_checkpoint();
   }
   Lock lock(mutex_);
   wait_at_gate(lock, metrics);
@@ -172,6 +171,8 @@ void SupervisedSession::report_with_checkpoint(const Metrics& metrics, std::stri
 /// checkpoint_order_.
 std::uint64_t SupervisedSession::begin_checkpoint(Lock& lock) {
   check_usable();
+  std::optional<InPhase> waiting;
+  if (unresolved_.size() >= kUnresolvedCheckpointsMax) waiting.emplace(Phase::Wait);
   while (unresolved_.size() >= kUnresolvedCheckpointsMax) {
     changed_.wait(lock);
     check_usable();
@@ -257,7 +258,7 @@ void SupervisedSession::make_stop_checkpoint(Lock& lock, const Metrics& metrics)
 }
 
 std::optional<std::filesystem::path> SupervisedSession::wait_for_checkpoint() {
-  const InPhase waiting(Phase::Checkpoint);
+  const InPhase waiting(Phase::Wait);
   Lock lock(mutex_);
   const std::uint64_t newest = checkpoint_seq_;
   const auto resolved = [&] { return unresolved_.empty() || *unresolved_.begin() > newest; };
@@ -270,6 +271,7 @@ std::optional<std::filesystem::path> SupervisedSession::wait_for_checkpoint() {
 
 std::vector<AnsweredCheckpoint> SupervisedSession::reported_checkpoints(
     bool validated, std::chrono::milliseconds timeout) {
+  const InPhase waiting(Phase::Wait);
   Lock lock(mutex_);
   check_usable();
   using Clock = std::chrono::steady_clock;
@@ -353,7 +355,7 @@ OnceReply SupervisedSession::ask_once(Lock& lock, const std::string& name) {
 }
 
 void SupervisedSession::once_per_node(const std::string& name, const std::function<void()>& f) {
-  const InPhase waiting(Phase::Collective, name);
+  const InPhase waiting(Phase::Once, name);
   Lock lock(mutex_);
   check_usable();
   for (auto it = once_.find(name); it != once_.end(); it = once_.find(name)) {

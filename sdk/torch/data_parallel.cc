@@ -213,7 +213,7 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
     torch::autograd::Engine::get_default_engine().queue_callback([self = shared_from_this()] {
       if (self->options_.gradient_as_bucket_view) self->free_from_views();
       self->waits_.reset();
-      sdk::end_step_of_backward();
+      sdk::end_step(StepSource::Backward);
     });
     waits_.emplace();
     if (buffers_.empty()) return;

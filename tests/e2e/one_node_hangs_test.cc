@@ -71,6 +71,7 @@ TEST(Hangs, LeaveTheStacksOfAllRanks) {
   EXPECT_TRUE(contains(text, "hang(")) << text;  // the function of the program
   EXPECT_TRUE(contains(text, "train::barrier")) << text;
   EXPECT_TRUE(contains(run.out() + run.err(), "stacks of all ranks: ")) << run.out();
+  EXPECT_TRUE(contains(run.out() + run.err(), "rank 1 in pthread_mutex_lock")) << run.out();
   EXPECT_FALSE(stacks_of(cluster, "-hung.json").empty());
 }
 
@@ -81,7 +82,8 @@ TEST(Stacks, ShowWhereTheWorkersAre) {
 
   Process& all = cluster.train_run({"stacks", cluster.run_dir("job")});
   EXPECT_EQ(all.wait(), 0) << all.err();
-  EXPECT_TRUE(contains(all.out(), "rank 1 in ")) << all.out();
+  EXPECT_TRUE(contains(all.out(), "rank 1 in pthread_mutex_lock")) << all.out();
+  EXPECT_TRUE(contains(all.out(), "\nrank 1 in ")) << all.out();  // a line of its own
   EXPECT_TRUE(contains(all.out(), "all threads: ")) << all.out();
   EXPECT_FALSE(contains(all.out(), "rank 0, pid ")) << all.out();
 

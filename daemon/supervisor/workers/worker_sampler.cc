@@ -21,8 +21,10 @@ std::uint64_t monotonic_ns() {
 
 RankSample WorkerSampler::sample(const WorkerSlot& slot, std::uint64_t now) {
   RankSample sample{.rank = Rank{slot.ranks.rank}};
-  if (slot.progress) sample.progress = read_progress(slot.progress->page(), now);
   sample.process = sample_processes(static_cast<pid_t>(slot.pid), slot.program);
+  // The page of a program that has ended says nothing about the one that runs now.
+  const bool lives = slot.connected || sample.process.pid == slot.program;
+  if (slot.progress && lives) sample.progress = read_progress(slot.progress->page(), now);
   // A loop that had no CPU is not to blame for its silence.
   SignOfLife& sign = signs_[slot.ranks.rank];
   if (sign.signs != sample.progress.signs)

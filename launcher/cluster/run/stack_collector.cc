@@ -68,7 +68,7 @@ void StackCollector::received(const Sender& from, const StacksTaken& message) {
   for (const WorkerStacks& worker : message.workers) {
     auto process = decode_stacks(worker.stacks);
     if (process)
-      ranks_.push_back({static_cast<std::uint32_t>(worker.rank), node, std::move(*process)});
+      ranks_.push_back({worker.rank, node, std::move(*process)});
     else
       notes_.push_back(
           fmt::format("{}: rank {}: {}", node, worker.rank, process.error().describe()));

@@ -1,12 +1,12 @@
 // Functions that say what the training loop is doing, so that train-run can show it, and can tell a
 // worker that hangs from one that is slow. The SDK marks by itself: the start, waiting for batches,
 // steps, collective calls, checkpoints, reports and validation. A program marks what else takes
-// long.
+// long. Like all functions of the SDK, these join the run first, and throw Failure if they cannot.
 //
 // The marks go into memory that the worker shares with its supervisor, which reads them whatever
-// state the worker is in. A mark takes some 50 ns and never blocks. Only the thread that made the
-// SDK's first call (the one that calls train::run()) is the loop; marks of other threads have no
-// effect.
+// state the worker is in. A mark takes some 50 ns and never blocks. Only the first thread that
+// marks anything is the loop: phases of other threads have no effect. The end of a step is a sign
+// of life on any thread.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ namespace train {
 
 struct PhaseOptions {
   /// The time without a sign of life after which this phase hangs. It replaces the spec's
-  /// phase_timeouts and hang_timeout. Zero: those apply.
+  /// phase_timeouts and hang_timeout. Zero: those apply. At most a year counts.
   std::chrono::milliseconds limit{0};
 };
 

@@ -41,7 +41,7 @@ void spin() {
   for (volatile unsigned turns = 0;; turns = turns + 1) {
   }
 }
-void sleep_for_ever() {
+void wait_for_ever() {
   for (;;) ::pause();
 }
 
@@ -49,7 +49,7 @@ bool wait_until(const std::function<bool()>& condition) {
   using Clock = std::chrono::steady_clock;
   for (const auto end = Clock::now() + std::chrono::seconds(60); Clock::now() < end;) {
     if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::yield();
   }
   return false;
 }
@@ -66,7 +66,7 @@ TEST(ProcessSampler, SeesTheCpuTimeOfABusyProcess) {
 }
 
 TEST(ProcessSampler, SeesThatAProcessIsStopped) {
-  const Child child(sleep_for_ever);
+  const Child child(wait_for_ever);
   EXPECT_TRUE(wait_until([&] { return sample_processes(child.pid(), 0).state == "S"; }));
   ::kill(child.pid(), SIGSTOP);
   EXPECT_TRUE(wait_until([&] { return sample_processes(child.pid(), 0).state == "T"; }));
@@ -76,7 +76,7 @@ TEST(ProcessSampler, SeesThatAProcessIsStopped) {
 TEST(ProcessSampler, CountsWhatAProcessStartedAndShowsTheBusiest) {
   const Child shell([] {
     if (::fork() == 0) spin();
-    sleep_for_ever();
+    wait_for_ever();
   });
   EXPECT_TRUE(wait_until([&] {
     const ProcessSample sample = sample_processes(shell.pid(), 0);
@@ -126,8 +126,8 @@ TEST(ProcessSampler, KnowsNothingOfAProcessThatIsNotThere) {
 TEST(ProcessSampler, LooksAtABoundedNumberOfProcesses) {
   const Child many([] {
     for (int i = 0; i < 300; ++i)
-      if (::fork() == 0) sleep_for_ever();
-    sleep_for_ever();
+      if (::fork() == 0) wait_for_ever();
+    wait_for_ever();
   });
   EXPECT_TRUE(wait_until([&] { return sample_processes(many.pid(), 0).processes == 256; }));
 }

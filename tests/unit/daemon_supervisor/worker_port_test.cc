@@ -28,6 +28,7 @@ class WorkerPortTest : public NetTest {
     WorkerPort::Handlers handlers;
     handlers.welcome = [](const WorkerHello& hello) -> Task<Welcome> {
       Welcome welcome;
+      welcome.protocol = kProtocolMax;
       welcome.ranks.rank = hello.rank;
       co_return welcome;
     };

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/unit/launcher_core/controller_fixture.h"
 
 namespace train {
@@ -11,19 +13,21 @@ namespace {
 class HangControllerTest : public ::testing::Test {
  protected:
   HangControllerTest() {
-    spec_.run_config.failure_config.hang_timeout = seconds(10);
     for (const NodeId node : {kNodeA, kNodeB}) group_.hosts.attached(node, true);
   }
 
-  /// Rank 1 has been silent for `silence`, rank 0 has just stepped.
-  std::optional<AttemptCause::Failure> see(Duration silence) {
+  /// Rank 1 has been silent for `silence`, rank 0 for `other`.
+  std::optional<AttemptCause::Failure> see(Duration silence, Duration other = {}) {
     progress_.begin_event(now_ += seconds(1));
     RanksSampled event{kFirst, {}};
     for (int rank = 0; rank < 2; ++rank) {
       RankSample& sample = event.ranks.emplace_back(RankSample{.rank = Rank{rank}});
       sample.process.state = "S";
+      const Duration quiet = rank == 1 ? silence : other;
+      if (quiet == Duration{0}) ++signs_[rank];
       sample.progress = {.phase = Phase::Step,
-                         .quiet_us = rank == 1 ? silence / std::chrono::microseconds(1) : 0};
+                         .quiet_us = quiet / std::chrono::microseconds(1),
+                         .signs = signs_[rank]};
       sample.progress.intervals.resize(kPhases.size());
     }
     hangs_.on(event);
@@ -34,13 +38,20 @@ class HangControllerTest : public ::testing::Test {
     return hangs_.advance();
   }
 
-  JobSpec spec_ = two_workers();
+  static JobSpec impatient() {
+    JobSpec spec = two_workers();
+    spec.run_config.failure_config.hang_timeout = seconds(10);
+    return spec;
+  }
+
+  JobSpec spec_ = impatient();
   NodePool nodes_{2};
   CheckpointCoordinator checkpoints_{spec_.run_config, {}, {}, 0};
   RunProgress progress_{kStart, RunState::Running};
   AttemptGroup group_{kFirst, both(), {}};
   HangController hangs_{RunContext{spec_, nodes_, checkpoints_, progress_}, group_};
   TimePoint now_ = kStart;
+  std::map<int, std::uint64_t> signs_;
 };
 
 TEST_F(HangControllerTest, AGroupEndsOnceItsStacksAreThere) {
@@ -51,7 +62,8 @@ TEST_F(HangControllerTest, AGroupEndsOnceItsStacksAreThere) {
   EXPECT_FALSE(see(seconds(11)));
   EXPECT_TRUE(only<CollectStacks>(progress_.take_actions()).empty());  // asked for once
 
-  hangs_.on(StacksCollected{kFirst, orders[0].why, "/run/stacks.txt", "rank 1 in lock", ""});
+  hangs_.on(StacksCollected{kFirst, orders[0].why, "/run/stacks.txt",
+                            "rank 0 in read\nrank 1 in lock\n", ""});
   const auto failure = hangs_.advance();
 
   ASSERT_TRUE(failure);
@@ -59,16 +71,21 @@ TEST_F(HangControllerTest, AGroupEndsOnceItsStacksAreThere) {
   EXPECT_EQ(failure->rank, Rank{1});
   EXPECT_EQ(failure->node, kNodeB);
   const auto notes = only<Note>(progress_.take_actions());
-  ASSERT_EQ(notes.size(), 1u);
-  EXPECT_EQ(notes[0].text, "stacks of all ranks: /run/stacks.txt\nrank 1 in lock");
+  ASSERT_EQ(notes.size(), 3u);
+  EXPECT_EQ(notes[0].text, "stacks of all ranks: /run/stacks.txt");
+  EXPECT_EQ(notes[1].text, "  rank 0 in read");
+  EXPECT_EQ(notes[2].text, "  rank 1 in lock");
 }
 
 TEST_F(HangControllerTest, AGroupEndsWithoutStacksIfTheyDoNotCome) {
   EXPECT_FALSE(see(seconds(10)));
   EXPECT_LE(hangs_.next_deadline(), now_ + kStacksWait);
-  EXPECT_FALSE(pass(kStacksWait - Duration{1}));
-  EXPECT_TRUE(pass(Duration{1}));
-  EXPECT_FALSE(pass(seconds(60)));  // once
+  std::optional<AttemptCause::Failure> failure;
+  int passed = 0;  // seconds, with samples
+  for (; !failure && passed < 60; ++passed) failure = see(seconds(11 + passed));
+  EXPECT_TRUE(failure);
+  EXPECT_EQ(seconds(passed), kStacksWait);
+  EXPECT_FALSE(see(seconds(100)));  // once
 }
 
 TEST_F(HangControllerTest, ARankThatMovesAgainMeanwhileEndsNoGroup) {
@@ -76,6 +93,24 @@ TEST_F(HangControllerTest, ARankThatMovesAgainMeanwhileEndsNoGroup) {
   EXPECT_FALSE(see(seconds(0)));
   hangs_.on(StacksCollected{kFirst, "hung", "", "", ""});
   EXPECT_FALSE(pass(kStacksWait));
+}
+
+TEST_F(HangControllerTest, ARankThatMovesAgainSavesNoGroupInWhichAnotherHangs) {
+  EXPECT_FALSE(see(seconds(10), seconds(9)));
+  EXPECT_FALSE(see(seconds(11), seconds(10)));
+  EXPECT_FALSE(see(seconds(0), seconds(11)));
+  hangs_.on(StacksCollected{kFirst, "hung", "", "", ""});
+  const auto ended = hangs_.advance();
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->rank, Rank{0});
+  EXPECT_NE(ended->cause.find("rank 0"), std::string::npos);
+}
+
+TEST_F(HangControllerTest, ARankThatHasEndedMeanwhileEndsNoGroup) {
+  EXPECT_FALSE(see(seconds(10)));
+  group_.ranks.ended(*group_.ranks.find(Rank{1}), exited(0));
+  hangs_.on(StacksCollected{kFirst, "hung", "", "", ""});
+  EXPECT_FALSE(hangs_.advance());
 }
 
 TEST_F(HangControllerTest, StacksThatSomebodyElseAskedForEndNoGroup) {

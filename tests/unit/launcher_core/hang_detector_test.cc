@@ -152,14 +152,52 @@ TEST(HangDetector, AccusesNobodyWhoMayWaitForARankThatItDoesNotSee) {
   EXPECT_THAT(kinds(group.pass(minutes(20))), ElementsAre());
 }
 
-TEST(HangDetector, NeverAccusesARankThatWaitsForAnothersCheckpoint) {
+TEST(HangDetector, NeverAccusesARankThatWaitsForOneThatHasNotCalledTheSdkYet) {
   Group group(2, limit(minutes(5)));
-  group.enters(0, Phase::Checkpoint);
-  group.progress(0).checkpoints = 3;
-  group.progress(1).checkpoints = 2;
+  group.enters(0, Phase::Collective, "joining the process group");
+  group.progress(1).phase = Phase::None;
+  EXPECT_THAT(kinds(group.pass(minutes(20), /*busy=*/1)), ElementsAre());
+}
+
+TEST(HangDetector, NeverAccusesARankThatWaitsForOneOfItsNodeInOncePerNode) {
+  Group group(2, limit(minutes(5)));
+  group.enters(0, Phase::Once, "unpack");
+  group.enters(1, Phase::Own, "unpack");
   const auto found = group.pass(minutes(5));
   ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Hung));
   EXPECT_EQ(found[1].ranks, std::vector<Rank>{Rank{1}});
+  EXPECT_THAT(found[1].text, HasSubstr("rank 0 waits in once_per_node 'unpack'"));
+}
+
+TEST(HangDetector, DoesNotJudgeWaitsForTrainRunByHangTimeout) {
+  FailureConfig config = limit(minutes(5));
+  Group group(2, config);
+  group.enters(0, Phase::Wait);
+  group.enters(1, Phase::Report);
+  EXPECT_THAT(kinds(group.pass(minutes(60))), ElementsAre());
+
+  config.phase_timeouts = {{"wait", minutes(20)}};
+  Group limited(1, config);
+  limited.enters(0, Phase::Wait);
+  EXPECT_THAT(kinds(limited.pass(minutes(20))), ElementsAre(Kind::Suspect, Kind::Hung));
+}
+
+// What it waits for may be out of sight for a while, or its limit longer since it is busy.
+TEST(HangDetector, DoesNotSayThatARankMovesAgainBeforeItDoes) {
+  Group group(2, limit(minutes(5)));
+  for (const int rank : {0, 1}) group.enters(rank, Phase::Collective, "gradients");
+  ASSERT_THAT(kinds(group.pass(minutes(5))), ElementsAre(Kind::Suspect, Kind::Hung));
+  group.loses_touch_with(1);
+  EXPECT_THAT(kinds(group.pass(minutes(1))), ElementsAre());
+  group.sign(0);
+  EXPECT_THAT(kinds(group.pass(seconds(1))), ElementsAre(Kind::Cleared));
+}
+
+TEST(HangDetector, ComputesLimitsFromAnySilence) {
+  Group group(1);
+  constexpr std::int64_t kMost = std::int64_t{1} << 50;  // as controller_messages lets through
+  group.progress(0).intervals.at(static_cast<std::size_t>(Phase::Step)) = {1000, kMost, kMost};
+  EXPECT_THAT(kinds(group.pass(minutes(60), /*busy=*/0)), ElementsAre());
 }
 
 TEST(HangDetector, GivesTwiceHangTimeoutToARankThatIsBusy) {
@@ -220,6 +258,7 @@ TEST(HangDetector, FailsByALearnedLimitOnlyIfToldTo) {
   config.hang_action = HangAction::Fail;
   Group group(1, config);
   group.progress(0).intervals.at(static_cast<std::size_t>(Phase::Step)) = {1000, 0, 1000};
+  EXPECT_THAT(kinds(group.pass(minutes(9))), ElementsAre());  // to end a group takes more
   const auto found = group.pass(minutes(1));
   ASSERT_THAT(kinds(found), ElementsAre(Kind::Hung));
   EXPECT_TRUE(found[0].fails);

@@ -1,4 +1,5 @@
 #include "launcher/report/rank_set.h"
+#include "lib/base/rank_ranges.h"
 
 #include <gtest/gtest.h>
 

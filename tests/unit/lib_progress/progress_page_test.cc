@@ -167,6 +167,8 @@ TEST(ProgressPage, IsReadAsAWholeWhileItIsWritten) {
       const auto outer = writer.enter(now % 2 == 0 ? Phase::Own : Phase::Collective,
                                       now % 2 == 0 ? own : call, 0, now);
       writer.leave(outer, now);
+      for (volatile int work = 0; work < 2000; work = work + 1) {
+      }
     }
   });
   while (page.signs.load() == 0) std::this_thread::yield();

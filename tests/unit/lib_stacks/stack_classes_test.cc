@@ -25,7 +25,7 @@ StackFrame source(const std::string& function, const std::string& file, std::uin
           .line = line};
 }
 
-RankStacks rank(std::uint32_t number, std::vector<StackFrame> frames) {
+RankStacks rank(std::int32_t number, std::vector<StackFrame> frames) {
   const auto pid = static_cast<pid_t>(100 + number);
   return {.rank = number,
           .node = "node-a",
@@ -126,12 +126,6 @@ TEST(StackClasses, RanksWithoutAStackSayWhy) {
             "rank 1: not stopped: the kernel does not interrupt its call, state D, in read "
             "(request_wait_answer)\n"
             "rank 2: no stacks: it has ended\n");
-}
-
-TEST(StackClasses, RankListsAreShort) {
-  EXPECT_EQ(rank_list({}), "");
-  EXPECT_EQ(rank_list({3}), "3");
-  EXPECT_EQ(rank_list({0, 1, 3, 4, 5, 9}), "0,1,3-5,9");
 }
 
 TEST(FunctionNames, AreShort) {

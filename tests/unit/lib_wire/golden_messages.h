@@ -181,7 +181,6 @@ inline std::vector<Frame> golden_frames() {
                                                    .steps = 5,
                                                    .last_step_us = 6,
                                                    .collectives = 7,
-                                                   .checkpoints = 8,
                                                    .intervals = {{9, 10, 11}}},
                                       .process = {.pid = 12,
                                                   .state = "D",
