@@ -72,7 +72,11 @@ class LogsLoop {
                             : logs_.read(to_the_end, sink, [this] { printer_.end_of_part(); });
     // The first round of a merge holds back what the second one gives.
     if (++rounds_ > (merge_ ? 1 : 0) || to_the_end) printer_.show_all();
-    if (!any || to_the_end) printer_.idle();
+    if (!any || to_the_end) {
+      printer_.idle();
+    } else {
+      printer_.due();
+    }
     print_taken(printer_);
     flush_out();
     return any;

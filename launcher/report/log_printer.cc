@@ -12,6 +12,7 @@ namespace train {
 
 void LogPrinter::line(std::uint32_t attempt, std::int32_t rank, std::string text,
                       std::optional<std::chrono::system_clock::time_point> at) {
+  if (at) newest_ = std::max(newest_, TimePoint(at->time_since_epoch()));
   if (options_.since && at && *at < *options_.since) return;
   if (options_.grep && !options_.grep->matches(text)) return;
   Line line{attempt, rank, std::move(text), at};
@@ -38,10 +39,18 @@ void LogPrinter::show(Line&& line) {
   if (!options_.fold) return print({std::move(line.text), {line.rank}});
   if (std::exchange(attempt_, line.attempt) != line.attempt) idle();
   if (line.at) now_ = std::max(now_, TimePoint(line.at->time_since_epoch()));
+  holds_untimed_ = holds_untimed_ || !line.at;
   for (const FoldedLine& folded : folder_.feed(line.rank, line.text, now_)) print(folded);
 }
 
+void LogPrinter::due() {
+  if (holds_untimed_) return idle();
+  now_ = std::max(now_, newest_);
+  for (const FoldedLine& folded : folder_.due(now_)) print(folded);
+}
+
 void LogPrinter::idle() {
+  holds_untimed_ = false;
   for (const FoldedLine& folded : folder_.flush()) print(folded);
 }
 

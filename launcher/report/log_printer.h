@@ -1,6 +1,6 @@
 // Decides what `train-run logs` prints of the lines that it reads: filters, the last lines only,
-// folding, prefixes. Pure. The caller prints take()'s text, and calls idle() when it waits for
-// more.
+// folding, prefixes. Pure. The caller prints take()'s text, and calls due() after each round of
+// lines, or idle() when there were none.
 #pragma once
 
 #include <chrono>
@@ -38,6 +38,9 @@ class LogPrinter {
   void end_of_part();
   /// Show all lines from now on: those are over that were there at the beginning.
   void show_all();
+  /// Show what has waited long enough for the same line of other ranks, by the time of the newest
+  /// line, shown or not. Lines without a time do not wait for the next round.
+  void due();
   /// Show what waits for the same line of other ranks.
   void idle();
   std::string take() { return std::exchange(out_, {}); }
@@ -59,7 +62,9 @@ class LogPrinter {
   std::size_t tail_bytes_ = 0;
   LineFolder folder_;
   std::uint32_t attempt_ = 0;
-  TimePoint now_{};  // of the newest line, on the clock of the folder
+  TimePoint now_{};             // of the newest line that is shown, on the clock of the folder
+  TimePoint newest_{};          // of the newest line of all
+  bool holds_untimed_ = false;  // the folder may hold lines without a time
   std::string out_;
 };
 

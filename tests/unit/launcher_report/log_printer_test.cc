@@ -33,6 +33,37 @@ TEST(LogPrinter, FoldsByTheTimesOfTheLines) {
   EXPECT_EQ(printer.take(), "[0] x\n");
 }
 
+TEST(LogPrinter, ALineWaitsByTheTimesOfLinesThatAreNotShownToo) {
+  LogPrinter printer({.fold = true, .grep = LineFilter::parse("x").value()});
+  printer.line(0, 0, "x", at(0));
+  printer.line(0, 1, "other", at(99));
+  printer.due();
+  EXPECT_EQ(printer.take(), "") << "another rank may print it yet";
+  printer.line(0, 1, "other", at(100));
+  printer.due();
+  EXPECT_EQ(printer.take(), "[0] x\n");
+}
+
+TEST(LogPrinter, ALineWithoutATimeDoesNotWaitForTheNextRound) {
+  LogPrinter printer({.fold = true});
+  printer.line(0, 0, "x", {});
+  printer.line(0, 1, "x", {});
+  printer.due();
+  EXPECT_EQ(printer.take(), "[0-1] x\n");
+  printer.line(0, 0, "y", at(0));
+  printer.due();
+  EXPECT_EQ(printer.take(), "") << "its time is known";
+}
+
+TEST(LogPrinter, TheLastLinesFoldByTheirOwnTimes) {
+  LogPrinter printer({.fold = true, .tail = 2});
+  printer.line(0, 0, "x", at(0));
+  printer.line(0, 1, "x", at(100));
+  printer.show_all();
+  printer.due();
+  EXPECT_EQ(printer.take(), "[0] x\n");
+}
+
 TEST(LogPrinter, ShowsTheLastLinesOfEachPart) {
   LogPrinter printer({.prefix = false, .tail = 2});
   for (const char* text : {"a", "b", "c"}) printer.line(0, 0, text, {});
