@@ -33,7 +33,7 @@ bool is_running(const RunFolder& folder) {
 }
 
 boost::json::object read_json(const std::string& path) {
-  constexpr std::uint64_t kBytesMax = 1 << 20;
+  constexpr std::uint64_t kBytesMax = 64 << 20;  // exit.json has the run's result
   PosixFileSystem files;
   const auto text = read_small_file(files, path, kBytesMax);
   boost::system::error_code ec;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "tests/e2e/cluster.h"
@@ -175,6 +176,25 @@ TEST(Logs, AFollowerMissesNothingWhileTheLauncherIsReplaced) {
   EXPECT_TRUE(filtered.out() == "[1] first\n" || filtered.out() == "[0] fourth\n[1] first\n" ||
               filtered.out() == "[1] first\n[0] fourth\n")
       << filtered.out();
+}
+
+TEST(Attach, ARunWithALargeResultHasItsExitCode) {
+  Cluster cluster;
+  const int code = cluster.run({bash_job(cluster, "exit 3\n", 1)});
+  ASSERT_NE(code, 0);
+  const std::string path = cluster.run_dir("job") + "/exit.json";
+  std::string exit = read_file(path);
+  exit.insert(exit.find('{') + 1, "\"padding\": \"" + std::string(2 << 20, 'x') + "\", ");
+  std::ofstream(path) << exit << std::flush;
+
+  Process& attach = cluster.train_run({"attach", cluster.run_dir("job")});
+  EXPECT_EQ(attach.wait(), code) << attach.err();
+  EXPECT_NE(attach.out().find(fmt::format("exit code {}", code)), std::string::npos)
+      << attach.out();
+  Process& stop = cluster.train_run({"stop", cluster.run_dir("job")});
+  EXPECT_EQ(stop.wait(), 1);
+  EXPECT_EQ(stop.err(),
+            fmt::format("train-run: error: {} is not running\n", cluster.run_dir("job")));
 }
 
 TEST(Logs, OfAnEarlierVersionAreShownWholeAndItIsSaid) {
