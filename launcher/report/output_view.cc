@@ -17,6 +17,7 @@ std::string OutputView::begin(std::uint32_t attempt, const std::vector<std::int3
   attempt_ = attempt;
   local_ranks_ = local_ranks;
   workers_.clear();
+  dropping_.clear();
   const auto shown = std::count_if(local_ranks.begin(), local_ranks.end(), [&](std::int32_t local) {
     return !options_.local_ranks || options_.local_ranks->contains(local);
   });
@@ -33,6 +34,7 @@ OutputView::Worker& OutputView::worker(const std::string& node, std::int32_t ran
               .prefix = "",
               .shown = !options_.local_ranks || options_.local_ranks->contains(local),
               .cap = LineCap(options_.lines_max)};
+  dropping_.erase(rank);
   anew.prefix = options_.prefix.of(std::array<const LineOrigin*, 1>{&anew.origin}, attempt_);
   return workers_.insert_or_assign(rank, std::move(anew)).first->second;
 }
@@ -51,12 +53,14 @@ std::string OutputView::feed(const std::string& node, std::int32_t rank, int str
 
 void OutputView::line(Worker& worker, std::string_view text, TimePoint now, std::string& out) {
   if (worker.cap.is_due(now)) note_dropped(worker, now, out);
-  if (worker.cap.take(text.size(), 1, now)) pass(worker, text, now, out);
+  if (worker.cap.take(text.size(), 1, now)) return pass(worker, text, now, out);
+  dropping_.insert(worker.origin.rank);
 }
 
 void OutputView::note_dropped(Worker& worker, TimePoint now, std::string& out) {
   const std::uint64_t lines = worker.cap.take_dropped();
   if (lines == 0) return;
+  dropping_.erase(worker.origin.rank);
   pass(worker,
        fmt::format("… {} lines not shown (see attempts/{:03}/ranks/{:04})", with_commas(lines),
                    attempt_, worker.origin.rank),
@@ -96,8 +100,10 @@ void OutputView::note_dropped_of_run(std::string& out) {
 std::string OutputView::due(TimePoint now) {
   now_ = now;
   std::string out;
-  for (auto& [rank, worker] : workers_)
+  for (auto at = dropping_.begin(); at != dropping_.end();) {
+    Worker& worker = workers_.at(*at++);  // note_dropped() removes it
     if (worker.cap.is_due(now)) note_dropped(worker, now, out);
+  }
   show(folder_.due(now), now, out);
   if (run_cap_.is_due(now)) note_dropped_of_run(out);
   return out;
@@ -128,7 +134,7 @@ std::optional<TimePoint> OutputView::next_deadline() const {
   const auto also = [&next](std::optional<TimePoint> other) {
     if (other && (!next || *other < *next)) next = other;
   };
-  for (const auto& [rank, worker] : workers_) also(worker.cap.deadline());
+  for (const std::int32_t rank : dropping_) also(workers_.at(rank).cap.deadline());
   also(run_cap_.deadline());
   return next;
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -66,6 +67,7 @@ class OutputView {
   std::uint32_t attempt_ = 0;
   std::vector<std::int32_t> local_ranks_;
   std::map<std::int32_t, Worker> workers_;  // by rank
+  std::set<std::int32_t> dropping_;         // ranks of which lines were not shown, not told yet
   LineFolder folder_;
   LineCap run_cap_;
   TimePoint now_{};  // of the newest call

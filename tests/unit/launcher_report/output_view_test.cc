@@ -1,6 +1,9 @@
 #include "launcher/report/output_view.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <chrono>
 
 namespace train {
 namespace {
@@ -78,6 +81,34 @@ TEST(OutputView, CountsWhatARankPrintsBeyondItsShare) {
   EXPECT_EQ(view.feed("a", 1, 1, lines(1), false, at(seconds(2))),
             "[a 1] … 1 lines not shown (see attempts/003/ranks/0001)\n[a 1] 0\n")
       << "the next line comes after the count";
+}
+
+TEST(OutputView, TheCountsOfSeveralRanksAreDueEachInItsTime) {
+  OutputView view({.fold = false, .lines_max = 2});
+  for (const int rank : {2, 0, 1})
+    view.feed("a", rank, 1, lines(3), false, at(milliseconds(100 * rank)));
+  const auto told = [](int rank) {
+    return fmt::format("[a {0}] … 1 lines not shown (see attempts/000/ranks/{0:04})\n", rank);
+  };
+  EXPECT_EQ(view.next_deadline(), at(seconds(1)));
+  EXPECT_EQ(view.due(at(milliseconds(1100))), told(0) + told(1));
+  EXPECT_EQ(view.next_deadline(), at(milliseconds(1200)));
+  view.feed("b", 2, 1, "x\n", false, at(milliseconds(1150)));
+  EXPECT_EQ(view.next_deadline(), std::nullopt) << "another worker has the rank";
+}
+
+/// The launcher asks after each piece of output.
+TEST(OutputView, TheNextDeadlineCostsNothingForRanksThatAreShownWhole) {
+  constexpr int kRanks = 50'000;
+  OutputView view({.fold = false, .lines_max = 10});
+  for (int rank = 0; rank < kRanks; ++rank) view.feed("a", rank, 1, "", false, kAt);
+  view.feed("a", 7, 1, lines(11), false, kAt);
+
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  int asked = 0;
+  for (; asked < kRanks && std::chrono::steady_clock::now() < limit; ++asked)
+    ASSERT_EQ(view.next_deadline(), at(seconds(1)));
+  EXPECT_EQ(asked, kRanks);
 }
 
 TEST(OutputView, ALongLineCostsAsMuchAsSeveral) {
