@@ -116,7 +116,8 @@ void RunLogs::give(Source& source, const Sink& sink) {
   const OutputMark* mark = times.find(source.key, line.last_byte);
   // An earlier version of train-run has written the beginning: it is older than the first mark.
   if (mark == nullptr) mark = times.first(source.key);
-  if (mark == nullptr) untimed_.insert(source.attempt);
+  if (mark == nullptr && told_untimed_.insert(source.attempt).second)
+    untimed_.insert(source.attempt);
   sink({source.attempt, source.key.first, std::move(line.text),
         mark != nullptr ? std::optional(mark->at) : std::nullopt});
 }

@@ -50,7 +50,7 @@ class RunLogs {
   std::vector<std::int32_t> ranks() const;
   /// Return the newest attempt that was looked at; nothing if there is none.
   std::optional<std::uint32_t> newest_attempt() const { return newest_; }
-  /// Return the attempts of which lines were given without their times, and forget them.
+  /// Return the attempts of which lines were given without their times, each attempt only once.
   std::set<std::uint32_t> take_untimed() { return std::exchange(untimed_, {}); }
 
   /// Give the lines that are new, one stream after the other; call `drained` after each stream.
@@ -96,7 +96,7 @@ class RunLogs {
   std::set<std::pair<std::uint32_t, StreamKey>> known_;
   std::map<std::uint32_t, Times> times_;
   std::optional<std::uint32_t> newest_;
-  std::set<std::uint32_t> untimed_;
+  std::set<std::uint32_t> untimed_, told_untimed_;
 };
 
 }  // namespace train

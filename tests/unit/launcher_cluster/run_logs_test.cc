@@ -187,6 +187,9 @@ TEST_F(RunLogsTest, OutputOfEarlierVersionsHasNoTimes) {
   EXPECT_EQ(merged(logs, true), "0:old 0\n1:old 1\n");
   EXPECT_EQ(logs.take_untimed(), (std::set<std::uint32_t>{0}));
   EXPECT_TRUE(logs.take_untimed().empty());
+  print(0, 0, "old 2\n");
+  EXPECT_EQ(merged(logs, true), "0:old 2\n");
+  EXPECT_TRUE(logs.take_untimed().empty()) << "it has been said";
 
   restart_launcher();  // of this version
   print(500, 1, "new 1\n");
@@ -198,7 +201,7 @@ TEST_F(RunLogsTest, OutputOfEarlierVersionsHasNoTimes) {
     clock_.set(0);
     out += fmt::format("{}@{} ", line.text, (*line.at - clock_.wall()) / milliseconds(1));
   });
-  EXPECT_EQ(out, "old 0@510 old 1@500 new 1@500 new 0@510 ") << "at the latest";
+  EXPECT_EQ(out, "old 0@510 old 2@510 old 1@500 new 1@500 new 0@510 ") << "at the latest";
   EXPECT_TRUE(again.take_untimed().empty());
 }
 
