@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <ctime>
@@ -12,6 +13,10 @@ namespace {
 
 using WallTime = std::chrono::system_clock::time_point;
 using std::chrono::microseconds;
+
+// The clock's nanoseconds overflow some centuries away from 1970.
+constexpr microseconds kDurationMax = std::chrono::hours(24 * 36'525);  // 100 years
+constexpr std::int64_t kYearMax = 2200;
 
 /// Take a number of `digits_min` to `digits_max` digits off the text.
 std::optional<std::int64_t> take_number(std::string_view& text, std::size_t digits_min,
@@ -48,7 +53,7 @@ std::optional<microseconds> duration_of(std::string_view text) {
     bool known = false;
     for (const Unit& unit : units) {
       known = take(text, unit.name);
-      if (known) total += *number * unit.length;
+      if (known) total = std::min(total + *number * unit.length, kDurationMax);
       if (known) break;
     }
     if (!known) return std::nullopt;
@@ -92,7 +97,7 @@ bool take_zone(std::string_view& text, std::optional<std::chrono::minutes>& zone
 std::optional<WallTime> time_of(std::string_view text) {
   std::tm parts{};
   const auto year = take_number(text, 4, 4);
-  if (!year || *year < 1970 || !take(text, "-")) return std::nullopt;
+  if (!year || *year < 1970 || *year > kYearMax || !take(text, "-")) return std::nullopt;
   const auto month = take_number(text, 2, 2);
   if (!month || *month < 1 || *month > 12 || !take(text, "-")) return std::nullopt;
   const auto day = take_number(text, 2, 2);

@@ -21,6 +21,7 @@ using std::chrono::microseconds;
 constexpr std::uint64_t kReadBytesMax = 256u << 10;  // at once
 constexpr std::uint64_t kFileBytesMax = 256u << 20;  // a reader believes no larger one
 constexpr std::size_t kLineBytesMax = 128;
+constexpr std::int64_t kMicrosMax = 7'289'654'400'000'000;  // 2201: the clock's end is not far
 
 struct Line {
   StreamKey stream;
@@ -40,7 +41,8 @@ std::optional<Line> parse_mark(std::string_view text) {
   if (!number(micros, false) || !number(line.stream.first, false) ||
       !number(line.stream.second, false) || !number(line.mark.position, true))
     return std::nullopt;
-  if (micros < 0 || line.stream.first < 0 || line.stream.second < 1 || line.stream.second > 2)
+  if (micros < 0 || micros >= kMicrosMax || line.stream.first < 0 || line.stream.second < 1 ||
+      line.stream.second > 2)
     return std::nullopt;
   line.mark.at = WallTime(microseconds(micros));
   return line;

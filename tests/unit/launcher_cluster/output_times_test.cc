@@ -126,6 +126,7 @@ TEST_F(OutputTimesTest, StaysBelowItsLimitAndKnowsOldTimesLessExactly) {
 TEST_F(OutputTimesTest, IgnoresWhatIsNoMark) {
   std::ofstream(path_) << "1800000000000000 0 1 0\n\nx\n1 2 3\n1 -2 1 0\n1 2 3 4\n-1 0 1 5\n"
                           "1 0 1 5 6\n99999999999999999999 0 1 5\n"
+                          "9223372036854775807 0 1 5\n7289654400000000 0 1 5\n"
                        << std::string(1 << 20, '7')
                        << "\n[trainrun: removed, as the run's output had reached its limit]\n";
   reader_.update();

@@ -28,6 +28,11 @@ TEST(Since, TakesDurations) {
   EXPECT_EQ(since("0s"), format_utc(kNow));
 }
 
+TEST(Since, TakesTimesOfTwoCenturies) {
+  EXPECT_EQ(since("1970-01-01T00:00Z"), "1970-01-01T00:00:00.000000Z");
+  EXPECT_EQ(since("2200-12-31T23:59Z"), "2200-12-31T23:59:00.000000Z");
+}
+
 TEST(Since, TakesTimesWithAndWithoutAZone) {
   ::setenv("TZ", "UTC-2", 1);  // two hours east
   ::tzset();
@@ -41,6 +46,15 @@ TEST(Since, TakesTimesWithAndWithoutAZone) {
   ::tzset();
 }
 
+TEST(Since, ADurationIsAtMostACentury) {
+  const std::string century = format_utc(kNow - hours(24 * 36'525));
+  std::string longest;
+  for (int i = 0; i < 200; ++i) longest += "999999d";
+  EXPECT_EQ(since("36524d"), format_utc(kNow - hours(24 * 36'524)));
+  EXPECT_EQ(since("999999d"), century);
+  EXPECT_EQ(since(longest), century);
+}
+
 TEST(Since, TakesNothingElse) {
   for (const std::string text : {"",
                                  "5",
@@ -52,6 +66,8 @@ TEST(Since, TakesNothingElse) {
                                  "1234567s",
                                  "26-11-2026",
                                  "2026-13-01",
+                                 "2201-01-01",
+                                 "9999-12-31T23:59",
                                  "2026-04-31",
                                  "2026-11-26T",
                                  "2026-11-26T25:00",
