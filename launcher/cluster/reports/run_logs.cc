@@ -95,15 +95,26 @@ void RunLogs::look() {
 bool RunLogs::fill(Source& source, bool to_the_end) {
   const std::uint64_t bytes =
       std::clamp(kHeldBytes / sources_.size(), kReadBytesMin, kReadBytesMax);
+  const LogText& read = source.read;
   while (source.ready.empty()) {
-    const LogText read = source.log.read(bytes, source.until);
+    if (source.fed == read.text.size()) {
+      source.read = source.log.read(bytes, source.until);
+      source.fed = 0;
+    }
     const bool end = read.text.empty();
     if (end && !to_the_end) return false;
-    const std::uint64_t begin = end ? source.log.position() : read.begin;
-    source.lines.feed(read.text, end, [&](std::string_view line, std::size_t taken) {
-      const std::uint64_t after = begin + (read.is_output ? taken : 0);
-      source.ready.push_back({std::string(line), std::max<std::uint64_t>(after, 1) - 1});
-    });
+    // Line by line: short lines, held as such, would take many times the bytes of the file.
+    const std::size_t newline = std::min(read.text.find('\n', source.fed), read.text.size() - 1);
+    const std::size_t piece = end ? 0 : newline + 1 - source.fed;
+    const std::uint64_t begin =
+        end ? source.log.position() : read.begin + (read.is_output ? source.fed : 0);
+    source.lines.feed(
+        std::string_view(read.text).substr(source.fed, piece), end,
+        [&](std::string_view line, std::size_t taken) {
+          const std::uint64_t after = begin + (read.is_output ? taken : 0);
+          source.ready.push_back({std::string(line), std::max<std::uint64_t>(after, 1) - 1});
+        });
+    source.fed += piece;
     if (end) return !source.ready.empty();
   }
   return true;

@@ -69,9 +69,11 @@ class RunLogs {
     std::uint32_t attempt = 0;
     StreamKey key;
     LogFollower log;
+    LogText read = {};
+    std::size_t fed = 0;  // so much of `read` has gone into `lines`
     StreamLines lines = {};
-    std::deque<Line> ready = {};
-    std::uint64_t until = 0;  // to read up to here
+    std::deque<Line> ready = {};  // a line, or the parts of a long one
+    std::uint64_t until = 0;      // to read up to here
   };
   struct Times {
     OutputTimesReader reader;

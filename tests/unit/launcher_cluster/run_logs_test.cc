@@ -1,6 +1,7 @@
 #include "launcher/cluster/reports/run_logs.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <filesystem>
 #include <random>
@@ -238,6 +239,26 @@ TEST_F(RunLogsTest, TheRunsLimitRemovesOldTimesToo) {
   RunLogs old(folder_, {.attempt = 0});
   EXPECT_NE(merged(old, true), "");
   EXPECT_EQ(old.take_untimed(), (std::set<std::uint32_t>{0}));
+}
+
+TEST_F(RunLogsTest, EmptyLinesTakeNoMoreMemoryThanTheirBytes) {
+  constexpr int kRanks = 8;
+  const std::string text(1u << 20, '\n');
+  for (int rank = 0; rank < kRanks; ++rank) print(10 * rank, rank, text);
+  const auto held = [] {
+    const auto info = ::mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  RunLogs logs(folder_, {});
+  logs.find();
+  const std::size_t before = held();
+  std::size_t most = 0, lines = 0;
+  logs.merge(true, [&](LogLine&&) {
+    if (lines++ % 100'000 == 0) most = std::max(most, held());
+  });
+
+  EXPECT_EQ(lines, kRanks * text.size());
+  EXPECT_LT(most, before + (8u << 20)) << "256 KiB of each rank";
 }
 
 TEST_F(RunLogsTest, TimesThatCannotBeKeptAreToldOnceAndCostNoOutput) {
