@@ -10,6 +10,7 @@ namespace train {
 RunController::RunController(const JobSpec& spec, RunStart start, TimePoint now)
     : spec_(spec),
       ended_before_(start.ended),
+      run_id_(start.run_id),
       progress_(now, start.living ? RunState::Attaching : RunState::Scheduling),
       nodes_(start.expected_nodes),
       policy_(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic(),
@@ -253,7 +254,7 @@ void RunController::conclude_attempt() {
 FailureDecision RunController::decide(const AttemptEnded& ended) {
   if (attempt_->cause().lacked_room()) {
     return {.restart = true,
-            .delay = scheduling_.delay_for_room(spec_.run_config.name),
+            .delay = scheduling_.delay_for_room(run_id_),
             .reason = "no failure is counted"};
   }
   scheduling_.had_room();

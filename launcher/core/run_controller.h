@@ -39,6 +39,7 @@ struct RunStart {
   std::optional<LivingAttempt> living = {};  // its workers may still run: we look for them first
   /// The newest attempt's placement: ranks stay on its nodes, as far as those still exist.
   Placement placed = {};
+  std::string run_id = {};
 };
 
 class RunController {
@@ -129,6 +130,7 @@ class RunController {
 
   const JobSpec spec_;
   const std::optional<RunEnded> ended_before_;
+  const std::string run_id_;
   RunProgress progress_;
   NodePool nodes_;
   FailurePolicy policy_;

@@ -30,7 +30,7 @@ class Scheduling {
     not_before_ = now + delay;
   }
   /// Return the delay after a node had less room than it had offered: other runs want it too.
-  /// Longer each time in a row. `run`: its name; different runs wait differently long, so that they
+  /// Longer each time in a row. `run`: its id; different runs wait differently long, so that they
   /// do not take half of each other's nodes again.
   Duration delay_for_room(std::string_view run);
   void had_room() { room_delay_ = kRoomTakenFirst; }

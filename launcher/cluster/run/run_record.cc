@@ -295,6 +295,7 @@ Result<Unit> RunRecord::take_ownership(const JobSpec& spec, const RunRecordOptio
                              name_),
                  remote_ ? "" : "bring back " + folder_.owner_key()};
   }
+  start_.run_id = run_id_;
   TRY(generation_, journal_->take_generation(
                        now_text(), {{"run_id", run_id_},
                                     {"host", self.host},

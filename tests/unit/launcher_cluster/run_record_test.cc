@@ -43,6 +43,7 @@ TEST_F(RunRecordTest, BeginsAFreshRunAtAttemptZero) {
   auto record = RunRecord::open(job_in(temp_.path()), kOptions);
   ASSERT_TRUE(record) << record.error().describe();
   EXPECT_FALSE((*record)->resumed());
+  EXPECT_EQ((*record)->start().run_id, (*record)->run_id());
   EXPECT_EQ((*record)->generation(), Generation{1});
   EXPECT_EQ((*record)->start().first_attempt, Attempt{0});
   EXPECT_EQ((*record)->start().last_checkpoint_number, 0u);

@@ -304,6 +304,21 @@ TEST(RunController, ANodeWhoseRoomAnotherRunHasTakenIsWaitedForAndCountsAsNoFail
   EXPECT_EQ(d.run.attempt(), kSecond);
 }
 
+// They may have one name in two folders.
+TEST(RunController, RunsOfOneNameWaitDifferentlyLongForRoom) {
+  const auto waits = [](const std::string& run_id) {
+    Driven d(two_workers(), {.expected_nodes = 2, .run_id = run_id});
+    d.nodes();
+    StartRefused taken{kFirst, kNodeB, Rank{0}, Error{Errc::ResourceExhausted, "too little free"}};
+    taken.busy = true;
+    d.handle(taken);
+    d.handle(NodeGroupGone{kFirst, kNodeA});
+    return d.run.next_deadline();
+  };
+  EXPECT_EQ(waits("vit-1"), waits("vit-1"));
+  EXPECT_NE(waits("vit-1"), waits("vit-2"));
+}
+
 TEST(RunController, AStartThatMayWorkLaterIsTriedAgain) {
   JobSpec spec = two_workers();
   spec.run_config.failure_config.max_start_failures = 3;
