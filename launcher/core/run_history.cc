@@ -193,7 +193,11 @@ void RunHistory::add(Generation generation, const std::string& time,
   }
   const std::string state = what == "state" ? text_of(event, "state") : "";
   // Without a later run_ended, its launcher died before it could record that.
-  if (auto end = end_in(event, state)) ended_ = std::move(end);
+  if (auto end = end_in(event, state)) {
+    // A launcher that ends the run for one that has died does not say again who asked for that.
+    if (!end->stop && ended_ && ended_->outcome == end->outcome) end->stop = ended_->stop;
+    ended_ = std::move(end);
+  }
   if (what != "state" || !begun_ || begun_->id != attempt) return;
   if (state == to_string(RunState::Starting)) living_ = begun_;
   if (state == to_string(RunState::Pausing) && living_) living_->pausing = true;

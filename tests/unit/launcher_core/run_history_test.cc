@@ -302,6 +302,18 @@ TEST(RunHistory, ARunWhoseLauncherDiedBeforeItRecordedTheEndHasEnded) {
   EXPECT_EQ(journal.history.ended(), std::nullopt);
 }
 
+TEST(RunHistory, TheNextLauncherThatDiesDoesNotForgetWhoAskedForTheEnd) {
+  Journaled journal(0);
+  journal.begin(kFirst);
+  StateChanged change{S::TearingDown, S::Stopped, RunTrigger::EndedByRequest, kFirst, "asked"};
+  change.stop = StopKind::Interrupt;
+  journal.add(record_of(change));
+  change.stop.reset();
+  journal.add(record_of(change));
+
+  EXPECT_EQ(journal.history.ended(), (RunEnded{S::Stopped, "asked", StopKind::Interrupt}));
+}
+
 TEST(RunHistory, ARunThatSomebodyResumesHasFullBudgetsThoughItsEndWasNotRecorded) {
   Journaled journal(1);
   journal.begin(kFirst);
