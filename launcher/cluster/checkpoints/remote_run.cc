@@ -43,6 +43,15 @@ bool stays_here(const std::string& key) {
   return key.starts_with('.') || names.contains(key.substr(0, key.find('/')));
 }
 
+constexpr std::string_view kOutputTimes = "/output.times";  // in the folder of an attempt
+
+/// Return the place of a file in a round of uploads. Whoever finds output is to find its times too,
+/// so they come after it; and with exit.json, everything is there.
+int place_in_round(const std::string& key) {
+  if (key == "exit.json") return 2;
+  return key.ends_with(kOutputTimes) ? 1 : 0;
+}
+
 std::string state_folder() {
   if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0')
     return state;
@@ -208,6 +217,8 @@ Result<Unit> RemoteRun::fetch(const RunFolder& folder) {
     TRY(const auto objects, store_->list(below));
     for (const StoredObject& object : objects) keys.push_back(object.key);
   }
+  std::stable_partition(keys.begin(), keys.end(),
+                        [](const std::string& key) { return !key.ends_with(kOutputTimes); });
   for (const std::string& key : keys) {
     if (check_file_path(key).has_error()) continue;
     const std::string path = join_path(folder.path(), key);
@@ -422,18 +433,21 @@ Result<Unit> RemoteRun::put_new_files(bool all) {
     }
   }
   std::sort(keys.begin(), keys.end(), [](const std::string& a, const std::string& b) {
-    return std::pair(a == "exit.json", a) < std::pair(b == "exit.json", b);
+    return std::pair(place_in_round(a), a) < std::pair(place_in_round(b), b);
   });
   for (const std::string& key : keys) {
     if (!may_upload(all)) return Unit{};
     const std::string path = join_path(folder_, key);
     const std::uintmax_t bytes = fs::file_size(path, ec);
-    if (ec || (bytes > kLargeBytes && !large_too)) continue;
+    if (ec || (bytes > kLargeBytes && !large_too && !times_due_.contains(key))) continue;
     const std::string state =
         fmt::format("{} {}", fs::last_write_time(path, ec).time_since_epoch().count(), bytes);
     if (ec || put_[key] == state) continue;
     TRY_VOID(put_file(path, key));
     put_[key] = state;
+    times_due_.erase(key);
+    if (const auto end = key.find("/ranks/"); end != key.npos)
+      times_due_.insert(key.substr(0, end) + std::string(kOutputTimes));
   }
   return Unit{};
 }

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -106,6 +107,7 @@ class RemoteRun {
   Generation generation_;
   std::uint64_t metrics_bytes_ = 0, metrics_segments_ = 0;
   std::map<std::string, std::string> put_;  // key → time and size of the newest upload
+  std::set<std::string> times_due_;         // output.times: output has been put since they were
   int rounds_ = 0;
 
   std::mutex mutex_;

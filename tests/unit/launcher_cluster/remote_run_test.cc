@@ -208,6 +208,57 @@ TEST_F(RemoteRunTest, OneThatIsRefusedDoesNotCostTheNextWhatIsOnlyHere) {
   EXPECT_EQ(text_of(metrics), "a\nb\n");
 }
 
+// However large they are: a follower on another machine would give new output an old time.
+TEST_F(RemoteRunTest, TheTimesOfOutputComeWithEachPieceOfItAndAfterIt) {
+  const std::string log = "attempts/000/ranks/0000/stdout.log";
+  const std::string times = "attempts/000/output.times";
+  const std::string large((1 << 20) + 1, '\n');
+  auto record = open();
+  ASSERT_TRUE(record);
+  write(**record, log, "a\n");
+  write(**record, times, large);
+  write(**record, "attempts/000/large", large);
+  std::vector<std::string> put;
+  auto& store = dynamic_cast<fakes::MemoryObjectStore&>((*record)->remote()->store());
+  store.before_each([&](const std::string& operation) {
+    const std::lock_guard lock(mutex_);
+    if (operation.starts_with("create attempts/")) put.push_back(operation.substr(7));
+  });
+  const auto puts = [&] {
+    const std::lock_guard lock(mutex_);
+    return put;
+  };
+  begin(**record);
+  ASSERT_TRUE(fakes::eventually([&] { return objects_->has(times); }));
+  std::vector<std::string> expected{"attempts/000/large", log, times};
+  EXPECT_EQ(puts(), expected);
+
+  write(**record, "attempts/000/large", "x\n", std::ios::app);
+  write(**record, times, "x\n", std::ios::app);
+  write(**record, log, "b\n", std::ios::app);
+
+  ASSERT_TRUE(fakes::eventually([&] { return objects_->get(times) == large + "x\n"; }));
+  EXPECT_EQ(objects_->get(log), "a\nb\n");
+  EXPECT_EQ(objects_->get("attempts/000/large"), large) << "in one of the next rounds";
+}
+
+TEST_F(RemoteRunTest, AnotherMachineFetchesTheTimesOfOutputAfterIt) {
+  ASSERT_TRUE(open());
+  objects_->put("attempts/000/output.times", "1 0 1 0\n");
+  objects_->put("attempts/000/ranks/0000/stdout.log", "a\n");
+  objects_->put("tb/events", "tb");
+  machine("b");
+  std::string last;
+  objects_->before_each([&](const std::string& operation) {
+    if (operation.starts_with("get ")) last = operation;
+  });
+
+  ASSERT_TRUE(find_run(url_, ""));
+
+  EXPECT_EQ(last, "get attempts/000/output.times");
+  objects_->before_each({});
+}
+
 TEST_F(RemoteRunTest, MetricsStayWhenTheAnswerThatTheyArrivedIsLost) {
   auto record = open();
   ASSERT_TRUE(record);
