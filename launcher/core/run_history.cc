@@ -179,6 +179,8 @@ void RunHistory::add(Generation generation, const std::string& time,
     const auto nodes = cluster_nodes_in(event);
     if (nodes) number_nodes_by(*nodes);
     nodes_ = nodes;
+    const auto* by_hand = event.if_contains("by_hand");
+    if (by_hand != nullptr && *by_hand == true) started_by_hand();
     return;
   }
   if (what == "attempt_started") return attempt_began(generation, time, event);
@@ -204,6 +206,12 @@ void RunHistory::add(Generation generation, const std::string& time,
   if (state == to_string(RunState::TearingDown) && living_) living_->ending = true;
   if (event.contains("stop_condition") && living_ && !living_->stop_condition)
     living_->stop_condition = text_of(event, "stop_condition");
+}
+
+void RunHistory::started_by_hand() {
+  if (!ended_ || finished()) return;
+  policy_ = FailurePolicy(config_, elastic_);
+  ended_.reset();
 }
 
 void RunHistory::number_nodes_by(const std::vector<std::string>& cluster_nodes) {

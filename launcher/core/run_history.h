@@ -48,6 +48,10 @@ class RunHistory {
   /// Take in the journal's next record, with its launcher's generation and time. Unknown records
   /// and missing members are skipped: another version of train-run may have written them.
   void add(Generation generation, const std::string& time, const boost::json::object& event);
+  /// Somebody starts the run by hand: if it was given up or stopped, it is to go on, with full
+  /// budgets. A launcher's generation_taken says so ("by_hand"), for the case that it dies before
+  /// it has begun an attempt.
+  void started_by_hand();
   /// Number the nodes of what is remembered by their places in cluster.nodes, which may have
   /// changed since the newest launcher began. Of a node that is no longer there, only its place
   /// among the ranks is remembered. The living attempt's placement stays as it was.

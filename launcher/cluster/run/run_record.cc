@@ -301,6 +301,7 @@ Result<Unit> RunRecord::take_ownership(const JobSpec& spec, const RunRecordOptio
                                     {"host", self.host},
                                     {"pid", self.pid},
                                     {"build", options.build},
+                                    {"by_hand", !options.restarted},
                                     {"nodes", boost::json::value_from(spec.cluster.nodes)}}));
   if (remote_) TRY_VOID(RemoteRun::note_generation(folder_, generation_));
   storage_marker_ = fmt::format("{} {}", run_id_, random_hex());
@@ -348,17 +349,13 @@ Result<Unit> RunRecord::read_history(const JobSpec& spec, const RunRecordOptions
       history_.emplace(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic());
   for (const JournalRecord& record : journal_->replayed().records)
     history.add(record.generation, record.time, record.event);
+  if (!options.restarted) history.started_by_hand();
   history.number_nodes_by(spec.cluster.nodes);
   start_.first_attempt = history.next_attempt();
   start_.failures = history.failures();
   start_.placed = history.placed();
   start_.living = history.living();
   start_.ended = history.ended();
-  // Somebody who resumes a run that was given up or stopped wants it to go on, with full budgets.
-  if (start_.ended && !history.finished() && !options.restarted) {
-    start_.ended.reset();
-    start_.failures = {};
-  }
   past_ = history.attempts();
   if (start_.living) TRY_VOID(check_living(spec, options, history));
   if (!past_.empty()) start_.restarts = history.restarts() + (start_.living ? 0 : 1);

@@ -345,10 +345,16 @@ TEST_F(RunRecordTest, OneThatWasGivenUpGoesOnOnlyIfSomebodyResumesIt) {
     EXPECT_EQ((*second)->start().ended, (RunEnded{RunState::Errored, "no restart", {}}));
   }
 
-  auto third = RunRecord::open(job_in(temp_.path()), kOptions);
+  {
+    auto third = RunRecord::open(job_in(temp_.path()), kOptions);
+    ASSERT_TRUE(third) << third.error().describe();
+    EXPECT_FALSE((*third)->start().ended);
+  }
 
-  ASSERT_TRUE(third) << third.error().describe();
-  EXPECT_FALSE((*third)->start().ended);
+  auto fourth = RunRecord::open(job_in(temp_.path()), restarted);
+
+  ASSERT_TRUE(fourth) << fourth.error().describe();
+  EXPECT_FALSE((*fourth)->start().ended) << "the third one died before it had begun an attempt";
 }
 
 TEST_F(RunRecordTest, GivesADefaultNameASuffixWhenItIsTaken) {

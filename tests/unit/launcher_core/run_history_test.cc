@@ -314,6 +314,22 @@ TEST(RunHistory, TheNextLauncherThatDiesDoesNotForgetWhoAskedForTheEnd) {
   EXPECT_EQ(journal.history.ended(), (RunEnded{S::Stopped, "asked", StopKind::Interrupt}));
 }
 
+TEST(RunHistory, SomebodyWhoStartsAnEndedRunByHandIsRememberedBeforeAnAttemptBegins) {
+  const auto taken = [](RunState state, bool by_hand) {
+    Journaled journal(1);
+    journal.begin(kFirst);
+    journal.end(kFirst, FailureKind::Worker);
+    journal.state(state);
+    journal.add({{"event", "generation_taken"}, {"by_hand", by_hand}});
+    return std::pair(journal.history.ended().has_value(),
+                     journal.history.failures().counts.failures);
+  };
+  EXPECT_EQ(taken(S::Errored, true), std::pair(false, 0));
+  EXPECT_EQ(taken(S::Errored, false), std::pair(true, 1));
+  EXPECT_EQ(taken(S::Finished, true), std::pair(true, 1)) << "nothing is left to train";
+  EXPECT_EQ(taken(S::TearingDown, true), std::pair(false, 1)) << "it has not ended";
+}
+
 TEST(RunHistory, ARunThatSomebodyResumesHasFullBudgetsThoughItsEndWasNotRecorded) {
   Journaled journal(1);
   journal.begin(kFirst);
