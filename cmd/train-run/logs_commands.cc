@@ -9,9 +9,9 @@
 #include "launcher/cluster/reports/run_logs.h"
 #include "launcher/report/log_printer.h"
 #include "launcher/report/since.h"
-#include "lib/base/rank_ranges.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/print.h"
+#include "lib/base/rank_ranges.h"
 
 namespace train {
 namespace {

@@ -19,7 +19,7 @@ struct RankStacks {
 
 /// Ranks whose main threads are in the same functions, whatever the lines.
 struct StackClass {
-  std::vector<std::int32_t> ranks{};    // ascending
+  std::vector<std::int32_t> ranks{};     // ascending
   std::vector<std::string> functions{};  // the key: short names, innermost first
   bool has_stack = true;                 // false: `where` says why not
   std::string where{};                   // "c10d::allreduce <- train_digits main.cc:88"

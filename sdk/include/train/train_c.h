@@ -125,8 +125,8 @@ typedef int (*trainrun_once_function)(void* user, char* error, size_t error_size
 int trainrun_once_per_node(const char* name, trainrun_once_function f, void* user);
 
 /* What the loop is doing (<train/progress.h>): the SDK marks batches, steps, reports, checkpoints
- * and collectives by itself. Only the first thread that marks anything marks phases. Phases may lie within
- * each other; each begin needs an end. limit_ms 0: the limits of the spec apply. */
+ * and collectives by itself. Only the first thread that marks anything marks phases. Phases may lie
+ * within each other; each begin needs an end. limit_ms 0: the limits of the spec apply. */
 int trainrun_phase_begin(const char* name, int64_t limit_ms);
 int trainrun_phase_say(const char* text);
 int trainrun_phase_end(void);

@@ -1,7 +1,8 @@
 #include "launcher/report/rank_set.h"
-#include "lib/base/rank_ranges.h"
 
 #include <gtest/gtest.h>
+
+#include "lib/base/rank_ranges.h"
 
 namespace train {
 namespace {
