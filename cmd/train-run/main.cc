@@ -247,9 +247,10 @@ int main(int argc, char** argv) {
   add_reference(attach);
   add_fold_option(attach, attach_no_fold);
   train::StacksCommand stacks;
+  std::string stacks_output = "text";  // its own: each option reads its variable
   CLI::App* stacks_command =
       commands.add(app, "stacks", "Print where the workers of a run are now", [&] {
-        stacks.json = output == "json";
+        stacks.json = stacks_output == "json";
         return train::stacks_command(reference, stacks);
       });
   add_reference(stacks_command);
@@ -257,7 +258,7 @@ int main(int argc, char** argv) {
   stacks_command->add_flag(
       "--all-threads", stacks.all_threads,
       "Print every thread of every rank, not only what the ranks have in common");
-  add_output_option(stacks_command, output);
+  add_output_option(stacks_command, stacks_output);
   add_reference(commands.add(app, "stop", "Ask a run to checkpoint and stop",
                              [&] { return train::stop_command(reference); }));
   CLI::App* resume = commands.add(

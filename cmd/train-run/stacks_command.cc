@@ -16,7 +16,6 @@
 #include "launcher/cluster/run/stack_requests.h"
 #include "launcher/report/rank_set.h"
 #include "lib/base/print.h"
-#include "lib/base/terminal_text.h"
 #include "lib/base/text_file.h"
 
 namespace train {
@@ -69,18 +68,26 @@ int no_stacks(const Error& why) {
   return exit_code::kUnavailable;
 }
 
+void print_lines(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    print_out("{}\n", text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
 int show(const std::string& text_path, const StacksCommand& options, std::size_t ranks) {
   if (options.json) {
     std::string json = text_path;
     json.replace(json.size() - 4, 4, ".json");
-    write_screen(stdout, read_text(json));  // JSON has no control characters
+    print_lines(read_text(json));
     return 0;
   }
   const std::string text = read_text(text_path);
   const std::size_t classes_end = text.find("\n\n");
   const bool whole =
       options.all_threads || (ranks > 0 && ranks <= kShownWholeMax) || classes_end == text.npos;
-  write_screen(stdout, terminal_safe_lines(whole ? text : text.substr(0, classes_end + 1)));
+  print_lines(whole ? text : text.substr(0, classes_end + 1));
   if (!whole) print_out("all threads: {}\n", text_path);
   return 0;
 }

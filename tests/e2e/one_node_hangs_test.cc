@@ -101,8 +101,9 @@ TEST(Stacks, ShowWhereTheWorkersAre) {
   EXPECT_TRUE(run.running());
   EXPECT_EQ(cluster.workers().size(), 2u);
   run.signal(SIGINT);
+  ASSERT_TRUE(wait_until([&] { return contains(run.out(), "stopping"); }));
   run.signal(SIGINT);
-  run.wait();
+  EXPECT_EQ(run.wait(), 130);
   EXPECT_EQ(cluster.run({"stacks", cluster.run_dir("job")}), 69);
   EXPECT_EQ(cluster.run({"stacks", cluster.run_dir("job"), "--rank", "3-1"}), 2);
 }

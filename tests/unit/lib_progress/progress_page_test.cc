@@ -167,12 +167,12 @@ TEST(ProgressPage, IsReadAsAWholeWhileItIsWritten) {
       const auto outer = writer.enter(now % 2 == 0 ? Phase::Own : Phase::Collective,
                                       now % 2 == 0 ? own : call, 0, now);
       writer.leave(outer, now);
-      for (volatile int work = 0; work < 2000; work = work + 1) {
+      for (volatile int work = 0; work < 50'000; work = work + 1) {
       }
     }
   });
   while (page.signs.load() == 0) std::this_thread::yield();
-  for (int i = 0; i < 20'000; ++i) {
+  for (int i = 0; i < 2'000; ++i) {
     const WorkerProgress progress = read_progress(page, std::numeric_limits<std::uint64_t>::max());
     const char letter = progress.phase == Phase::Own ? 'o' : 'c';
     if (progress.phase == Phase::Own || progress.phase == Phase::Collective)

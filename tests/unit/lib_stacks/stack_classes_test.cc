@@ -111,7 +111,7 @@ TEST(StackClasses, RanksDoNotDifferByTheDepthOfARecursion) {
   const StackFrame walk = source("walk(int)", "walk.cc", 7);
 
   EXPECT_EQ(describe_classes(stack_classes({rank(0, {walk, walk, walk}), rank(1, {walk})})),
-            "ranks 0,1 (2) in walk walk.cc:7\n");
+            "ranks 0-1 (2) in walk walk.cc:7\n");
 }
 
 TEST(StackClasses, RanksWithoutAStackSayWhy) {
