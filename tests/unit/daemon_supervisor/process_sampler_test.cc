@@ -61,7 +61,7 @@ TEST(ProcessSampler, SeesTheCpuTimeOfABusyProcess) {
   EXPECT_EQ(sample.pid, busy.pid());
   EXPECT_EQ(sample.state, "R");
   EXPECT_EQ(sample.processes, 1u);
-  EXPECT_EQ(sample.threads, 1u);
+  EXPECT_GE(sample.threads, 1u);  // a sanitizer may have one of its own
   EXPECT_GT(sample.resident_bytes, 100'000);
 }
 
@@ -101,6 +101,9 @@ TEST(ProcessSampler, CountsWhatIsReadAndWritten) {
 
 // The parent of a vfork waits in the kernel until its child execs or ends.
 TEST(ProcessSampler, SeesWhereAProcessWaitsInTheKernel) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "needs a real vfork(), of which this sanitizer makes a fork()";
+#endif
   const Child parent([] {
     if (::vfork() == 0) {
       for (;;) ::pause();
