@@ -182,9 +182,9 @@ struct StacksAsked {
 struct StacksCollected {
   Attempt attempt;
   std::string why;
-  std::string path;     // the text file with all of them
-  std::string classes;  // a line for each class of equal stacks
-  std::string error;    // why the file could not be written; empty: it was
+  std::string path = {};     // the text file with all of them
+  std::string classes = {};  // a line for each class of equal stacks
+  std::string error = {};    // why the file could not be written; empty: it was
 };
 struct Tick {};
 

@@ -151,8 +151,8 @@ struct WorkerSamples {
 
 struct TakeStacks {  // launcher → supervisor
   static constexpr MessageType kType = MessageType::TakeStacks;
-  std::uint64_t request = 0;        // chosen by the launcher; the answer has it
-  std::vector<std::int32_t> ranks;  // of this node; empty: all
+  std::uint64_t request = 0;             // chosen by the launcher; the answer has it
+  std::vector<std::int32_t> ranks = {};  // of this node; empty: all
   TRAIN_FIELDS(request, ranks)
 };
 
@@ -165,9 +165,9 @@ struct WorkerStacks {
 struct StacksTaken {  // in as many messages as are needed
   static constexpr MessageType kType = MessageType::StacksTaken;
   std::uint64_t request = 0;
-  std::vector<WorkerStacks> workers;
-  bool last = false;  // nothing more comes for this request
-  std::string error;  // why there are none
+  std::vector<WorkerStacks> workers = {};
+  bool last = false;       // nothing more comes for this request
+  std::string error = {};  // why there are none
   TRAIN_FIELDS(request, workers, last, error)
 };
 

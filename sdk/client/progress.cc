@@ -1,22 +1,14 @@
 #include "sdk/client/progress.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <atomic>
 #include <thread>
 
+#include "lib/progress/progress_clock.h"
 #include "lib/progress/progress_memory.h"
 
 namespace train::sdk {
 namespace {
-
-std::uint64_t now_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 // The page of a process without a supervisor, and of a fork's child.
 ProgressPage& private_page() {
@@ -25,7 +17,7 @@ ProgressPage& private_page() {
 }
 
 ProgressWriter& writer() {
-  static ProgressWriter writer(private_page(), now_ns());
+  static ProgressWriter writer(private_page(), progress_now());
   return writer;
 }
 
@@ -57,40 +49,40 @@ InPhase::InPhase(Phase phase, std::string_view name, std::chrono::nanoseconds li
   if (!on_loop_thread()) return;
   const auto limit_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(limit.count(), 0));
   const Marking marking;
-  outer_ = writer().enter(phase, name, limit_ns, now_ns());
+  outer_ = writer().enter(phase, name, limit_ns, progress_now());
 }
 
 InPhase::~InPhase() {
   if (!outer_) return;
   const Marking marking;
-  writer().leave(*outer_, now_ns());
+  writer().leave(*outer_, progress_now());
 }
 
 void set_base_phase(Phase phase) {
   if (!on_loop_thread()) return;
   const Marking marking;
-  writer().set_base(phase, now_ns());
+  writer().set_base(phase, progress_now());
 }
 
 void say_in_phase(std::string_view text) {
   if (!on_loop_thread()) return;
   const Marking marking;
-  writer().say(text, now_ns());
+  writer().say(text, progress_now());
 }
 
 void end_step(StepSource source) {
   const Marking marking;
-  writer().end_step(source, now_ns());
+  writer().end_step(source, progress_now());
 }
 
 InGradientSync::InGradientSync() {
   const Marking marking;
-  outer_ = writer().enter(Phase::Collective, "gradients", 0, now_ns());
+  outer_ = writer().enter(Phase::Collective, "gradients", 0, progress_now());
 }
 
 InGradientSync::~InGradientSync() {
   const Marking marking;
-  writer().leave(outer_, now_ns());
+  writer().leave(outer_, progress_now());
 }
 
 void share_progress(FileDescriptor fd) {

@@ -17,8 +17,9 @@ namespace train::sdk {
 struct JoinedSocket {
   int fd = -1;
   Welcome welcome;
-  FrameReader reader;            // with what was received after the welcome
-  FileDescriptor progress = {};  // came with the welcome: the page to mark progress in
+  FrameReader reader;  // with what was received after the welcome
+  FileDescriptor progress =
+      FileDescriptor();  // came with the welcome: the page to mark progress in
 };
 /// Connect to the Unix socket at `path`. Fails with Unavailable when nobody answers there.
 Result<int> connect_supervisor(const std::string& path);

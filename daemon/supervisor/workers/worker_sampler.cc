@@ -1,24 +1,12 @@
 #include "daemon/supervisor/workers/worker_sampler.h"
 
-#include <time.h>
-
 #include <algorithm>
 
 #include "daemon/supervisor/processes/process_sampler.h"
+#include "lib/progress/progress_clock.h"
 #include "lib/progress/progress_reader.h"
 
 namespace train {
-namespace {
-
-std::uint64_t monotonic_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-}  // namespace
-
 RankSample WorkerSampler::sample(const WorkerSlot& slot, std::uint64_t now) {
   RankSample sample{.rank = Rank{slot.ranks.rank}};
   sample.process = sample_processes(static_cast<pid_t>(slot.pid), slot.program);
@@ -37,7 +25,7 @@ RankSample WorkerSampler::sample(const WorkerSlot& slot, std::uint64_t now) {
 
 std::vector<WorkerSamples> WorkerSampler::take() {
   std::vector<WorkerSamples> messages;
-  const std::uint64_t now = monotonic_ns();
+  const std::uint64_t now = progress_now();
   for (const auto& [rank, slot] : slots_) {
     if (slot.pid <= 0) continue;
     if (messages.empty() || messages.back().ranks.size() == kRanksPerSampleMax)

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "launcher/cluster/reports/log_piece.h"
+#include "lib/base/write_all.h"
 
 namespace train {
 namespace {
@@ -23,16 +24,6 @@ Result<FileDescriptor> open_log(const std::string& path) {
   FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (fd.get() < 0) return system_error(errno, "opening " + path);
   return fd;
-}
-
-Result<Unit> write_all(int fd, std::string_view data, const std::string& path) {
-  while (!data.empty()) {
-    const ssize_t written = ::write(fd, data.data(), data.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return system_error(errno, "writing " + path);
-    data.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return Unit{};
 }
 
 }  // namespace

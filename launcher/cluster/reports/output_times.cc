@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "lib/base/text_file.h"
+#include "lib/base/write_all.h"
 
 namespace train {
 namespace {
@@ -46,16 +47,6 @@ std::optional<Line> parse_mark(std::string_view text) {
     return std::nullopt;
   line.mark.at = WallTime(microseconds(micros));
   return line;
-}
-
-Result<Unit> write_all(int fd, std::string_view data, const std::string& path) {
-  while (!data.empty()) {
-    const ssize_t written = ::write(fd, data.data(), data.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return system_error(errno, "writing " + path);
-    data.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return Unit{};
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/base/secrets.h"
+#include "lib/base/utf8.h"
 #include "lib/net/blocking.h"
 #include "lib/stacks/stack_json.h"
 #include "lib/stacks/stack_text.h"
@@ -17,15 +18,30 @@
 namespace train {
 namespace {
 
-constexpr Duration kAnswerWithin = seconds(15);  // a capture takes 10 s at most
-constexpr std::size_t kKeptMax = 128;            // files of an attempt: the newest 64 stacks
+constexpr Duration kAnswerWithin = seconds(15);      // a capture takes 10 s at most
+constexpr std::size_t kStacksBytesMax = 256u << 20;  // of all nodes, as they are sent
+constexpr std::size_t kErrorBytesMax = 4096;
+constexpr std::size_t kKeptMax = 128;  // files of an attempt: the newest 64 stacks
 
-/// Remove the oldest files, so that kKeptMax are left. Their names begin with their times.
+/// Return whether we have given a file this name: "20261126-101500.123-hung.txt".
+bool is_ours(std::string_view name) {
+  constexpr std::string_view kPattern = "00000000-000000.000-";
+  if (name.size() <= kPattern.size() || !(name.ends_with(".txt") || name.ends_with(".json")))
+    return false;
+  for (std::size_t i = 0; i < kPattern.size(); ++i) {
+    const bool digit = name[i] >= '0' && name[i] <= '9';
+    if (kPattern[i] == '0' ? !digit : name[i] != kPattern[i]) return false;
+  }
+  return true;
+}
+
+/// Remove the oldest of our files, so that kKeptMax are left. Their names begin with their times.
 void keep_newest(FileSystem& files, const std::string& folder) {
   const auto entries = files.list(folder);
   if (!entries || entries->size() <= kKeptMax) return;
   std::vector<std::string> names;
-  for (const FolderEntry& entry : *entries) names.push_back(entry.name);
+  for (const FolderEntry& entry : *entries)
+    if (entry.kind == FileKind::File && is_ours(entry.name)) names.push_back(entry.name);
   std::sort(names.begin(), names.end());
   for (std::size_t i = 0; i + kKeptMax < names.size(); ++i)
     (void)files.remove_file(join_path(folder, names[i]));
@@ -44,6 +60,7 @@ std::string time_text(std::chrono::system_clock::time_point wall) {
 Task<Unit> StackCollector::gather(const CollectStacks& order) {
   ranks_.clear();
   notes_.clear();
+  bytes_ = 0;
   missing_ = {order.nodes.begin(), order.nodes.end()};
   TakeStacks message{.request = ++request_};
   for (const Rank rank : order.ranks) message.ranks.push_back(rank.value);
@@ -64,8 +81,16 @@ Task<Unit> StackCollector::gather(const CollectStacks& order) {
 void StackCollector::received(const Sender& from, const StacksTaken& message) {
   if (message.request != request_ || missing_.count(from.node) == 0) return;
   const std::string node = links_.name(from.node);
-  if (!message.error.empty()) notes_.push_back(node + ": " + redacted(message.error));
+  if (!message.error.empty())
+    notes_.push_back(node + ": " + utf8_text(redacted(message.error), kErrorBytesMax));
   for (const WorkerStacks& worker : message.workers) {
+    bytes_ += worker.stacks.size();
+    if (bytes_ > kStacksBytesMax) {  // a node must not fill our memory
+      notes_.push_back(fmt::format("{}: left out, since all stacks together exceed {} MiB", node,
+                                   kStacksBytesMax >> 20));
+      missing_.erase(from.node);
+      break;
+    }
     auto process = decode_stacks(worker.stacks);
     if (process)
       ranks_.push_back({worker.rank, node, std::move(*process)});

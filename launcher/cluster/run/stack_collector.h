@@ -49,6 +49,7 @@ class StackCollector {
   bool busy_ = false;
   std::uint64_t request_ = 0;  // the newest
   std::set<NodeId> missing_;   // have not answered it
+  std::size_t bytes_ = 0;      // that they have sent for it
   std::vector<RankStacks> ranks_;
   std::vector<std::string> notes_;  // why some are missing
 };

@@ -4,21 +4,30 @@
 #include <boost/json.hpp>
 #include <filesystem>
 
-#include "lib/base/text_file.h"
 #include "lib/base/time.h"
 #include "lib/net/within.h"
+#include "lib/storage/posix_file_system.h"
 
 namespace train {
 namespace {
 
 namespace fs = std::filesystem;
 constexpr Duration kLookEvery = milliseconds(500);
+constexpr std::size_t kRequestBytesMax = 1u << 20;  // more than 65,536 ranks take
 
 bool is_id(std::string_view text) {
   return !text.empty() && text.size() <= kStackRequestIdBytesMax &&
          std::all_of(text.begin(), text.end(), [](char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-';
          });
+}
+
+/// Return the request's text. Whoever may write to the folder may put anything there: a FIFO is not
+/// waited for, nor a huge file read.
+std::string read_request(const std::string& path) {
+  PosixFileSystem files;
+  const auto text = read_small_file(files, path, kRequestBytesMax);
+  return text ? *text : std::string();
 }
 
 /// Return the ranks that a request names. A request that is none of ours names none: all.
@@ -55,8 +64,8 @@ asio::awaitable<void> watch_stack_requests(std::string folder,
       const std::string name = entry->path().filename().string();
       if (!name.starts_with(prefix) || !is_id(std::string_view(name).substr(prefix.size())))
         continue;
-      found.push_back(
-          {"request-" + name.substr(prefix.size()), ranks_of(read_text(entry->path().string()))});
+      found.push_back({"request-" + name.substr(prefix.size()),
+                       ranks_of(read_request(entry->path().string()))});
       std::error_code ignored;  // then it is answered again
       fs::remove(entry->path(), ignored);
     }

@@ -1,0 +1,133 @@
+// Stacks come from the nodes into files of the run's folder; requests for them, through it.
+#include "launcher/cluster/run/stack_collector.h"
+
+#include <sys/stat.h>
+
+#include <boost/asio/thread_pool.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "launcher/cluster/run/stack_requests.h"
+#include "lib/storage/posix_file_system.h"
+#include "lib/wire/codec.h"
+#include "tests/unit/lib_net/net_fixture.h"
+
+namespace train {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr NodeId kNode{0};
+
+/// A node that answers each order with an error, or with what `answer` holds.
+class AnsweringNode final : public NodeLinks {
+ public:
+  void send(NodeId node, const Frame& frame) override {
+    const auto order = decode<TakeStacks>(frame);
+    ASSERT_TRUE(order);
+    answer.request = order->request;
+    collector->received({frame.attempt, node}, answer);
+  }
+  std::string name(NodeId) const override { return "n0"; }
+  std::optional<NodeId> find(const std::string&) const override { return kNode; }
+  std::vector<NodeId> up() const override { return {kNode}; }
+
+  StackCollector* collector = nullptr;
+  StacksTaken answer{.request = 0, .workers = {}, .last = true, .error = "it is busy"};
+};
+
+class StackCollectorTest : public NetTest {
+ protected:
+  StackCollectorTest() { node_.collector = &collector_; }
+
+  Result<StacksCollected> collect() {
+    Result<StacksCollected> found = Error{};
+    const CollectStacks order{Attempt{0}, {kNode}, {}, "hung"};
+    run([&]() -> asio::awaitable<void> {
+      auto collecting = collector_.collect(order);
+      found = co_await std::move(collecting);
+    });
+    return found;
+  }
+  std::size_t files(const std::string& ending) const {
+    std::size_t count = 0;
+    for (const auto& entry : fs::directory_iterator(stacks_))
+      if (entry.path().string().ends_with(ending)) ++count;
+    return count;
+  }
+
+  SystemClock clock_;
+  PosixFileSystem files_;
+  AnsweringNode node_;
+  asio::thread_pool disk_{1};
+  const std::string stacks_ = (folder_ / "attempts/000/stacks").string();
+  StackCollector collector_{executor(), clock_, node_, disk_, files_, RunFolder(folder_.string())};
+};
+
+TEST_F(StackCollectorTest, WritesWhatComesAndWhyTheRestDoesNot) {
+  const auto found = collect();
+  ASSERT_TRUE(found) << found.error().describe();
+  EXPECT_EQ(found->error, "");
+  EXPECT_EQ(found->why, "hung");
+  std::ifstream file(found->path);
+  std::string line;
+  EXPECT_TRUE(std::getline(file, line));
+  EXPECT_EQ(line, "n0: it is busy");
+  EXPECT_EQ(files("-hung.json"), 1u);
+}
+
+// Others may keep files there, too.
+TEST_F(StackCollectorTest, RemovesTheOldestOfItsOwnFilesAndNoOthers) {
+  fs::create_directories(stacks_);
+  for (int i = 0; i < 200; ++i) {
+    std::ofstream(fmt::format("{}/20200101-000000.{:03}-hung.txt", stacks_, i)) << "old";
+    std::ofstream(fmt::format("{}/{:03}-notes.txt", stacks_, i)) << "mine";
+  }
+  std::ofstream(stacks_ + "/20200101-000000.000-hung.core") << "mine";
+  ASSERT_TRUE(collect());
+  EXPECT_EQ(files("-notes.txt"), 200u);
+  EXPECT_EQ(files(".core"), 1u);
+  EXPECT_EQ(files("-hung.txt"), 129u);
+  EXPECT_FALSE(fs::exists(stacks_ + "/20200101-000000.071-hung.txt"));
+  EXPECT_TRUE(fs::exists(stacks_ + "/20200101-000000.072-hung.txt"));
+}
+
+class StackRequestsTest : public NetTest {
+ protected:
+  /// Return the first request that is found.
+  StacksAsked next() {
+    std::optional<StacksAsked> found;
+    Scope scope(executor());
+    run([&]() -> asio::awaitable<void> {
+      scope.spawn("watch", watch_stack_requests(folder_.string(), [&](const StacksAsked& asked) {
+                    if (!found) found = asked;
+                  }));
+      while (!found) (void)co_await pause_for(1ms);
+      scope.cancel();
+      co_await scope.join();
+    });
+    return *found;
+  }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+};
+
+TEST_F(StackRequestsTest, NameTheirRanksAndAreTakenOnce) {
+  std::ofstream(path(".stacks-1a")) << stack_request_text({Rank{3}, Rank{5}});
+  const StacksAsked asked = next();
+  EXPECT_EQ(asked.why, "request-1a");
+  EXPECT_EQ(asked.ranks, (std::vector<Rank>{Rank{3}, Rank{5}}));
+  EXPECT_FALSE(fs::exists(path(".stacks-1a")));
+}
+
+TEST_F(StackRequestsTest, MayBeAnythingAndNobodyWaitsForThem) {
+  ASSERT_EQ(::mkfifo(path(".stacks-1").c_str(), 0600), 0);
+  EXPECT_TRUE(next().ranks.empty());
+  std::ofstream(path(".stacks-2")) << std::string(3u << 20, '[');
+  EXPECT_TRUE(next().ranks.empty());
+  std::ofstream(path(".stacks-..")) << "[1]";  // no name of ours
+  std::ofstream(path(".stacks-3")) << "[-1, 2, \"x\", 99999999999]";
+  EXPECT_EQ(next().ranks, std::vector<Rank>{Rank{2}});
+  EXPECT_TRUE(fs::exists(path(".stacks-..")));
+}
+
+}  // namespace
+}  // namespace train
