@@ -87,7 +87,7 @@ void show(const std::vector<pid_t>& pids) {
                                   {.unwinder = UNWINDER, .limits = {}});
   std::vector<RankStacks> ranks;
   for (std::size_t i = 0; stacks && i < stacks->size(); ++i)
-    ranks.push_back({.rank = static_cast<std::uint32_t>(i), .node = "", .process = stacks->at(i)});
+    ranks.push_back({.rank = static_cast<std::int32_t>(i), .node = "", .process = stacks->at(i)});
   std::fputs(describe_stacks(ranks).c_str(), stdout);
 }
 

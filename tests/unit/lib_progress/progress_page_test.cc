@@ -167,7 +167,8 @@ TEST(ProgressPage, IsReadAsAWholeWhileItIsWritten) {
       const auto outer = writer.enter(now % 2 == 0 ? Phase::Own : Phase::Collective,
                                       now % 2 == 0 ? own : call, 0, now);
       writer.leave(outer, now);
-      for (volatile int work = 0; work < 50'000; work = work + 1) {
+      std::atomic<int> work = 0;
+      while (work.fetch_add(1, std::memory_order_relaxed) < 50'000) {
       }
     }
   });
