@@ -85,7 +85,8 @@ std::vector<Process> read_tree(pid_t root) {
     const auto process = read_process(pid);
     if (!process) continue;
     tree.push_back(*process);
-    const std::string children = read_proc(pid, fmt::format("task/{}/children", pid));
+    std::string children = read_proc(pid, fmt::format("task/{}/children", pid));
+    children.resize(children.rfind(' ') + 1);  // a blank follows each; a long list ends anywhere
     std::string_view rest = children;
     for (std::int64_t child = next_number(rest); child > 0; child = next_number(rest))
       left.push_back(static_cast<pid_t>(child));

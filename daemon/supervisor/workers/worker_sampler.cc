@@ -7,19 +7,23 @@
 #include "lib/progress/progress_reader.h"
 
 namespace train {
+
+void subtract_cpu_wait(RankSample& sample, SignOfLife& newest) {
+  if (newest.signs != sample.progress.signs)
+    newest = {sample.progress.signs, sample.process.cpu_wait_us};
+  // Less than before: this is another process.
+  const std::int64_t waited =
+      std::max<std::int64_t>(0, sample.process.cpu_wait_us - newest.cpu_wait_us);
+  sample.progress.quiet_us = std::max<std::int64_t>(0, sample.progress.quiet_us - waited);
+}
+
 RankSample WorkerSampler::sample(const WorkerSlot& slot, std::uint64_t now) {
   RankSample sample{.rank = Rank{slot.ranks.rank}};
   sample.process = sample_processes(static_cast<pid_t>(slot.pid), slot.program);
   // The page of a program that has ended says nothing about the one that runs now.
   const bool lives = slot.connected || sample.process.pid == slot.program;
   if (slot.progress && lives) sample.progress = read_progress(slot.progress->page(), now);
-  // A loop that had no CPU is not to blame for its silence.
-  SignOfLife& sign = signs_[slot.ranks.rank];
-  if (sign.signs != sample.progress.signs)
-    sign = {sample.progress.signs, sample.process.cpu_wait_us};
-  const std::int64_t waited = sample.process.cpu_wait_us - sign.cpu_wait_us;
-  sample.progress.quiet_us =
-      std::max<std::int64_t>(0, sample.progress.quiet_us - std::max<std::int64_t>(0, waited));
+  subtract_cpu_wait(sample, signs_[slot.ranks.rank]);
   return sample;
 }
 

@@ -13,6 +13,16 @@ namespace train {
 /// Ranks in one message: with 300 bytes of each, far below the frame's limit.
 inline constexpr std::size_t kRanksPerSampleMax = 1000;
 
+/// What was known of a worker when its newest sign of life was seen first.
+struct SignOfLife {
+  std::uint64_t signs = 0;
+  std::int64_t cpu_wait_us = 0;
+};
+
+/// Subtract from the silence in `sample` what its process has waited for a CPU since `newest`: a
+/// loop that had no CPU is not to blame. Replace `newest` if the sample shows another sign.
+void subtract_cpu_wait(RankSample& sample, SignOfLife& newest);
+
 class WorkerSampler {
  public:
   explicit WorkerSampler(const std::map<Rank, WorkerSlot>& slots) : slots_(slots) {}
@@ -20,10 +30,6 @@ class WorkerSampler {
   std::vector<WorkerSamples> take();
 
  private:
-  struct SignOfLife {
-    std::uint64_t signs = 0;
-    std::int64_t cpu_wait_us = 0;  // when this sign was seen first
-  };
   RankSample sample(const WorkerSlot& slot, std::uint64_t now);
 
   const std::map<Rank, WorkerSlot>& slots_;
