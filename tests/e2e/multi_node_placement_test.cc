@@ -197,17 +197,22 @@ TEST(MultiNodePlacement, ARunStartsWithoutADaemonThatItDoesNotNeed) {
   EXPECT_EQ(nodes_of_ranks(run.out()), "n0 n0") << run.out() << run.err();
 }
 
+/// Start a run that holds both nodes until the file "go-on" is there.
+Process& hold_all(Cluster& cluster, Nodes& nodes) {
+  const std::string holder = cluster.job(
+      "holder", "command: [" + program("plain_worker") + ", print, holding, wait-for, " +
+                    cluster.path("go-on") + "]\n" + "scaling_config: {num_workers: 4}\n");
+  Process& run = nodes.train_run(holder, 2);
+  wait_until([&] { return cluster.workers().size() == 4; });
+  return run;
+}
+
 TEST(MultiNodePlacement, ARunWaitsForWhatAnotherHoldsAndThenStarts) {
   Cluster cluster;
   Nodes nodes(cluster, 2);
   nodes.start_all();
-  const std::string go_on = cluster.path("go-on");
-  const std::string holder = cluster.job(
-      "holder", "command: [" + program("plain_worker") + ", print, holding, wait-for, " + go_on +
-                    "]\n" + "scaling_config: {num_workers: 4}\n");
-  Process& first = nodes.train_run(holder, 2);
-  ASSERT_TRUE(wait_until([&] { return cluster.workers().size() == 4; }))
-      << first.out() << first.err();
+  Process& first = hold_all(cluster, nodes);
+  ASSERT_EQ(cluster.workers().size(), 4u) << first.out() << first.err();
 
   Process& second =
       nodes.train_run(job(cluster, "{num_workers: 2, placement_strategy: STRICT_SPREAD}"), 2);
@@ -230,13 +235,8 @@ TEST(MultiNodePlacement, RunsThatWaitForTheSameRoomTakeTurns) {
   Cluster cluster;
   Nodes nodes(cluster, 2);
   nodes.start_all();
-  const std::string go_on = cluster.path("go-on");
-  const std::string holder = cluster.job(
-      "holder", "command: [" + program("plain_worker") + ", print, holding, wait-for, " + go_on +
-                    "]\n" + "scaling_config: {num_workers: 4}\n");
-  Process& first = nodes.train_run(holder, 2);
-  ASSERT_TRUE(wait_until([&] { return cluster.workers().size() == 4; }))
-      << first.out() << first.err();
+  Process& first = hold_all(cluster, nodes);
+  ASSERT_EQ(cluster.workers().size(), 4u) << first.out() << first.err();
   std::vector<Process*> waiting;
   for (const char* name : {"second", "third", "fourth"})
     waiting.push_back(&nodes.train_run(job(cluster, "{num_workers: 4}", name), 2));
