@@ -32,8 +32,12 @@ struct Position {
   std::vector<NamedFrame> frames{};  // the wait first, if it waits; then without machinery
 };
 
+/// A function of a library without symbols is named after the library: its offset means nothing to
+/// a user, and ranks in one driver call are often at different ones. One of a stripped program keeps
+/// its offset.
 std::string name_of(const StackFrame& frame) {
   if (!frame.function.empty()) return short_function_name(frame.function);
+  if (frame.module.find(".so") != std::string::npos) return frame.module;
   return frame.module.empty() ? fmt::format("0x{:x}", frame.pc)
                               : fmt::format("{}+0x{:x}", frame.module, frame.offset);
 }
@@ -59,7 +63,7 @@ Position position_of(const std::vector<StackFrame>& frames) {
     }
     if (machinery) continue;
     in_wait = false;
-    // Recursion: ranks do not differ by its depth.
+    // Ranks do not differ by the depth of a recursion, or within a library without symbols.
     if (!position.frames.empty() && position.frames.back().name == name) continue;
     position.frames.push_back({std::move(name), source_of(frame), frame.line});
   }

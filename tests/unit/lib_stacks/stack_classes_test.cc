@@ -114,6 +114,22 @@ TEST(StackClasses, RanksDoNotDifferByTheDepthOfARecursion) {
             "ranks 0-1 (2) in walk walk.cc:7\n");
 }
 
+TEST(StackClasses, AStrippedLibraryIsOneFrame) {
+  const auto driver = [](std::uint64_t offset) {
+    return StackFrame{.pc = offset, .module = "libcuda.so.580.159.04", .offset = offset};
+  };
+  const StackFrame stripped{.pc = 0x30, .module = "train_digits", .offset = 0x30};
+  const StackFrame caller{.pc = 0x40, .module = "train_digits", .offset = 0x40};
+
+  EXPECT_EQ(describe_classes(stack_classes(
+                {rank(0, {driver(0x22182b), driver(0x1799f3), library("at::native::item"),
+                          driver(0x3c52a1), stripped, caller}),
+                 rank(1, {driver(0x17), library("at::native::item"), driver(0x3c52a1),
+                          driver(0x3c52a2), stripped, caller})})),
+            "ranks 0-1 (2) in libcuda.so.580.159.04 <- at::native::item <- libcuda.so.580.159.04 "
+            "<- train_digits+0x30 <- train_digits+0x40\n");
+}
+
 TEST(StackClasses, RanksWithoutAStackSayWhy) {
   RankStacks stuck = rank(1, {});
   stuck.process.threads[0].facts.state = 'D';
