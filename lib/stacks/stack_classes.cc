@@ -33,8 +33,8 @@ struct Position {
 };
 
 /// A function of a library without symbols is named after the library: its offset means nothing to
-/// a user, and ranks in one driver call are often at different ones. One of a stripped program keeps
-/// its offset.
+/// a user, and ranks in one driver call are often at different ones. One of a stripped program
+/// keeps its offset.
 std::string name_of(const StackFrame& frame) {
   if (!frame.function.empty()) return short_function_name(frame.function);
   if (frame.module.find(".so") != std::string::npos) return frame.module;
