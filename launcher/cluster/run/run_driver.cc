@@ -12,7 +12,7 @@
 #include "launcher/cluster/links/start_messages.h"
 #include "launcher/cluster/reports/report_sinks.h"
 #include "launcher/cluster/run/detached_run.h"
-#include "launcher/cluster/run/stack_requests.h"
+#include "launcher/cluster/run/run_requests.h"
 #include "launcher/core/run_history.h"
 #include "launcher/report/summary.h"
 #include "lib/base/overloaded.h"
@@ -27,6 +27,7 @@ namespace train {
 namespace {
 
 constexpr Duration kFlushMin = seconds(30);  // for all waits together; upload_timeout may be longer
+const std::string kRequested = "request-";   // then its id: why stacks are collected
 constexpr Duration kPrivateDaemonEvery = milliseconds(200);
 constexpr int kPrivateDaemonFailuresMax = 3;  // in a row
 
@@ -127,9 +128,10 @@ int RunDriver::run() {
   connect();
   scope_.spawn("journal", journal_.run());
   stop_requests_.begin(scope_);
-  scope_.spawn("stack requests",
-               watch_stack_requests(record_->folder().path(),
-                                    [this](const StacksAsked& asked) { feed(asked); }));
+  RequestHandlers requests{.stacks = [this](const std::string& id, StacksRequest request) {
+    feed(StacksAsked{kRequested + id, std::move(request.ranks)});
+  }};
+  scope_.spawn("requests", watch_requests(record_->folder().path(), std::move(requests)));
   scope_.spawn("deadlines", tick_loop());
   scope_.spawn("screen", screen_.run(links_.size(), [this] { return missing_nodes(); }));
   if (daemon_) scope_.spawn("private traind", keep_private_daemon());
@@ -401,7 +403,19 @@ asio::awaitable<void> RunDriver::release(Release action) {
 
 asio::awaitable<void> RunDriver::collect_stacks(CollectStacks action) {
   const auto collected = co_await stacks_.collect(std::move(action));
-  if (collected) feed(*collected);
+  if (!collected) co_return;
+  if (collected->why.starts_with(kRequested))
+    answer(collected->why.substr(kRequested.size()),
+           {.path = collected->path, .error = collected->error});
+  feed(*collected);
+}
+
+void RunDriver::answer(const std::string& request, RequestAnswer answer) {
+  const std::string folder = record_->folder().path();
+  if (answer.path.starts_with(folder + "/")) answer.path.erase(0, folder.size() + 1);
+  asio::post(disk_, [folder, request, answer = std::move(answer)] {
+    (void)answer_request(folder, request, answer);  // else whoever asked waits in vain, and says so
+  });
 }
 
 Task<Unit> RunDriver::all_released() {

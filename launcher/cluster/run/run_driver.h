@@ -25,6 +25,7 @@
 #include "launcher/cluster/run/run_log.h"
 #include "launcher/cluster/run/run_news.h"
 #include "launcher/cluster/run/run_record.h"
+#include "launcher/cluster/run/run_requests.h"
 #include "launcher/cluster/run/run_screen.h"
 #include "launcher/cluster/run/run_summary_builder.h"
 #include "launcher/cluster/run/shutdown_flush.h"
@@ -70,6 +71,7 @@ class RunDriver final : private LinkObserver {
   asio::awaitable<void> commit(Commit action);
   asio::awaitable<void> release(Release action);
   asio::awaitable<void> collect_stacks(CollectStacks action);
+  void answer(const std::string& request, RequestAnswer answer);
   asio::awaitable<void> finish(RunEnded ended);
   Result<Unit> put_end(const RunSummary& summary);
   Task<Unit> all_released();

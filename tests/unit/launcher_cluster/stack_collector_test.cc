@@ -1,13 +1,10 @@
-// Stacks come from the nodes into files of the run's folder; requests for them, through it.
+// Stacks come from the nodes into files of the run's folder.
 #include "launcher/cluster/run/stack_collector.h"
-
-#include <sys/stat.h>
 
 #include <boost/asio/thread_pool.hpp>
 #include <filesystem>
 #include <fstream>
 
-#include "launcher/cluster/run/stack_requests.h"
 #include "lib/storage/posix_file_system.h"
 #include "lib/wire/codec.h"
 #include "tests/unit/lib_net/net_fixture.h"
@@ -89,44 +86,6 @@ TEST_F(StackCollectorTest, RemovesTheOldestOfItsOwnFilesAndNoOthers) {
   EXPECT_EQ(files("-hung.txt"), 129u);
   EXPECT_FALSE(fs::exists(stacks_ + "/20200101-000000.071-hung.txt"));
   EXPECT_TRUE(fs::exists(stacks_ + "/20200101-000000.072-hung.txt"));
-}
-
-class StackRequestsTest : public NetTest {
- protected:
-  /// Return the first request that is found.
-  StacksAsked next() {
-    std::optional<StacksAsked> found;
-    Scope scope(executor());
-    run([&]() -> asio::awaitable<void> {
-      scope.spawn("watch", watch_stack_requests(folder_.string(), [&](const StacksAsked& asked) {
-                    if (!found) found = asked;
-                  }));
-      while (!found) (void)co_await pause_for(1ms);
-      scope.cancel();
-      co_await scope.join();
-    });
-    return *found;
-  }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-};
-
-TEST_F(StackRequestsTest, NameTheirRanksAndAreTakenOnce) {
-  std::ofstream(path(".stacks-1a")) << stack_request_text({Rank{3}, Rank{5}});
-  const StacksAsked asked = next();
-  EXPECT_EQ(asked.why, "request-1a");
-  EXPECT_EQ(asked.ranks, (std::vector<Rank>{Rank{3}, Rank{5}}));
-  EXPECT_FALSE(fs::exists(path(".stacks-1a")));
-}
-
-TEST_F(StackRequestsTest, MayBeAnythingAndNobodyWaitsForThem) {
-  ASSERT_EQ(::mkfifo(path(".stacks-1").c_str(), 0600), 0);
-  EXPECT_TRUE(next().ranks.empty());
-  std::ofstream(path(".stacks-2")) << std::string(3u << 20, '[');
-  EXPECT_TRUE(next().ranks.empty());
-  std::ofstream(path(".stacks-..")) << "[1]";  // no name of ours
-  std::ofstream(path(".stacks-3")) << "[-1, 2, \"x\", 99999999999]";
-  EXPECT_EQ(next().ranks, std::vector<Rank>{Rank{2}});
-  EXPECT_TRUE(fs::exists(path(".stacks-..")));
 }
 
 }  // namespace

@@ -1,0 +1,191 @@
+#include "launcher/cluster/run/run_requests.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <chrono>
+#include <filesystem>
+#include <random>
+
+#include "lib/net/within.h"
+#include "lib/storage/posix_file_system.h"
+
+namespace train {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+constexpr Duration kLookEvery = milliseconds(500);
+constexpr std::size_t kRequestBytesMax = 1u << 20;  // more than 65,536 ranks take
+constexpr std::size_t kAnswerBytesMax = 64u << 10;
+constexpr std::size_t kErrorBytesMax = 8192;
+constexpr std::size_t kIdBytesMax = 64;
+constexpr auto kUntakenMax = std::chrono::minutes(10);
+constexpr std::string_view kStacks = ".stacks-", kAnswer = ".answer-", kDraft = ".draft-";
+constexpr std::string_view kResults = "attempts/";  // where all results are
+
+bool is_id(std::string_view text) {
+  return !text.empty() && text.size() <= kIdBytesMax &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-';
+         });
+}
+
+/// Return the id in the name of a file of this kind, or "".
+std::string id_in(const std::string& name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return "";
+  std::string id = name.substr(prefix.size());
+  return is_id(id) ? id : "";
+}
+
+std::string new_id() {
+  std::random_device random;
+  return fmt::format("{:x}-{:08x}{:08x}", ::getpid(), random(), random());
+}
+
+/// Return a file's text, or "". A FIFO is not waited for, nor a huge file read.
+std::string read_bounded(const std::string& path, std::size_t bytes_max) {
+  PosixFileSystem files;
+  const auto text = read_small_file(files, path, bytes_max);
+  return text ? *text : std::string();
+}
+
+/// Make a file that is complete from its first moment on. Not synced: it is of no use after a power
+/// cut.
+Result<Unit> put_file(const std::string& folder, const std::string& name, std::string_view id,
+                      std::string_view text) {
+  PosixFileSystem files;
+  const std::string draft = join_path(folder, std::string(kDraft) + std::string(id));
+  TRY(auto file, files.create(draft));
+  auto put = file->write(text);
+  if (put) put = files.rename_new(draft, join_path(folder, name));
+  if (!put) (void)files.remove_file(draft);
+  return put;
+}
+
+/// Return the ranks that a request names. A request that is none of ours names none: all.
+StacksRequest parse_stacks_request(const std::string& text) {
+  StacksRequest request;
+  boost::system::error_code error;
+  const auto value = json::parse(text, error);
+  const auto* list = error ? nullptr : value.if_array();
+  if (list == nullptr) return request;
+  for (const auto& item : *list) {
+    const auto* rank = item.if_int64();
+    if (rank != nullptr && *rank >= 0 && *rank < (1 << 24))
+      request.ranks.push_back(Rank{static_cast<std::int32_t>(*rank)});
+  }
+  return request;
+}
+
+/// Return the names in the folder that begin with a dot, up to a bound.
+std::vector<std::string> hidden_names(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::string name = entry->path().filename().string();
+    if (name.starts_with('.')) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+/// Read a request and remove its file. Nothing if it cannot be removed: it would come again.
+std::optional<std::string> take_file(const std::string& path, std::size_t bytes_max) {
+  std::string text = read_bounded(path, bytes_max);
+  if (::unlink(path.c_str()) != 0) return std::nullopt;
+  return text;
+}
+
+void remove_untaken_answers(const std::string& folder) {
+  for (const std::string& name : hidden_names(folder)) {
+    if (id_in(name, kAnswer).empty() && id_in(name, kDraft).empty()) continue;
+    std::error_code error;
+    const std::string path = join_path(folder, name);
+    const auto made = fs::last_write_time(path, error);
+    if (!error && fs::file_time_type::clock::now() - made > kUntakenMax) ::unlink(path.c_str());
+  }
+}
+
+/// Return whether a path can only lead to a file that the run's launcher has made for a request.
+bool is_below_results(std::string_view path) {
+  if (!path.starts_with(kResults) || path.size() > 4096) return false;
+  for (std::size_t at = 0; at <= path.size();) {
+    const std::size_t end = std::min(path.find('/', at), path.size());
+    const std::string_view part = path.substr(at, end - at);
+    if (part.empty() || part == "." || part == "..") return false;
+    at = end + 1;
+  }
+  return true;
+}
+
+RequestAnswer parse_answer(const std::string& text) {
+  boost::system::error_code error;
+  const auto value = json::parse(text, error);
+  const auto* object = error ? nullptr : value.if_object();
+  const auto text_of = [object](std::string_view key) {
+    const auto* member = object == nullptr ? nullptr : object->if_contains(key);
+    return member != nullptr && member->is_string() ? std::string(member->as_string()) : "";
+  };
+  RequestAnswer answer{.path = text_of("path"), .error = text_of("error")};
+  if (answer.error.empty() && !is_below_results(answer.path))
+    answer = {.path = "", .error = "its launcher's answer cannot be read"};
+  return answer;
+}
+
+}  // namespace
+
+Result<PendingRequest> PendingRequest::leave(const RunFolder& folder,
+                                             const StacksRequest& request) {
+  json::array list;
+  for (const Rank rank : request.ranks) list.push_back(rank.value);
+  return leave(folder, kStacks, json::serialize(list));
+}
+
+Result<PendingRequest> PendingRequest::leave(const RunFolder& folder, std::string_view prefix,
+                                             const std::string& text) {
+  const std::string id = new_id();
+  const std::string name = std::string(prefix) + id;
+  TRY_VOID(put_file(folder.path(), name, id, text));
+  return PendingRequest(folder.path(), name, id);
+}
+
+PendingRequest::~PendingRequest() {
+  if (name_.empty()) return;  // answered, or moved from
+  ::unlink(join_path(folder_, name_).c_str());
+  ::unlink(join_path(folder_, std::string(kAnswer) + id_).c_str());
+}
+
+std::optional<RequestAnswer> PendingRequest::take_answer() {
+  const std::string path = join_path(folder_, std::string(kAnswer) + id_);
+  if (::access(path.c_str(), F_OK) != 0) return std::nullopt;
+  const auto text = take_file(path, kAnswerBytesMax);
+  name_.clear();
+  return parse_answer(text.value_or(""));
+}
+
+asio::awaitable<void> watch_requests(std::string folder, RequestHandlers handlers) {
+  for (;;) {
+    for (const std::string& name : hidden_names(folder)) {
+      const std::string id = id_in(name, kStacks);
+      if (id.empty()) continue;
+      if (const auto text = take_file(join_path(folder, name), kRequestBytesMax))
+        handlers.stacks(id, parse_stacks_request(*text));
+    }
+    const auto woken = co_await pause_for(kLookEvery);
+    if (!woken) co_return;
+  }
+}
+
+Result<Unit> answer_request(const std::string& folder, const std::string& id,
+                            const RequestAnswer& answer) {
+  if (!is_id(id)) return Error{Errc::InvalidArgument, "no id of a request"};
+  remove_untaken_answers(folder);
+  const json::object text{{"path", answer.path},
+                          {"error", std::string_view(answer.error).substr(0, kErrorBytesMax)}};
+  return put_file(folder, std::string(kAnswer) + id, id, json::serialize(text));
+}
+
+}  // namespace train

@@ -1,0 +1,76 @@
+// Requests to the train-run that controls a run, through the run's folder. Whoever wants something
+// of a running run (a command, the dashboard) leaves a file `.stacks-ID`; the launcher takes it,
+// does what it asks for, and answers in a file `.answer-ID`, which whoever asked removes.
+//
+// Others may write to the folder, too: requests and answers may hold anything.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "launcher/core/run_events.h"
+#include "lib/net/task.h"
+#include "lib/storage/run_folder.h"
+
+namespace train {
+
+/// A request for the stacks of these ranks; empty: of all.
+struct StacksRequest {
+  std::vector<Rank> ranks = {};
+};
+
+/// What came of a request.
+struct RequestAnswer {
+  std::string path = {};   // of the file with the result, below the run's folder
+  std::string error = {};  // why there is none; empty: there is one
+  bool operator==(const RequestAnswer&) const = default;
+};
+
+// ---- for whoever asks; calls block
+
+/// A request that was left, until its end. The file of an unanswered request is removed then.
+class PendingRequest {
+ public:
+  /// Leave a request in the folder of a run that a launcher on this machine has.
+  static Result<PendingRequest> leave(const RunFolder& folder, const StacksRequest& request);
+
+  PendingRequest(PendingRequest&& other) noexcept
+      : folder_(std::move(other.folder_)),
+        name_(std::exchange(other.name_, {})),
+        id_(std::move(other.id_)) {}
+  PendingRequest& operator=(PendingRequest&& other) = delete;
+  ~PendingRequest();
+
+  /// Return the answer, if it is there, and remove its file. Its path leads into the run's folder
+  /// and its file can be read as it is; an answer that is none of ours is an error.
+  std::optional<RequestAnswer> take_answer();
+
+ private:
+  PendingRequest(std::string folder, std::string name, std::string id)
+      : folder_(std::move(folder)), name_(std::move(name)), id_(std::move(id)) {}
+  static Result<PendingRequest> leave(const RunFolder& folder, std::string_view prefix,
+                                      const std::string& text);
+
+  std::string folder_;
+  std::string name_;  // of the request's file; empty: answered
+  std::string id_;
+};
+
+// ---- for the launcher
+
+struct RequestHandlers {
+  std::function<void(const std::string& id, StacksRequest)> stacks;
+};
+
+/// Look for requests in `folder` until the flow is cancelled, and pass each on once.
+asio::awaitable<void> watch_requests(std::string folder, RequestHandlers handlers);
+
+/// Answer a request. Answers that nobody has taken for ten minutes are removed. Blocks.
+Result<Unit> answer_request(const std::string& folder, const std::string& id,
+                            const RequestAnswer& answer);
+
+}  // namespace train

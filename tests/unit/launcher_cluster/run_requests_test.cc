@@ -1,0 +1,120 @@
+// Requests go through the run's folder, to which others may write, too.
+#include "launcher/cluster/run/run_requests.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "lib/base/text_file.h"
+#include "lib/net/within.h"
+#include "tests/unit/lib_net/net_fixture.h"
+
+namespace train {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunRequestsTest : public NetTest {
+ protected:
+  struct Taken {
+    std::string id;
+    StacksRequest stacks;
+  };
+  /// Return the first request that is found.
+  Taken next() {
+    std::optional<Taken> found;
+    Scope scope(executor());
+    run([&]() -> asio::awaitable<void> {
+      RequestHandlers handlers{.stacks = [&](const std::string& id, StacksRequest request) {
+        if (!found) found = {id, std::move(request)};
+      }};
+      scope.spawn("watch", watch_requests(folder_.string(), std::move(handlers)));
+      while (!found) (void)co_await pause_for(1ms);
+      scope.cancel();
+      co_await scope.join();
+    });
+    return *found;
+  }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  Result<PendingRequest> leave(const StacksRequest& request) {
+    return PendingRequest::leave(RunFolder(folder_.string()), request);
+  }
+  std::size_t files() const {
+    return static_cast<std::size_t>(
+        std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+  }
+};
+
+TEST_F(RunRequestsTest, AreTakenOnceAndAnswered) {
+  auto request = leave({{Rank{3}, Rank{5}}});
+  ASSERT_TRUE(request) << request.error().describe();
+  EXPECT_EQ(request->take_answer(), std::nullopt);
+
+  const Taken taken = next();
+
+  EXPECT_EQ(taken.stacks.ranks, (std::vector<Rank>{Rank{3}, Rank{5}}));
+  EXPECT_EQ(files(), 0u);
+  ASSERT_TRUE(answer_request(folder_.string(), taken.id, {"attempts/000/stacks/a.txt", ""}));
+  EXPECT_EQ(files(), 1u);
+  EXPECT_EQ(request->take_answer(), (RequestAnswer{"attempts/000/stacks/a.txt", ""}));
+  EXPECT_EQ(files(), 0u);
+}
+
+TEST_F(RunRequestsTest, ThatNobodyTakesLeaveNothing) {
+  {
+    const auto request = leave({});
+    ASSERT_TRUE(request);
+    EXPECT_EQ(files(), 1u);
+  }
+  EXPECT_EQ(files(), 0u);
+}
+
+TEST_F(RunRequestsTest, MayBeAnythingAndNobodyWaitsForThem) {
+  ASSERT_EQ(::mkfifo(path(".stacks-1").c_str(), 0600), 0);
+  EXPECT_TRUE(next().stacks.ranks.empty());
+  std::ofstream(path(".stacks-2")) << std::string(3u << 20, '[');
+  EXPECT_TRUE(next().stacks.ranks.empty());
+  std::ofstream(path(".stacks-..")) << "[1]";  // no name of ours
+  fs::create_directory(path(".stacks-4"));     // cannot be taken, so it is no request
+  std::ofstream(path(".stacks-3")) << "[-1, 2, \"x\", 99999999999]";
+  const Taken taken = next();
+  EXPECT_EQ(taken.id, "3");
+  EXPECT_EQ(taken.stacks.ranks, std::vector<Rank>{Rank{2}});
+  EXPECT_TRUE(fs::exists(path(".stacks-..")));
+  EXPECT_TRUE(fs::exists(path(".stacks-4")));
+}
+
+TEST_F(RunRequestsTest, AnAnswerLeadsNowhereElse) {
+  for (const char* text :
+       {R"({"path":"attempts/../../secret","error":""})", R"({"path":"/etc/passwd","error":""})",
+        R"({"path":"attempts//a"})", R"({"error":7})", "[]", ""}) {
+    auto request = leave({});
+    ASSERT_TRUE(request);
+    std::ofstream(path(".answer-" + next().id)) << text;
+    EXPECT_EQ(request->take_answer(), (RequestAnswer{"", "its launcher's answer cannot be read"}))
+        << text;
+  }
+  auto request = leave({});
+  ASSERT_TRUE(request);
+  ASSERT_TRUE(answer_request(folder_.string(), next().id, {"", "no room"}));
+  EXPECT_EQ(request->take_answer(), (RequestAnswer{"", "no room"}));
+}
+
+TEST_F(RunRequestsTest, AnswersThatNobodyTakesGoAwayAndNothingElse) {
+  for (const char* name : {".answer-1", ".answer-x y", ".stacks-1", "notes"}) {
+    std::ofstream(path(name)) << "old";
+    fs::last_write_time(path(name), fs::file_time_type::clock::now() - std::chrono::minutes(11));
+  }
+  std::ofstream(path(".answer-2")) << "new";
+
+  ASSERT_TRUE(answer_request(folder_.string(), "3", {"attempts/000/a", ""}));
+
+  EXPECT_FALSE(fs::exists(path(".answer-1")));
+  for (const char* name : {".answer-x y", ".stacks-1", "notes", ".answer-2", ".answer-3"})
+    EXPECT_TRUE(fs::exists(path(name))) << name;
+  EXPECT_FALSE(answer_request(folder_.string(), "../3", {"attempts/000/a", ""}));
+}
+
+}  // namespace
+}  // namespace train
