@@ -28,6 +28,8 @@ class RunFolder {
   std::string metrics() const { return in("metrics.jsonl"); }
   std::string progress_csv() const { return in("progress.csv"); }
   std::string tensorboard() const { return in("tb"); }
+  std::string samples() const { return in("samples.jsonl"); }
+  std::string newest_samples() const { return in(".samples.now.jsonl"); }
   std::string run_json() const { return in("run.json"); }
   std::string exit_json() const { return in("exit.json"); }
   std::string log() const { return in("train-run.log"); }
