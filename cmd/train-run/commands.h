@@ -1,6 +1,7 @@
 // The subcommands of train-run. Each prints its result and returns the exit code of the process.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,6 +53,11 @@ struct StacksCommand {
   bool json = false;
 };
 
+struct BundleCommand {
+  std::string path;  // of the archive; empty: NAME-bundle-TIME.tar.gz in the current folder
+  std::uint64_t bytes_max = 64u << 20;
+};
+
 struct CheckpointCommand {
   std::string which;  // a name, a number, latest or best; empty: up to the command
   std::string dir;
@@ -78,6 +84,8 @@ int logs_command(const RunReference& reference, const LogsCommand& options);
 int attach_command(const RunReference& reference, bool fold);
 /// Print where the workers of a running run are: the classes of equal stacks, or all threads.
 int stacks_command(const RunReference& reference, const StacksCommand& options);
+/// Put what a bug report about the run needs into one archive.
+int bundle_command(const RunReference& reference, const BundleCommand& options);
 /// Ask the run to stop, and wait for its end. Return 69 if its launcher died before that.
 int stop_command(const RunReference& reference);
 /// Resume a run. `overrides`: the --set options, for later attempts.

@@ -259,6 +259,20 @@ int main(int argc, char** argv) {
       "--all-threads", stacks.all_threads,
       "Print every thread of every rank, not only what the ranks have in common");
   add_output_option(stacks_command, stacks_output);
+  train::BundleCommand bundle;
+  CLI::App* bundle_command =
+      commands.add(app, "bundle",
+                   "Put what a bug report about a run needs into one archive, without its secrets",
+                   [&] { return train::bundle_command(reference, bundle); });
+  add_reference(bundle_command);
+  bundle_command->add_option(
+      "-o,--archive", bundle.path,
+      "The archive to write (default RUN-bundle-TIME.tar.gz in the current folder)");
+  bundle_command
+      ->add_option("--max-bytes", bundle.bytes_max,
+                   "Take at most so much of the run's files, such as 8MiB (default 64MiB); of what "
+                   "is longer, the beginning and the end")
+      ->transform(CLI::AsSizeValue(false));
   add_reference(commands.add(app, "stop", "Ask a run to checkpoint and stop",
                              [&] { return train::stop_command(reference); }));
   CLI::App* resume = commands.add(

@@ -30,6 +30,12 @@ function(dependency_library name path)
   target_include_directories(${name} SYSTEM INTERFACE ${ARGN})
 endfunction()
 
+# Only its headers: launcher/bundle loads the library on demand.
+find_path(LIBARCHIVE_INCLUDE_DIR archive.h REQUIRED)
+add_library(train_libarchive INTERFACE)
+target_include_directories(train_libarchive SYSTEM INTERFACE ${LIBARCHIVE_INCLUDE_DIR})
+target_link_libraries(train_libarchive INTERFACE ${CMAKE_DL_LIBS})
+
 find_path(RE2_INCLUDE_DIR re2/re2.h REQUIRED)
 find_library(RE2_LIBRARY re2 REQUIRED)
 add_library(train_re2 INTERFACE)

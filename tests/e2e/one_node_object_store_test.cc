@@ -140,6 +140,13 @@ TEST_P(StoreRun, IsKeptInTheStoreAndSeenFromAnotherMachine) {
   const std::string copy = cluster.path("copy");
   said({"checkpoint", "export", run_location, "latest", copy}, 0, "other");
   EXPECT_EQ(read_file(copy + "/state.json"), "{\"epoch\":2}");
+  said({"bundle", run_location, "-o", cluster.path("bundle.tar.gz")}, 0, "fourth");
+  Process& tar = cluster.start({"tar", "-tzf", cluster.path("bundle.tar.gz")});
+  EXPECT_EQ(tar.wait(), 0);
+  for (const char* name :
+       {"run/events.jsonl", "run/exit.json", "run/attempts/000/ranks/0001/stdout.log",
+        "run/checkpoints/checkpoint_000003/.manifest.json", "MANIFEST.txt"})
+    EXPECT_TRUE(contains(tar.out(), std::string("bundle/") + name + "\n")) << tar.out();
   EXPECT_TRUE(contains(said({"resume", run_location}, 73, "other"), "has finished"));
 }
 

@@ -139,6 +139,61 @@ TEST(Secrets, AreInNothingThatACommandShows) {
   }
 }
 
+/// Make a bundle of the run, without the variables of the run's own shell, and unpack it into the
+/// folder "bundle". Return what the command printed.
+std::string bundle_of(Cluster& cluster) {
+  const std::string path = cluster.path("bundle.tar.gz");
+  Process& command = cluster.train_run({"bundle", cluster.run_dir("job"), "-o", path});
+  EXPECT_EQ(command.wait(), 0) << command.err();
+  EXPECT_EQ(mode_of(path), 0600u);
+  Process& tar = cluster.start({"tar", "-xzf", path, "-C", cluster.dir()});
+  EXPECT_EQ(tar.wait(), 0) << tar.err();
+  return command.out() + command.err();
+}
+
+TEST(Secrets, AreInNoByteOfABundleOfAFinishedRun) {
+  Cluster cluster;
+  ASSERT_EQ(cluster.run({job_with_canaries(cluster)}, outer_environment()), 3);
+
+  const std::string said = bundle_of(cluster);
+
+  EXPECT_EQ(files_with(cluster.path("bundle"), kCanary), std::vector<std::string>{});
+  EXPECT_TRUE(contains(said, "env.REFERRED: env:OUTER is not known here")) << said;
+  EXPECT_TRUE(contains(said, "look through it before you send it")) << said;
+  for (const char* name :
+       {"MANIFEST.txt", "machine.txt", "run/spec.yaml", "run/spec.resolved.yaml", "run/run.json",
+        "run/exit.json", "run/events.jsonl", "run/train-run.log", "run/attempts/000/cause.json",
+        "run/attempts/000/ranks/0000/error.json", "run/attempts/000/ranks/0000/stderr.log"})
+    EXPECT_TRUE(exists(cluster.path("bundle") + "/" + name)) << name;
+  const std::string spec = cluster.read(cluster.path("bundle") + "/run/spec.yaml");
+  EXPECT_TRUE(contains(spec, "\n  DB_PASSWORD: <redacted:DB_PASSWORD>\n")) << spec;
+  EXPECT_TRUE(contains(spec, "\n  REFERRED: env:OUTER\n")) << spec;
+}
+
+TEST(Secrets, AreInNoByteOfABundleOfARunWhoseWorkersPrintThem) {
+  Cluster cluster;
+  const std::string job = job_with_canaries(cluster);
+  cluster.write("fail.py",
+                "import os, time\nprint(os.environ, flush=True)\nwhile not "
+                "os.path.exists('" +
+                    cluster.path("go") + "'): time.sleep(0.01)\n");
+  Process& run = cluster.train_run({job}, outer_environment());
+  ASSERT_TRUE(wait_until([&] {
+    return contains(cluster.read(cluster.run_dir("job") + "/attempts/000/ranks/0000/stdout.log"),
+                    kCanary);
+  }));
+
+  const std::string said = bundle_of(cluster);
+
+  EXPECT_EQ(files_with(cluster.path("bundle"), kCanary), std::vector<std::string>{}) << said;
+  EXPECT_FALSE(contains(said, "not known here")) << said;
+  EXPECT_TRUE(
+      contains(cluster.read(cluster.path("bundle") + "/run/attempts/000/ranks/0000/stdout.log"),
+               "<redacted:DB_PASSWORD>"));
+  cluster.write("go", "");
+  EXPECT_EQ(run.wait(), 0);
+}
+
 TEST(Secrets, TheWorkersGetThemAllTheSame) {
   Cluster cluster;
   const std::string script = cluster.write("tell.py", R"(import os

@@ -26,16 +26,34 @@ struct Row {
 using Table = std::map<std::string, Row>;
 
 /// Maps #include names to libraries. Names not listed belong to the system or the standard library.
-const std::map<std::string, std::string> kThirdParty{
-    {"boost/asio", "Asio"},       {"boost/beast", "Beast"}, {"boost/process", "Boost.Process"},
-    {"boost/json", "Boost.JSON"}, {"fmt", "fmt"},           {"spdlog", "spdlog"},
-    {"yaml-cpp", "yaml-cpp"},     {"re2", "RE2"},           {"openssl", "OpenSSL"},
-    {"msgpack", "msgpack"},       {"xxhash", "xxHash"},     {"arrow", "Arrow"},
-    {"parquet", "Arrow"},         {"torch", "LibTorch"},    {"ATen", "LibTorch"},
-    {"c10", "LibTorch"},          {"CLI", "CLI11"},         {"cuda", "CUDA"},
-    {"cuda_runtime", "CUDA"},     {"nccl", "NCCL"},         {"gloo", "Gloo"},
-    {"curl", "libcurl"},          {"elfutils", "elfutils"}, {"libelf", "elfutils"},
-    {"gelf", "elfutils"},         {"dwarf", "elfutils"}};
+const std::map<std::string, std::string> kThirdParty{{"boost/asio", "Asio"},
+                                                     {"boost/beast", "Beast"},
+                                                     {"boost/process", "Boost.Process"},
+                                                     {"boost/json", "Boost.JSON"},
+                                                     {"fmt", "fmt"},
+                                                     {"spdlog", "spdlog"},
+                                                     {"yaml-cpp", "yaml-cpp"},
+                                                     {"re2", "RE2"},
+                                                     {"openssl", "OpenSSL"},
+                                                     {"msgpack", "msgpack"},
+                                                     {"xxhash", "xxHash"},
+                                                     {"arrow", "Arrow"},
+                                                     {"parquet", "Arrow"},
+                                                     {"torch", "LibTorch"},
+                                                     {"ATen", "LibTorch"},
+                                                     {"c10", "LibTorch"},
+                                                     {"CLI", "CLI11"},
+                                                     {"cuda", "CUDA"},
+                                                     {"cuda_runtime", "CUDA"},
+                                                     {"nccl", "NCCL"},
+                                                     {"gloo", "Gloo"},
+                                                     {"curl", "libcurl"},
+                                                     {"elfutils", "elfutils"},
+                                                     {"libelf", "elfutils"},
+                                                     {"gelf", "elfutils"},
+                                                     {"dwarf", "elfutils"},
+                                                     {"archive", "libarchive"},
+                                                     {"archive_entry", "libarchive"}};
 
 /// Headers that a pure core must not use: others tell it the time and the events.
 const std::set<std::string> kImpure{"thread", "mutex",      "atomic",  "condition_variable",
