@@ -25,8 +25,8 @@ void hang(const std::string& how, const train::Config& config) {
     std::this_thread::sleep_for(100ms);
     mutex.lock();
   } else if (how == "loop") {
-    for (volatile unsigned turns = 0;; turns = turns + 1) {
-    }
+    volatile unsigned turns = 0;
+    for (;;) turns = turns + 1;
   } else if (how == "read") {
     const int fd = ::open(config.get<std::string>("path").c_str(), O_RDONLY);
     char byte = 0;

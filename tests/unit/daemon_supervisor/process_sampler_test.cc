@@ -38,8 +38,8 @@ class Child {
 };
 
 void spin() {
-  for (volatile unsigned turns = 0;; turns = turns + 1) {
-  }
+  volatile unsigned turns = 0;
+  for (;;) turns = turns + 1;
 }
 void wait_for_ever() {
   for (;;) ::pause();
