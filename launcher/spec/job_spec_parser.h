@@ -14,12 +14,12 @@
 namespace train {
 
 struct SpecSource {
-  std::string path;                                // of the YAML file, as messages show it
-  std::vector<std::string> overrides;              // of --set: "scaling_config.num_workers=4"
-  std::map<std::string, std::string> environment;  // for ${NAME} and TRAINRUN_CLUSTER
-  std::string timestamp;                           // the end of a default name: "20261121-101500"
-  std::string home;                                // for ~
-  std::string current_dir;  // absolute, for a relative `path`; empty: the process's own
+  std::string path = {};                                // of the YAML file, as messages show it
+  std::vector<std::string> overrides = {};              // of --set: "scaling_config.num_workers=4"
+  std::map<std::string, std::string> environment = {};  // for ${NAME} and TRAINRUN_CLUSTER
+  std::string timestamp = {};    // the end of a default name: "20261121-101500"
+  std::string home = {};         // for ~
+  std::string current_dir = {};  // absolute, for a relative `path`; empty: the process's own
 };
 
 struct ParsedSpec {
