@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/dashboard/dashboard.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/result.h"
 
@@ -86,6 +87,8 @@ int attach_command(const RunReference& reference, bool fold);
 int stacks_command(const RunReference& reference, const StacksCommand& options);
 /// Put what a bug report about the run needs into one archive.
 int bundle_command(const RunReference& reference, const BundleCommand& options);
+/// Serve runs to browsers until a signal comes.
+int dashboard_command(DashboardOptions options);
 /// Ask the run to stop, and wait for its end. Return 69 if its launcher died before that.
 int stop_command(const RunReference& reference);
 /// Resume a run. `overrides`: the --set options, for later attempts.

@@ -147,6 +147,30 @@ void add_logs_options(CLI::App* command, train::LogsCommand& logs) {
   add_fold_option(command, logs.no_fold);
 }
 
+void add_dashboard_options(CLI::App* command, train::DashboardOptions& dashboard) {
+  command->add_option("places", dashboard.places,
+                      "Runs, folders with runs, or URLs of runs in object stores (default "
+                      "~/train_results)");
+  command
+      ->add_option("--listen", dashboard.listen,
+                   "HOST:PORT (default 127.0.0.1:7080; port 0: any that is free)")
+      ->envname("TRAINRUN_DASHBOARD_LISTEN");
+  command->add_option("--tls-cert", dashboard.tls_certificate,
+                      "Certificate in PEM, with its chain; needed if other machines are to reach "
+                      "it");
+  command->add_option("--tls-key", dashboard.tls_key, "The certificate's key in PEM");
+  command->add_option("--token-file", dashboard.token_file,
+                      "The token, instead of a new one at each start (traind token makes a file)");
+  command
+      ->add_option("--host", dashboard.hosts,
+                   "One more name by which browsers reach it; may be repeated")
+      ->allow_extra_args(false);
+  command->add_flag("--open-read", dashboard.open_read,
+                    "Let everybody who reaches it read, without the token");
+  command->add_flag("--allow-actions", dashboard.allow_actions,
+                    "Allow actions on your runs: stop, checkpoint, stacks, profiles");
+}
+
 void add_detach_options(CLI::App* command, train::RunCommand& run) {
   command->add_flag(
       "--detach", run.detach,
@@ -273,6 +297,10 @@ int main(int argc, char** argv) {
                    "Take at most so much of the run's files, such as 8MiB (default 64MiB); of what "
                    "is longer, the beginning and the end")
       ->transform(CLI::AsSizeValue(false));
+  train::DashboardOptions dashboard;
+  add_dashboard_options(commands.add(app, "dashboard", "Show runs in a browser",
+                                     [&] { return train::dashboard_command(dashboard); }),
+                        dashboard);
   add_reference(commands.add(app, "stop", "Ask a run to checkpoint and stop",
                              [&] { return train::stop_command(reference); }));
   CLI::App* resume = commands.add(

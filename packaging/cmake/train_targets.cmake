@@ -93,3 +93,32 @@ function(train_test name)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
   endif()
 endfunction()
+
+# train_embed(OUTPUT FILES ..): generate OUTPUT, the source of all_assets() (launcher/dashboard/assets.h): the files' bytes,
+# each by its path without a leading assets/.
+function(train_embed output)
+  set(sorted ${ARGN})
+  list(TRANSFORM sorted REPLACE "^assets/" "")
+  list(SORT sorted)
+  set(text "#include \"launcher/dashboard/assets.h\"\n\n")
+  set(rows "")
+  set(paths "")
+  set(number 0)
+  foreach(name IN LISTS sorted)
+    set(path ${CMAKE_CURRENT_SOURCE_DIR}/assets/${name})
+    if(NOT "assets/${name}" IN_LIST ARGN)
+      set(path ${CMAKE_CURRENT_SOURCE_DIR}/${name})
+    endif()
+    list(APPEND paths ${path})
+    set(symbol trainrun_asset_${number})
+    string(APPEND text "asm(\".pushsection .rodata\\n.hidden ${symbol}, ${symbol}_end\\n.global ${symbol}, ${symbol}_end\\n\"\n"
+                       "    \"${symbol}: .incbin \\\"${path}\\\"\\n${symbol}_end: .byte 0\\n.popsection\\n\");\n"
+                       "extern \"C\" const char ${symbol}[], ${symbol}_end[];\n")
+    string(APPEND rows "      {\"${name}\", {${symbol}, static_cast<std::size_t>(${symbol}_end - ${symbol})}},\n")
+    math(EXPR number "${number} + 1")
+  endforeach()
+  string(APPEND text "\nnamespace train {\n\nconst std::vector<Asset>& all_assets() {\n  static const std::vector<Asset> all{\n${rows}  };\n"
+                     "  return all;\n}\n\n}  // namespace train\n")
+  file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${output} CONTENT "${text}")
+  set_source_files_properties(${CMAKE_CURRENT_BINARY_DIR}/${output} PROPERTIES OBJECT_DEPENDS "${paths}")
+endfunction()

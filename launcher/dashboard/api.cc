@@ -1,0 +1,126 @@
+#include "launcher/dashboard/api.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <sstream>
+
+#include "lib/base/host.h"
+#include "lib/base/time.h"
+#include "lib/base/user_account.h"
+#include "lib/observe/json_text.h"
+
+namespace train {
+namespace {
+
+std::string now_text() { return format_utc(std::chrono::system_clock::now()); }
+
+std::vector<std::string> split(const std::string& path) {
+  std::vector<std::string> parts;
+  std::stringstream stream(path);
+  for (std::string part; std::getline(stream, part, '/');)
+    if (!part.empty()) parts.push_back(part);
+  return parts;
+}
+
+HttpResponse json_response(JsonWriter&& json) { return {.body = std::move(json).take()}; }
+
+std::string user_name() {
+  const auto account = find_account(::geteuid());
+  return account ? account->name : std::to_string(::geteuid());
+}
+
+}  // namespace
+
+struct Api::Route {
+  HttpMethod method;
+  std::string path;  // as in openapi.yaml
+  Result<HttpResponse> (Api::*answer)(const HttpRequest&, const Parts&);
+  std::vector<std::string> pattern = split(path);
+
+  /// Return whether the path is of this route, and what stands in place of its {…}.
+  bool matches(const std::vector<std::string>& path, Parts& parts) const {
+    if (path.size() != pattern.size()) return false;
+    parts.clear();
+    for (std::size_t i = 0; i < path.size(); ++i) {
+      if (pattern[i].starts_with('{'))
+        parts.push_back(path[i]);
+      else if (pattern[i] != path[i])
+        return false;
+    }
+    return true;
+  }
+};
+
+const std::vector<Api::Route>& Api::all_routes() {
+  static const std::vector<Route> routes{
+      {HttpMethod::Get, "/api/v1/about", &Api::about},
+      {HttpMethod::Get, "/api/v1/runs", &Api::runs},
+  };
+  return routes;
+}
+
+std::vector<std::string> Api::routes() {
+  std::vector<std::string> names;
+  for (const Route& route : all_routes())
+    names.push_back((route.method == HttpMethod::Post ? "POST " : "GET ") + route.path);
+  return names;
+}
+
+HttpResponse Api::answer(const HttpRequest& request) {
+  const HttpMethod method = request.method == HttpMethod::Head ? HttpMethod::Get : request.method;
+  bool other_method = false;
+  Parts parts;
+  for (const Route& route : all_routes()) {
+    if (!route.matches(request.target.path, parts)) continue;
+    if (route.method != method) {
+      other_method = true;
+      continue;
+    }
+    auto answer = (this->*route.answer)(request, parts);
+    return answer ? std::move(*answer) : problem(answer.error());
+  }
+  if (other_method)
+    return problem(405, {Errc::InvalidArgument, "this address does not take that method"});
+  return problem({Errc::NotFound, "no such address", "see /openapi.yaml"});
+}
+
+Result<HttpResponse> Api::about(const HttpRequest&, const Parts&) {
+  JsonWriter json;
+  json.object().member("version", facts_.version).member("host", host_name());
+  json.member("user", user_name()).member("actions", facts_.actions).key("places").array();
+  for (const PlaceState& place : catalog_.places()) {
+    json.object().member("place", place.place).member("runs", place.runs);
+    json.text_or_null("error", place.error).end();
+  }
+  json.end().member("now", now_text()).end();
+  return json_response(std::move(json));
+}
+
+Result<HttpResponse> Api::runs(const HttpRequest& request, const Parts&) {
+  const HttpQuery& query = request.target.query;
+  RunQuery wanted;
+  TRY_VOID(parse_states(query.text("state"), wanted));
+  wanted.text = query.text("q");
+  if (const std::string* sort = query.find("sort")) wanted.sort = *sort;
+  wanted.descending = query.text("order") != "asc";
+  TRY(const std::int64_t skip, query.whole("after", 0, 0, 1'000'000'000));
+  TRY(const std::int64_t limit, query.whole("limit", 1000, 1, 5000));
+  wanted.skip = static_cast<std::size_t>(skip);
+  wanted.limit = static_cast<std::size_t>(limit);
+  std::vector<RunRow> rows;
+  for (const auto& run : catalog_.runs()) rows.push_back(run->with([](RunData& data) { return data.row(); }));
+  std::size_t matching = 0;
+  JsonWriter json;
+  json.object().key("runs").array();
+  for (const RunRow* row : select_rows(rows, wanted, matching)) {
+    json.object();
+    put_row(json, *row);
+    json.end();
+  }
+  json.end().member("total", rows.size()).member("matching", matching);
+  json.member("now", now_text()).end();
+  return json_response(std::move(json));
+}
+
+}  // namespace train

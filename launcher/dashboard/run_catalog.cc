@@ -1,0 +1,136 @@
+#include "launcher/dashboard/run_catalog.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "launcher/cluster/checkpoints/remote_run.h"
+#include "launcher/cluster/run/run_record.h"
+#include "lib/base/store_url.h"
+#include "lib/base/utf8.h"
+#include "lib/storage/digest.h"
+#include "lib/storage/run_folder.h"
+
+namespace train {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::size_t kIdNameBytesMax = 128;
+
+bool is_run(const std::string& folder) {
+  struct stat found {};
+  return ::lstat(join_path(folder, "events.jsonl").c_str(), &found) == 0;
+}
+
+}  // namespace
+
+std::string run_id_of(const std::string& location) {
+  std::string name = fs::path(location).filename().string().substr(0, kIdNameBytesMax);
+  for (char& c : name) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '.' || c == '_' || c == '-';
+    if (!plain) c = '_';
+  }
+  return fmt::format("{}~{:08x}", name, digest64_of(location) >> 32);
+}
+
+std::vector<std::shared_ptr<RunReader>> RunCatalog::runs() {
+  const std::lock_guard lock(mutex_);
+  look();
+  std::vector<std::shared_ptr<RunReader>> all;
+  all.reserve(runs_.size());
+  for (const auto& [location, run] : runs_) all.push_back(run);
+  return all;
+}
+
+Result<std::shared_ptr<RunReader>> RunCatalog::find(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  look();
+  const auto found = by_id_.find(id);
+  if (found != by_id_.end()) return found->second;
+  return Error{Errc::NotFound, fmt::format("no run has the id \"{}\"", utf8_text(id, 160))};
+}
+
+std::vector<PlaceState> RunCatalog::places() {
+  const std::lock_guard lock(mutex_);
+  look();
+  return states_;
+}
+
+void RunCatalog::fetch() {
+  for (const std::string& place : places_) {
+    if (!is_object_url(place)) continue;
+    Fetched known;
+    {
+      const std::lock_guard lock(mutex_);
+      known = fetched_[place];
+    }
+    const bool over = !known.folder.empty() && running_elsewhere(RunFolder(known.folder)).empty();
+    if (over) continue;
+    const auto folder = find_run(place, "");
+    const std::lock_guard lock(mutex_);
+    if (folder) fetched_[place] = {*folder, ""};
+    if (!folder) fetched_[place].error = folder.error().describe();
+    looked_at_.reset();
+  }
+}
+
+void RunCatalog::look() {
+  const TimePoint now = std::chrono::steady_clock::now();
+  if (looked_at_ && now - *looked_at_ < kLookEvery) return;
+  looked_at_ = now;
+  states_.clear();
+  Runs found;
+  for (const std::string& place : places_) {
+    PlaceState state{.place = place};
+    std::error_code failed;
+    if (is_object_url(place)) {
+      const Fetched& fetched = fetched_[place];
+      state.error = fetched.error;
+      if (!fetched.folder.empty()) add(state, fetched.folder, place, found);
+    } else if (!fs::is_directory(place, failed)) {
+      state.error = failed ? failed.message() : "it is no folder";
+    } else {
+      std::string path = fs::absolute(place, failed).lexically_normal().string();
+      while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+      look_into(state, path, 0, found);
+    }
+    states_.push_back(std::move(state));
+  }
+  runs_ = std::move(found);
+  by_id_.clear();
+  for (const auto& [location, run] : runs_) by_id_[run->id()] = run;
+}
+
+void RunCatalog::look_into(PlaceState& state, const std::string& folder, int depth, Runs& found) {
+  if (is_run(folder)) return add(state, folder, folder, found);
+  if (depth == kDepthMax) return;
+  std::error_code failed;
+  fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, failed);
+  if (failed && depth == 0) state.error = failed.message();
+  for (; !failed && entry != fs::directory_iterator(); entry.increment(failed)) {
+    std::error_code ignored;
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with('.') || entry->symlink_status(ignored).type() != fs::file_type::directory)
+      continue;
+    look_into(state, entry->path().string(), depth + 1, found);
+  }
+}
+
+void RunCatalog::add(PlaceState& state, const std::string& folder, const std::string& location,
+                     Runs& found) {
+  if (found.size() >= kRunsMax) {
+    state.error = fmt::format("more than {} runs: the rest is left out", kRunsMax);
+    return;
+  }
+  ++state.runs;
+  std::shared_ptr<RunReader>& run = found[location];
+  if (run != nullptr) return;
+  const auto known = runs_.find(location);
+  run = known != runs_.end() ? known->second
+                             : std::make_shared<RunReader>(run_id_of(location), folder, location);
+}
+
+}  // namespace train

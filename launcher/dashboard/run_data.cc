@@ -1,0 +1,148 @@
+#include "launcher/dashboard/run_data.h"
+
+#include <unistd.h>
+
+#include <boost/json/parse.hpp>
+#include <filesystem>
+#include <utility>
+
+#include "launcher/cluster/checkpoints/remote_run.h"
+#include "launcher/dashboard/json_members.h"
+#include "lib/base/user_account.h"
+#include "lib/observe/metrics_log.h"
+#include "lib/samples/sample_reader.h"
+#include "lib/storage/run_folder.h"
+
+namespace train {
+namespace {
+
+constexpr std::size_t kTailBytes = 64u << 10, kTailBytesMax = 1u << 20;
+constexpr std::string_view kRankZero = R"({"rank":0,)";
+
+/// Return the newest report of rank 0 in the last part of a report log, which begins with a line
+/// end or within a line.
+std::optional<ReportRecord> newest_in(std::string_view text) {
+  text = text.substr(0, text.rfind('\n') == text.npos ? 0 : text.rfind('\n'));
+  while (!text.empty()) {
+    const std::size_t begin = text.rfind('\n');
+    if (begin == text.npos) return std::nullopt;
+    const std::string_view line = text.substr(begin + 1);
+    if (line.starts_with(kRankZero)) return parse_report_line(line);
+    text = text.substr(0, begin);
+  }
+  return std::nullopt;
+}
+
+std::string name_of(std::optional<std::uint32_t> uid) {
+  if (!uid) return {};
+  const auto account = find_account(static_cast<uid_t>(*uid));
+  return account ? account->name : std::to_string(*uid);
+}
+
+}  // namespace
+
+void JsonFile::update(const FolderFiles& files) {
+  const auto stamp = files.stamp(name_);
+  if (stamp == stamp_) return;
+  stamp_ = stamp;
+  object_.clear();
+  const auto read = files.read_whole(name_, kBytesMax);
+  if (!read) return;
+  boost::system::error_code failed;
+  auto json = boost::json::parse(read->text, failed);
+  if (!failed && json.is_object()) object_ = std::move(json.get_object());
+}
+
+RunData::RunData(std::string id, std::string folder, std::string location)
+    : id_(std::move(id)),
+      location_(std::move(location)),
+      name_(std::filesystem::path(location_).filename().string()),
+      files_(std::move(folder)),
+      owner_(name_of(files_.owner())) {}
+
+void RunData::update() {
+  journal_.update();
+  exit_.update(files_);
+  live_ = files_.is_locked();
+  if (!live_ && location_ != files_.folder())
+    live_ = !running_elsewhere(RunFolder(files_.folder())).empty();
+  read_newest_report();
+}
+
+bool RunData::is_ours() const {
+  const auto owner = files_.owner();
+  return live_ && files_.is_locked() && owner && (*owner == ::geteuid() || ::geteuid() == 0);
+}
+
+RunRow RunData::row() const {
+  RunRow row;
+  row.id = id_;
+  row.name = name_;
+  row.path = location_;
+  row.owner = owner_;
+  row.live = live_;
+  put_view(row, view(), !exit().empty(), text_member(exit(), "cause"),
+           std::chrono::system_clock::now());
+  if (report_) put_report(row, *report_);
+  row.error = journal_.damage();
+  return row;
+}
+
+const boost::json::object& RunData::run_json() {
+  run_json_.update(files_);
+  return run_json_.object();
+}
+
+const RankSeriesReader& RunData::series(std::int32_t rank) {
+  auto& reader = series_[rank];
+  if (reader == nullptr) {
+    reader = std::make_unique<RankSeriesReader>(files_, rank);
+    for (auto old = series_.begin(); series_.size() > kSeriesMax;)
+      old = old->first == rank || old->first == 0 ? std::next(old) : series_.erase(old);
+  }
+  reader->update();
+  return *reader;
+}
+
+const RankReportsReader& RunData::reports() {
+  if (reports_ == nullptr) reports_ = std::make_unique<RankReportsReader>(files_);
+  reports_->update();
+  return *reports_;
+}
+
+const std::vector<SampleTable>& RunData::samples() {
+  const std::string path = RunFolder(files_.folder()).newest_samples();
+  const auto stamp = files_.stamp(std::filesystem::path(path).filename().string());
+  if (stamp == samples_stamp_) return samples_;
+  samples_stamp_ = stamp;
+  samples_.clear();
+  if (!stamp) return samples_;
+  auto tables = read_newest_samples(path);
+  if (tables) samples_ = std::move(*tables);
+  return samples_;
+}
+
+void RunData::forget() {
+  series_.clear();
+  reports_.reset();
+  samples_.clear();
+  samples_stamp_.reset();
+}
+
+void RunData::read_newest_report() {
+  const auto stamp = files_.stamp("metrics.jsonl");
+  if (stamp == metrics_stamp_) return;
+  metrics_stamp_ = stamp;
+  if (!stamp) report_.reset();
+  if (!stamp) return;
+  for (std::size_t bytes = kTailBytes; bytes <= kTailBytesMax; bytes *= 4) {
+    const std::uint64_t begin = stamp->bytes > bytes ? stamp->bytes - bytes : 0;
+    const auto read = files_.read("metrics.jsonl", begin, bytes);
+    if (!read) return;
+    auto found = newest_in(begin == 0 ? "\n" + read->text : read->text);
+    if (found) report_ = std::move(found);
+    if (found || begin == 0) return;
+  }
+}
+
+}  // namespace train

@@ -1,0 +1,106 @@
+// What is known of one run: reads its folder again and again; what was read stays, and only what is
+// new is read. Calls block on the disk. RunReader locks it.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "launcher/dashboard/folder_files.h"
+#include "launcher/dashboard/journal_reader.h"
+#include "launcher/dashboard/report_readers.h"
+#include "launcher/dashboard/run_row.h"
+#include "lib/samples/sample_table.h"
+
+namespace train {
+
+/// A small file of JSON, read again when it has changed.
+class JsonFile {
+ public:
+  static constexpr std::size_t kBytesMax = 4u << 20;
+
+  explicit JsonFile(std::string name) : name_(std::move(name)) {}
+  void update(const FolderFiles& files);
+  /// Return its object; an empty one if there is none, or it is too large.
+  const boost::json::object& object() const { return object_; }
+
+ private:
+  std::string name_;
+  std::optional<FileStamp> stamp_;
+  boost::json::object object_;
+};
+
+class RunData {
+ public:
+  static constexpr std::size_t kSeriesMax = 4;  // ranks whose metrics stay
+
+  /// `location`: as the user names the run: the folder, or its URL.
+  RunData(std::string id, std::string folder, std::string location);
+
+  const std::string& id() const { return id_; }
+  const std::string& location() const { return location_; }
+  const FolderFiles& files() const { return files_; }
+
+  /// Read what is new of the journal and of small files.
+  void update();
+  bool live() const { return live_; }
+  /// Return whether this user may ask the run for something: it is live, and its folder ours.
+  bool is_ours() const;
+  const RunView& view() const { return journal_.view(); }
+  const JournalReader& journal() const { return journal_; }
+  const boost::json::object& exit() const { return exit_.object(); }
+  /// Return run.json, which the launcher writes at the end.
+  const boost::json::object& run_json();
+  RunRow row() const;
+
+  /// Return the metrics of a rank, read to the end of the file.
+  const RankSeriesReader& series(std::int32_t rank);
+  /// Return what each rank has reported.
+  const RankReportsReader& reports();
+  /// Return the newest samples, a table of each kind. Empty if there are none.
+  const std::vector<SampleTable>& samples();
+  /// Forget what series() and reports() have read.
+  void forget();
+
+ private:
+  void read_newest_report();
+
+  const std::string id_, location_, name_;
+  const FolderFiles files_;
+  std::string owner_;
+  JournalReader journal_{files_};
+  JsonFile exit_{"exit.json"}, run_json_{"run.json"};
+  bool live_ = false;
+  std::optional<FileStamp> metrics_stamp_, samples_stamp_;
+  std::optional<ReportRecord> report_;  // rank 0's newest
+  std::map<std::int32_t, std::unique_ptr<RankSeriesReader>> series_;
+  std::unique_ptr<RankReportsReader> reports_;
+  std::vector<SampleTable> samples_;
+};
+
+/// Lets one thread at a time use a RunData.
+class RunReader {
+ public:
+  RunReader(const std::string& id, const std::string& folder, const std::string& location)
+      : id_(id), data_(id, folder, location) {}
+
+  const std::string& id() const { return id_; }
+  /// Bring the data up to date, and call `use` with it.
+  template <class Use>
+  auto with(Use&& use) {
+    const std::lock_guard lock(mutex_);
+    data_.update();
+    return use(data_);
+  }
+
+ private:
+  const std::string id_;
+  std::mutex mutex_;
+  RunData data_;
+};
+
+}  // namespace train

@@ -1,0 +1,60 @@
+// A run as a list shows it, and which runs a list shows. Pure.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/dashboard/run_view.h"
+#include "lib/base/metrics.h"
+#include "lib/base/result.h"
+#include "lib/observe/json_text.h"
+
+namespace train {
+
+struct RunRow {
+  std::string id, name, path, owner;
+  std::string state = "unknown";
+  bool live = false;
+  std::string state_since, began, ended;  // RFC 3339
+  std::optional<double> duration_s;
+  std::optional<std::int64_t> workers, nodes, epoch, reports;
+  std::int64_t attempts = 0, restarts = 0;
+  std::string last_report;
+  Metrics metrics;
+  std::optional<double> goodput_ratio;
+  std::string goodput;  // a JSON object, or ""
+  std::string cause, checkpoint, host, error;
+};
+
+inline constexpr std::size_t kRowMetricsMax = 32;
+
+/// Fill in what the journal says. `exit_cause`: of exit.json, or "".
+void put_view(RunRow& row, const RunView& view, bool has_ended, const std::string& exit_cause,
+              std::chrono::system_clock::time_point now);
+/// Fill in rank 0's newest report.
+void put_report(RunRow& row, const ReportRecord& report);
+
+/// Add the members of a RunRow (openapi.yaml) to an open object.
+void put_row(JsonWriter& json, const RunRow& row);
+
+struct RunQuery {
+  std::vector<std::string> states = {};  // empty: all
+  bool live = false;                     // only live ones, as well as those of `states`
+  std::string text = {};
+  std::string sort = "began";
+  bool descending = true;
+  std::size_t skip = 0, limit = 1000;
+};
+
+/// Parse "running,live". InvalidArgument names a state that does not exist.
+Result<Unit> parse_states(std::string_view text, RunQuery& query);
+
+/// Return the rows that the query wants, in its order. `matching`: how many there are before skip
+/// and limit.
+std::vector<const RunRow*> select_rows(const std::vector<RunRow>& rows, const RunQuery& query,
+                                       std::size_t& matching);
+
+}  // namespace train

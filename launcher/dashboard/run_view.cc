@@ -1,0 +1,156 @@
+#include "launcher/dashboard/run_view.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/json/array.hpp>
+
+#include "launcher/dashboard/json_members.h"
+#include "lib/storage/manifest.h"
+
+namespace train {
+namespace {
+
+constexpr std::array<std::string_view, 9> kStates{"attaching", "scheduling",   "preparing",
+                                                  "starting",  "running",      "pausing",
+                                                  "finished",  "tearing_down", "errored"};
+
+bool is_known_state(const std::string& state) {
+  return state == "stopped" || std::find(kStates.begin(), kStates.end(), state) != kStates.end();
+}
+
+std::vector<NodePlace> places_in(const boost::json::object& event) {
+  std::vector<NodePlace> places;
+  const auto* nodes = event.if_contains("nodes");
+  if (nodes == nullptr || !nodes->is_array()) return places;
+  std::int64_t first_rank = 0;
+  for (const boost::json::value& value : nodes->get_array()) {
+    if (!value.is_object() || places.size() == RunView::kNodesMax) break;
+    const std::int64_t workers =
+        std::clamp<std::int64_t>(whole_member(value.get_object(), "workers").value_or(0), 0, 65536);
+    places.push_back({text_member(value.get_object(), "name"), workers, first_rank});
+    first_rank += workers;
+  }
+  return places;
+}
+
+std::string name_of(std::int64_t checkpoint) {
+  return checkpoint_name(CheckpointNumber{static_cast<std::uint64_t>(checkpoint)});
+}
+
+/// Return the name of the checkpoint that the attempt restores, or "".
+std::string restored_in(const boost::json::object& event) {
+  const boost::json::object* restore = object_member(event, "restore");
+  if (restore == nullptr) return {};
+  const auto number = whole_member(*restore, "number");
+  return number && *number > 0 ? name_of(*number) : text_member(*restore, "path");
+}
+
+bool is_about_hangs(const std::string& event) {
+  return event.starts_with("rank_") || event == "straggler" || event.starts_with("straggler_");
+}
+
+}  // namespace
+
+bool is_end_state(const std::string& state) {
+  return state == "finished" || state == "errored" || state == "stopped";
+}
+
+const NodePlace* AttemptView::node_of(std::int64_t rank) const {
+  for (const NodePlace& node : nodes)
+    if (rank >= node.first_rank && rank < node.first_rank + node.workers) return &node;
+  return nullptr;
+}
+
+void RunView::add(const JournalRecord& record) {
+  last_seq = record.seq;
+  generation = record.generation.value;
+  const std::string event = text_member(record.event, "event");
+  if (event == kGenerationTaken) launcher_took_it(record);
+  if (event == "state") state_changed(record);
+  if (event == "attempt_started") attempt_began(record);
+  if (event == "attempt_ended") attempt_ended(record);
+  if (event == "checkpoint_committed") checkpoint_committed(record);
+  if (event == "run_ended") {
+    ended = record.time;
+    if (std::string why = text_member(record.event, "reason"); !why.empty()) reason = why;
+  }
+  if (!is_about_hangs(event)) return;
+  if (hangs.size() == kHangEventsMax) hangs.erase(hangs.begin());
+  hangs.push_back(record);
+}
+
+const AttemptView* RunView::find(std::int64_t attempt) const {
+  const auto found = std::find_if(attempts.begin(), attempts.end(),
+                                  [&](const AttemptView& one) { return one.attempt == attempt; });
+  return found == attempts.end() ? nullptr : &*found;
+}
+
+void RunView::launcher_took_it(const JournalRecord& record) {
+  run_id = text_member(record.event, "run_id");
+  host = text_member(record.event, "host");
+  build = text_member(record.event, "build");
+  pid = whole_member(record.event, "pid").value_or(0);
+  launcher_began = record.time;
+  if (began.empty()) began = record.time;
+  ended.clear();
+  reason.clear();
+  cluster_nodes.clear();
+  if (const auto* nodes = record.event.if_contains("nodes"); nodes != nullptr && nodes->is_array())
+    for (const boost::json::value& node : nodes->get_array())
+      if (node.is_string() && cluster_nodes.size() < kNodesMax)
+        cluster_nodes.emplace_back(node.get_string());
+  state = !attempts.empty() && attempts.back().ended.empty() ? "attaching" : "scheduling";
+  state_since = record.time;
+}
+
+void RunView::state_changed(const JournalRecord& record) {
+  const std::string next = text_member(record.event, "state");
+  state = is_known_state(next) ? next : "unknown";
+  state_since = record.time;
+  reason = text_member(record.event, "reason");
+  if (text_member(record.event, "trigger") == "restart_decided") ++restarts;
+  if (is_end_state(state)) ended = record.time;
+}
+
+void RunView::attempt_began(const JournalRecord& record) {
+  if (attempts.size() == kAttemptsMax) attempts.erase(attempts.begin());
+  AttemptView attempt;
+  attempt.attempt = whole_member(record.event, "attempt").value_or(0);
+  attempt.world_size = whole_member(record.event, "world_size").value_or(0);
+  attempt.nodes = places_in(record.event);
+  attempt.began = record.time;
+  attempt.restored = restored_in(record.event);
+  attempts.push_back(std::move(attempt));
+}
+
+void RunView::attempt_ended(const JournalRecord& record) {
+  const std::int64_t number = whole_member(record.event, "attempt").value_or(-1);
+  if (attempts.empty() || attempts.back().attempt != number) return;
+  AttemptView& attempt = attempts.back();
+  attempt.ended = record.time;
+  attempt.cause = text_member(record.event, "cause");
+  attempt.failure = text_member(record.event, "failure");
+  const auto* failed = record.event.if_contains("failed");
+  attempt.failed = failed != nullptr && failed->is_bool() && failed->get_bool();
+  if (!attempt.failed) return;
+  const boost::json::object* location = object_member(record.event, "location");
+  if (location == nullptr) return;
+  attempt.root_rank = whole_member(*location, "rank");
+  if (!attempt.root_rank) return;
+  const NodePlace* node = attempt.node_of(*attempt.root_rank);
+  if (node != nullptr) ++node_failures[node->name];
+}
+
+void RunView::checkpoint_committed(const JournalRecord& record) {
+  const std::int64_t number = whole_member(record.event, "checkpoint").value_or(0);
+  if (number <= 0) return;
+  ++checkpoints;
+  checkpoint = name_of(number);
+  const std::int64_t attempt = whole_member(record.event, "attempt").value_or(-1);
+  if (attempts.empty() || attempts.back().attempt != attempt) return;
+  ++attempts.back().checkpoints;
+  attempts.back().checkpoint_report = whole_member(record.event, "report").value_or(0);
+  attempts.back().checkpoint_at = record.time;
+}
+
+}  // namespace train

@@ -1,0 +1,70 @@
+// What a run's journal says about the run: a fold over its records, one after the other, so that a
+// longer journal costs only its new records. Pure. Any text may be in the records: the journal may
+// belong to another user.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/storage/journal_format.h"
+
+namespace train {
+
+struct NodePlace {
+  std::string name;
+  std::int64_t workers = 0, first_rank = 0;
+  bool operator==(const NodePlace&) const = default;
+};
+
+struct AttemptView {
+  std::int64_t attempt = 0, world_size = 0;
+  std::vector<NodePlace> nodes = {};
+  std::string began = {}, ended = {};  // RFC 3339; ended: empty while it may live
+  bool failed = false;
+  std::string cause = {}, failure = {};  // failure: its kind
+  std::optional<std::int64_t> root_rank = {};
+  std::string restored = {};  // the name of a checkpoint
+  std::int64_t checkpoints = 0;
+  std::int64_t checkpoint_report = 0;  // the report that its newest checkpoint came with
+  std::string checkpoint_at = {};
+
+  /// Return the node of the rank, or nullptr.
+  const NodePlace* node_of(std::int64_t rank) const;
+};
+
+struct RunView {
+  static constexpr std::size_t kHangEventsMax = 64, kAttemptsMax = 10'000, kNodesMax = 16'384;
+
+  std::string run_id = {}, host = {}, build = {};
+  std::int64_t pid = 0;
+  std::uint64_t generation = 0, last_seq = 0;
+  std::string began = {}, launcher_began = {}, ended = {};  // RFC 3339; ended: empty while it lives
+  std::string state = "unknown", state_since = {}, reason = {};
+  std::int64_t restarts = 0, checkpoints = 0;
+  std::string checkpoint = {};                  // the newest that was committed
+  std::vector<std::string> cluster_nodes = {};  // addresses of the newest launcher's nodes
+  std::vector<AttemptView> attempts = {};
+  std::map<std::string, std::int64_t> node_failures = {};
+  std::vector<JournalRecord> hangs = {};  // the newest records about hangs and stragglers
+
+  void add(const JournalRecord& record);
+  /// Return the attempt, or nullptr.
+  const AttemptView* find(std::int64_t attempt) const;
+  const AttemptView* newest() const { return attempts.empty() ? nullptr : &attempts.back(); }
+
+ private:
+  void launcher_took_it(const JournalRecord& record);
+  void state_changed(const JournalRecord& record);
+  void attempt_began(const JournalRecord& record);
+  void attempt_ended(const JournalRecord& record);
+  void checkpoint_committed(const JournalRecord& record);
+};
+
+/// Return whether a run in this state has ended.
+bool is_end_state(const std::string& state);
+
+}  // namespace train
