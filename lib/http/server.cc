@@ -39,8 +39,6 @@ std::optional<Refusal> refusal_of(beast::error_code failed) {
     return Refusal{431, {Errc::ResourceExhausted, "the request's header is too long"}};
   if (failed == http::error::body_limit)
     return Refusal{413, {Errc::ResourceExhausted, "the request's body is too long"}};
-  if (failed == beast::error::timeout)
-    return Refusal{408, {Errc::Timeout, "the request did not come in time"}};
   if (failed.category() == http::make_error_code(http::error::bad_method).category() &&
       failed != http::error::end_of_stream && failed != http::error::partial_message)
     return Refusal{400, {Errc::InvalidArgument, "this is no HTTP request: " + failed.message()}};
