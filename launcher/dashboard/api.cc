@@ -109,7 +109,8 @@ Result<HttpResponse> Api::runs(const HttpRequest& request, const Parts&) {
   wanted.skip = static_cast<std::size_t>(skip);
   wanted.limit = static_cast<std::size_t>(limit);
   std::vector<RunRow> rows;
-  for (const auto& run : catalog_.runs()) rows.push_back(run->with([](RunData& data) { return data.row(); }));
+  for (const auto& run : catalog_.runs())
+    rows.push_back(run->with([](RunData& data) { return data.row(); }));
   std::size_t matching = 0;
   JsonWriter json;
   json.object().key("runs").array();

@@ -51,7 +51,7 @@ std::optional<FileStamp> FolderFiles::stamp(const std::string& name) const {
 }
 
 Result<FileRead> FolderFiles::read(const std::string& name, std::uint64_t offset,
-                                std::size_t bytes_max) const {
+                                   std::size_t bytes_max) const {
   TRY(const FileDescriptor file, open_beneath(folder_, name));
   FileRead read;
   TRY(read.stamp, stamp_of(file, name));

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/dashboard/line_reader.h"
 #include "launcher/dashboard/folder_files.h"
+#include "launcher/dashboard/line_reader.h"
 #include "launcher/dashboard/run_view.h"
 #include "lib/storage/journal_format.h"
 

@@ -49,8 +49,7 @@ void MetricSeries::add(const ReportRecord& report, std::uint64_t offset) {
   while (starts_.size() > buckets_max()) halve();
 }
 
-void MetricSeries::add_value(const std::string& key, const MetricValue& value,
-                             std::size_t bucket) {
+void MetricSeries::add_value(const std::string& key, const MetricValue& value, std::size_t bucket) {
   if (key.size() > kKeyBytesMax) return;
   auto info = keys_.find(key);
   if (info == keys_.end()) {
