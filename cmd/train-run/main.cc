@@ -165,6 +165,10 @@ void add_dashboard_options(CLI::App* command, train::DashboardOptions& dashboard
       ->add_option("--host", dashboard.hosts,
                    "One more name by which browsers reach it; may be repeated")
       ->allow_extra_args(false);
+  command
+      ->add_option("--node-metrics-port", dashboard.node_metrics_port,
+                   "The port of traind --metrics-listen on the nodes: /api/v1/sd lists them")
+      ->check(CLI::Range(1, 65535));
   command->add_flag("--open-read", dashboard.open_read,
                     "Let everybody who reaches it read, without the token");
   command->add_flag("--allow-actions", dashboard.allow_actions,

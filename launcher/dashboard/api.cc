@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "launcher/dashboard/run_routes.h"
 #include "lib/base/host.h"
 #include "lib/base/time.h"
 #include "lib/base/user_account.h"
@@ -35,19 +36,22 @@ std::string user_name() {
 struct Api::Route {
   HttpMethod method;
   std::string path;  // as in openapi.yaml
-  Result<HttpResponse> (Api::*answer)(const HttpRequest&, const Parts&);
+  Result<HttpResponse> (Api::*answer)(const HttpRequest&, const Parts&) = nullptr;
+  Result<HttpResponse> (*of_run)(const RunRequest&) = nullptr;  // of routes about one run
   std::vector<std::string> pattern = split(path);
 
   /// Return whether the path is of this route, and what stands in place of its {…}.
   bool matches(const std::vector<std::string>& path, Parts& parts) const {
-    if (path.size() != pattern.size()) return false;
+    const bool rest = pattern.back() == "{id}";  // it may hold slashes
+    if (rest ? path.size() < pattern.size() : path.size() != pattern.size()) return false;
     parts.clear();
-    for (std::size_t i = 0; i < path.size(); ++i) {
+    for (std::size_t i = 0; i < pattern.size(); ++i) {
       if (pattern[i].starts_with('{'))
         parts.push_back(path[i]);
       else if (pattern[i] != path[i])
         return false;
     }
+    for (std::size_t i = pattern.size(); i < path.size(); ++i) parts.back() += "/" + path[i];
     return true;
   }
 };
@@ -56,6 +60,29 @@ const std::vector<Api::Route>& Api::all_routes() {
   static const std::vector<Route> routes{
       {HttpMethod::Get, "/api/v1/about", &Api::about},
       {HttpMethod::Get, "/api/v1/runs", &Api::runs},
+      {HttpMethod::Get, "/api/v1/runs/{run}", nullptr, answer_run},
+      {HttpMethod::Get, "/api/v1/runs/{run}/events", nullptr, answer_events},
+      {HttpMethod::Get, "/api/v1/runs/{run}/spec", nullptr, answer_spec},
+      {HttpMethod::Get, "/api/v1/runs/{run}/attempts", nullptr, answer_attempts},
+      {HttpMethod::Get, "/api/v1/runs/{run}/attempts/{attempt}/ranks", nullptr, answer_ranks},
+      {HttpMethod::Get, "/api/v1/runs/{run}/attempts/{attempt}/ranks/{rank}", nullptr, answer_rank},
+      {HttpMethod::Get, "/api/v1/runs/{run}/checkpoints", nullptr, answer_checkpoints},
+      {HttpMethod::Get, "/api/v1/runs/{run}/data", nullptr, answer_data},
+      {HttpMethod::Get, "/api/v1/runs/{run}/nodes", nullptr, answer_nodes},
+      {HttpMethod::Get, "/api/v1/runs/{run}/goodput", nullptr, answer_goodput},
+      {HttpMethod::Get, "/api/v1/runs/{run}/metrics/keys", nullptr, answer_metric_keys},
+      {HttpMethod::Get, "/api/v1/runs/{run}/metrics", nullptr, answer_metrics},
+      {HttpMethod::Get, "/api/v1/runs/{run}/samples", nullptr, answer_samples},
+      {HttpMethod::Get, "/api/v1/runs/{run}/logs", nullptr, answer_logs},
+      {HttpMethod::Get, "/api/v1/runs/{run}/files", nullptr, answer_files},
+      {HttpMethod::Get, "/api/v1/runs/{run}/files/{id}", nullptr, answer_file},
+      {HttpMethod::Get, "/api/v1/runs/{run}/tasks/{task}", &Api::task},
+      {HttpMethod::Post, "/api/v1/runs/{run}/stacks", &Api::take_stacks},
+      {HttpMethod::Post, "/api/v1/runs/{run}/profile", &Api::profile},
+      {HttpMethod::Post, "/api/v1/runs/{run}/stop", &Api::stop},
+      {HttpMethod::Post, "/api/v1/runs/{run}/checkpoint", &Api::checkpoint},
+      {HttpMethod::Get, "/api/v1/sd", &Api::targets},
+      {HttpMethod::Get, "/metrics", &Api::metrics},
   };
   return routes;
 }
@@ -77,12 +104,36 @@ HttpResponse Api::answer(const HttpRequest& request) {
       other_method = true;
       continue;
     }
-    auto answer = (this->*route.answer)(request, parts);
+    auto answer = route.answer != nullptr ? (this->*route.answer)(request, parts)
+                                          : of_run(request, route, parts);
     return answer ? std::move(*answer) : problem(answer.error());
   }
   if (other_method)
     return problem(405, {Errc::InvalidArgument, "this address does not take that method"});
   return problem({Errc::NotFound, "no such address", "see /openapi.yaml"});
+}
+
+Result<HttpResponse> Api::of_run(const HttpRequest& request, const Route& route,
+                                 const Parts& parts) {
+  TRY(const std::shared_ptr<RunReader> run, catalog_.find(parts[0]));
+  used(run);
+  const Parts rest(parts.begin() + 1, parts.end());
+  return run->with([&](RunData& data) {
+    return route.of_run({data, request.target.query, rest, facts_.actions});
+  });
+}
+
+void Api::used(const std::shared_ptr<RunReader>& run) {
+  std::shared_ptr<RunReader> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase(used_, run);
+    used_.push_back(run);
+    if (used_.size() <= kUsedMax) return;
+    dropped = std::move(used_.front());
+    used_.pop_front();
+  }
+  dropped->with([](RunData& data) { data.forget(); });
 }
 
 Result<HttpResponse> Api::about(const HttpRequest&, const Parts&) {

@@ -11,6 +11,7 @@
 
 #include "launcher/dashboard/api.h"
 #include "launcher/dashboard/assets.h"
+#include "launcher/dashboard/event_stream.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/print.h"
 #include "lib/http/guard.h"
@@ -60,11 +61,19 @@ Result<Endpoint> endpoint_of(const DashboardOptions& options) {
       "7080:127.0.0.1:7080 HOST"};
 }
 
+/// run_on() copies its result, so a stream is shared on its way.
+class SharedStream final : public HttpStream {
+ public:
+  explicit SharedStream(std::shared_ptr<EventStream> stream) : stream_(std::move(stream)) {}
+  Task<std::string> next() override { return stream_->next(); }
+
+ private:
+  std::shared_ptr<EventStream> stream_;
+};
+
 class Dashboard {
  public:
-  explicit Dashboard(const DashboardOptions& options)
-      : catalog_(options.places),
-        api_(catalog_, {.version = options.version, .actions = options.allow_actions}) {}
+  explicit Dashboard(const DashboardOptions& options) : catalog_(options.places) {}
 
   Result<Unit> open(const DashboardOptions& options) {
     TRY(rules_.token, token_of(options));
@@ -80,6 +89,11 @@ class Dashboard {
     rules_.cookie = fmt::format("trainrun_dashboard_{}", bound.port);
     rules_.open_read = options.open_read;
     rules_.allow_actions = options.allow_actions;
+    api_.emplace(catalog_, tasks_,
+                 ApiFacts{.version = options.version,
+                          .actions = options.allow_actions,
+                          .address = bound.text(),
+                          .node_metrics_port = options.node_metrics_port});
     print_out("dashboard: {}\n",
               link_of(bound, rules_.secure, options.token_file.empty() ? rules_.token : ""));
     flush_out();
@@ -121,9 +135,23 @@ class Dashboard {
     if (auto refusal = refuse_request(rules_, request, !api))
       co_return HttpAnswer{std::move(*refusal)};
     if (!api) co_return HttpAnswer{open_answer(request)};
-    const auto work = [this, &request]() -> Result<HttpResponse> { return api_.answer(request); };
+    if (path == std::vector<std::string>{"api", "v1", "stream"}) co_return co_await stream(request);
+    const auto work = [this, &request]() -> Result<HttpResponse> { return api_->answer(request); };
     auto response = co_await run_on<HttpResponse>(readers_, work);
     co_return HttpAnswer{response ? std::move(*response) : problem(response.error())};
+  }
+
+  asio::awaitable<HttpAnswer> stream(const HttpRequest& request) {
+    using Opened = std::shared_ptr<EventStream>;
+    const auto work = [this, &request]() -> Result<Opened> {
+      TRY(auto opened, EventStream::open(readers_, catalog_, tasks_, request));
+      return Opened(std::move(opened));
+    };
+    auto opened = co_await run_on<Opened>(readers_, work);
+    if (opened.has_error()) co_return HttpAnswer{problem(opened.error())};
+    HttpAnswer answer{.response = {.content_type = "text/event-stream"}};
+    answer.stream = std::make_unique<SharedStream>(std::move(*opened));
+    co_return answer;
   }
 
   /// Answer what needs no token: health, and the pages' own files.
@@ -152,7 +180,8 @@ class Dashboard {
   asio::io_context context_{1};
   asio::thread_pool readers_{kReaders};
   RunCatalog catalog_;
-  Api api_;
+  RunTasks tasks_;
+  std::optional<Api> api_;
   GuardRules rules_;
   std::unique_ptr<HttpServer> server_;
   Scope scope_{context_.get_executor()};

@@ -19,6 +19,7 @@ struct DashboardOptions {
   std::vector<std::string> hosts = {};             // more names by which browsers may reach it
   bool open_read = false;                          // reading needs no token
   bool allow_actions = false;
+  int node_metrics_port = 0;  // of each traind of a run, for /api/v1/sd; 0: they have none
   std::string version = {};
 };
 

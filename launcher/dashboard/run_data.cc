@@ -122,7 +122,17 @@ const std::vector<SampleTable>& RunData::samples() {
   return samples_;
 }
 
+const OutputTimesReader* RunData::times(std::int64_t attempt) {
+  const std::string path =
+      RunFolder(files_.folder()).output_times(Attempt{static_cast<std::uint32_t>(attempt)});
+  if (!files_.stamp(path.substr(files_.folder().size() + 1))) return nullptr;
+  if (!times_ || times_->first != attempt) times_.emplace(attempt, OutputTimesReader(path));
+  times_->second.update();
+  return &times_->second;
+}
+
 void RunData::forget() {
+  times_.reset();
   series_.clear();
   reports_.reset();
   samples_.clear();

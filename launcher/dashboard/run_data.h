@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "launcher/cluster/reports/output_times.h"
 #include "launcher/dashboard/folder_files.h"
 #include "launcher/dashboard/journal_reader.h"
 #include "launcher/dashboard/report_readers.h"
@@ -63,6 +64,8 @@ class RunData {
   const RankReportsReader& reports();
   /// Return the newest samples, a table of each kind. Empty if there are none.
   const std::vector<SampleTable>& samples();
+  /// Return when the output of an attempt arrived, or nullptr if nothing tells.
+  const OutputTimesReader* times(std::int64_t attempt);
   /// Forget what series() and reports() have read.
   void forget();
 
@@ -80,6 +83,7 @@ class RunData {
   std::map<std::int32_t, std::unique_ptr<RankSeriesReader>> series_;
   std::unique_ptr<RankReportsReader> reports_;
   std::vector<SampleTable> samples_;
+  std::optional<std::pair<std::int64_t, OutputTimesReader>> times_;
 };
 
 /// Lets one thread at a time use a RunData.

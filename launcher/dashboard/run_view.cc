@@ -64,6 +64,7 @@ const NodePlace* AttemptView::node_of(std::int64_t rank) const {
 void RunView::add(const JournalRecord& record) {
   last_seq = record.seq;
   generation = record.generation.value;
+  if (began.empty()) began = record.time;
   const std::string event = text_member(record.event, "event");
   if (event == kGenerationTaken) launcher_took_it(record);
   if (event == "state") state_changed(record);
@@ -91,7 +92,6 @@ void RunView::launcher_took_it(const JournalRecord& record) {
   build = text_member(record.event, "build");
   pid = whole_member(record.event, "pid").value_or(0);
   launcher_began = record.time;
-  if (began.empty()) began = record.time;
   ended.clear();
   reason.clear();
   cluster_nodes.clear();

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <boost/json/monotonic_resource.hpp>
 #include <boost/json/parse.hpp>
 #include <cerrno>
 #include <charconv>
@@ -111,7 +113,9 @@ std::optional<ReportRecord> parse_report_line(std::string_view line) {
   const auto front = parse_report_front(line);
   if (!front) return std::nullopt;
   boost::json::error_code failed;
-  const boost::json::value parsed = boost::json::parse({line.data(), line.size()}, failed);
+  std::array<unsigned char, 4096> buffer;  // most reports fit; there may be millions
+  boost::json::monotonic_resource memory(buffer.data(), buffer.size());
+  const boost::json::value parsed = boost::json::parse({line.data(), line.size()}, failed, &memory);
   if (failed || !parsed.is_object()) return std::nullopt;
   const auto& fields = parsed.get_object();
   const auto* time = fields.if_contains("time");

@@ -15,6 +15,8 @@ std::uint64_t LogFollower::end() const {
   return end;
 }
 
+void LogFollower::skip_to(std::uint64_t position) { position_ = std::min(position, end()); }
+
 void LogFollower::skip_to_end() { position_ = std::max(position_, end()); }
 
 LogText LogFollower::read(std::uint64_t bytes_max, std::uint64_t until) {

@@ -22,6 +22,8 @@ class LogFollower {
   const std::string& path() const { return path_; }
   /// Skip everything that the stream contains now.
   void skip_to_end();
+  /// Go on at this byte of the stream, or at its end if it has fewer.
+  void skip_to(std::uint64_t position);
   /// Return how much the stream has now.
   std::uint64_t end() const;
   std::uint64_t position() const { return position_; }

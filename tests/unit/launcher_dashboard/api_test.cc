@@ -1,0 +1,195 @@
+// The routes against a run's folder; tests/e2e checks their answers against openapi.yaml.
+#include "launcher/dashboard/api.h"
+
+#include <gmock/gmock.h>
+
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <regex>
+#include <set>
+
+#include "launcher/dashboard/assets.h"
+#include "lib/base/text_file.h"
+#include "tests/unit/launcher_dashboard/dashboard_fixture.h"
+
+namespace train {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class ApiTest : public RunFolderTest {
+ protected:
+  ApiTest() { write_run(); }
+
+  HttpResponse get(const std::string& target, HttpMethod method = HttpMethod::Get) {
+    return api_.answer({.method = method, .target = parse_target(target).value()});
+  }
+  HttpResponse of_run(const std::string& rest) { return get("/api/v1/runs/" + id_ + rest); }
+  boost::json::object json(const HttpResponse& response) {
+    EXPECT_EQ(response.status, 200) << response.body;
+    return boost::json::parse(response.body).as_object();
+  }
+
+  RunCatalog catalog_{{root_}};
+  RunTasks tasks_;
+  Api api_{catalog_, tasks_, {.version = "1", .actions = true, .address = "127.0.0.1:7080"}};
+  const std::string id_ = run_id_of(run_);
+};
+
+TEST_F(ApiTest, EveryRouteIsInTheDescriptionAndTheOtherWayRound) {
+  const std::string text(find_asset("openapi.yaml")->bytes);
+  std::set<std::string> described;
+  std::string path;
+  const std::regex path_line("^  (/[^:]*):$"), method_line("^    (get|post):$");
+  std::stringstream lines(text.substr(0, text.find("\ncomponents:")));
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch found;
+    if (std::regex_match(line, found, path_line)) path = found[1];
+    if (std::regex_match(line, found, method_line))
+      described.insert((found[1] == "get" ? "GET " : "POST ") + path);
+  }
+  std::set<std::string> served{"GET /api/v1/stream", "GET /healthz", "GET /readyz"};
+  for (const std::string& route : Api::routes()) served.insert(route);
+
+  EXPECT_EQ(described, served);
+}
+
+TEST_F(ApiTest, RunsAreListed) {
+  const auto answer = json(get("/api/v1/runs?state=interrupted&q=JOB"));
+
+  EXPECT_EQ(answer.at("total").as_int64(), 1);
+  ASSERT_EQ(answer.at("runs").as_array().size(), 1U) << get("/api/v1/runs").body;
+  EXPECT_EQ(answer.at("runs").as_array()[0].at("id").as_string(), id_);
+  EXPECT_EQ(json(get("/api/v1/runs?state=finished")).at("matching").as_int64(), 0);
+  EXPECT_EQ(get("/api/v1/runs?state=x").status, 400);
+  EXPECT_EQ(get("/api/v1/runs?limit=0").status, 400);
+}
+
+TEST_F(ApiTest, WhatDoesNotExistIsNotFound) {
+  EXPECT_EQ(get("/api/v1/runs/none~0").status, 404);
+  EXPECT_EQ(get("/api/v1/nothing").status, 404);
+  EXPECT_EQ(of_run("/attempts/7/ranks").status, 404);
+  EXPECT_EQ(of_run("/attempts/0/ranks/2").status, 404);
+  EXPECT_EQ(of_run("/attempts/0/ranks/x").status, 404);
+  EXPECT_EQ(of_run("/tasks/1").status, 404);
+  EXPECT_EQ(of_run("/files/spec.yaml").status, 404);
+  EXPECT_EQ(of_run("/files/attempts/000/stacks/none.txt").status, 404);
+  EXPECT_EQ(get("/api/v1/runs", HttpMethod::Post).status, 405);
+}
+
+TEST_F(ApiTest, MetricsAreInBuckets) {
+  const auto answer = json(of_run("/metrics?key=loss&key=none"));
+
+  EXPECT_EQ(answer.at("reports").as_int64(), 2);
+  const auto& loss = answer.at("series").as_array()[0].as_object();
+  EXPECT_EQ(boost::json::serialize(loss.at("report")), "[1,2]");
+  EXPECT_EQ(boost::json::serialize(loss.at("max")), "[5E-1,null]");
+  EXPECT_EQ(boost::json::serialize(loss.at("epoch")), "[null,1E0]");
+  EXPECT_EQ(boost::json::serialize(loss.at("non_finite")), "[0,1]");
+  EXPECT_EQ(boost::json::serialize(answer.at("series").as_array()[1].at("report")), "[]");
+  EXPECT_EQ(of_run("/metrics").status, 400);
+  EXPECT_EQ(of_run("/metrics?key=loss&points=1").status, 400);
+  EXPECT_EQ(json(of_run("/metrics/keys?rank=1")).at("reports").as_int64(), 2);
+}
+
+TEST_F(ApiTest, RanksHaveARowEach) {
+  write("attempts/000/ranks/0001/stdout.log", "12345");
+
+  const auto answer = json(of_run("/attempts/latest/ranks"));
+
+  const auto& rows = answer.at("ranks").as_array();
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[1].at("node").as_string(), "vm");
+  EXPECT_EQ(rows[1].at("local_rank").as_int64(), 1);
+  EXPECT_EQ(rows[1].at("reports").as_int64(), 2);
+  EXPECT_EQ(rows[1].at("stdout_bytes").as_int64(), 5);
+  EXPECT_TRUE(rows[1].at("rss_bytes").is_null());
+  EXPECT_EQ(json(of_run("/attempts/0/ranks?after=1")).at("ranks").as_array().size(), 1U);
+}
+
+TEST_F(ApiTest, LogsAreMergedAndFollowedByTheirCursor) {
+  write("attempts/000/ranks/0000/stdout.log", "one\nthree\npart");
+  write("attempts/000/ranks/0001/stderr.log", "two\x1b[31m!\n");
+  write("attempts/000/output.times",
+        "1800000000000000 0 1 0\n1800000000000010 1 2 0\n1800000000000020 0 1 4\n");
+  const auto texts = [](const boost::json::object& answer) {
+    std::vector<std::string> texts;
+    for (const auto& line : answer.at("lines").as_array())
+      texts.emplace_back(line.at("text").as_string());
+    return texts;
+  };
+
+  const auto answer = json(of_run("/logs"));
+
+  EXPECT_THAT(texts(answer), ElementsAre("one", "two!", "three"));
+  EXPECT_EQ(answer.at("lines").as_array()[1].at("stream").as_string(), "err");
+  const std::string after(answer.at("after").as_string());
+  append("attempts/000/ranks/0000/stdout.log", "ial\nlast\n");
+  EXPECT_THAT(texts(json(of_run("/logs?after=" + after))), ElementsAre("partial", "last"));
+  EXPECT_THAT(texts(json(of_run("/logs?grep=^t&rank=0"))), ElementsAre("three"));
+  const auto one = json(of_run("/logs?lines=1&stream=out"));
+  EXPECT_THAT(texts(one), ElementsAre("last"));
+  EXPECT_EQ(one.at("skipped").as_int64(), 3);
+  EXPECT_EQ(of_run("/logs?grep=(").status, 400);
+  EXPECT_EQ(of_run("/logs?after=x").status, 400);
+}
+
+TEST_F(ApiTest, TheLaunchersLogIsOneToo) {
+  write("train-run.log", "ts=2026-11-26T10:00:00.000000Z level=info msg=a\nlevel=info\n");
+
+  const auto answer = json(of_run("/logs?source=launcher"));
+
+  const auto& lines = answer.at("lines").as_array();
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0].at("t").as_string(), "2026-11-26T10:00:00.000000Z");
+  EXPECT_TRUE(lines[1].at("t").is_null());
+  const std::string after(answer.at("after").as_string());
+  append("train-run.log", "more\n");
+  EXPECT_EQ(json(of_run("/logs?source=launcher&after=" + after)).at("lines").as_array().size(), 1U);
+}
+
+TEST_F(ApiTest, FilesAreListedAndHandedOutWithTheirTypes) {
+  write("attempts/000/stacks/20261126-100000.000-hung.txt", "stacks");
+  write("attempts/000/profiles/20261126-100000-rank-0001-cpu.html", "<script>1</script>");
+  ASSERT_EQ(::symlink("/etc/passwd", path("attempts/000/stacks/20261126-1-x.txt").c_str()), 0);
+
+  const auto files = json(of_run("/files")).at("files").as_array();
+
+  ASSERT_EQ(files.size(), 2U);
+  EXPECT_EQ(of_run("/files/attempts/000/stacks/20261126-100000.000-hung.txt").body, "stacks");
+  EXPECT_EQ(of_run("/files/attempts/000/stacks/20261126-1-x.txt").status, 404);
+  const HttpResponse page =
+      of_run("/files/attempts/000/profiles/20261126-100000-rank-0001-cpu.html");
+  ASSERT_EQ(page.headers.size(), 2U);
+  EXPECT_THAT(page.headers[0].second, HasSubstr("sandbox allow-scripts;"));
+  EXPECT_EQ(json(of_run("/files?kind=profile&rank=1")).at("files").as_array().size(), 1U);
+}
+
+TEST_F(ApiTest, SecretsOfTheSpecAreHidden) {
+  write("spec.yaml", "command: [x]\nenv:\n  HF_TOKEN: hunter2hunter2\n");
+
+  const HttpResponse answer = of_run("/spec");
+
+  EXPECT_THAT(answer.body, testing::Not(HasSubstr("hunter2")));
+  EXPECT_THAT(answer.body, HasSubstr("redacted:HF_TOKEN"));
+}
+
+TEST_F(ApiTest, ARunThatIsNotRunningCanBeAskedForNothing) {
+  const auto post = [&](const std::string& rest) {
+    return get("/api/v1/runs/" + id_ + rest, HttpMethod::Post).status;
+  };
+  EXPECT_EQ(post("/stop"), 503);
+  EXPECT_EQ(post("/stacks"), 503);
+  EXPECT_EQ(post("/profile"), 503);
+  EXPECT_EQ(post("/checkpoint"), 503);
+  EXPECT_FALSE(std::filesystem::exists(path(".stop")));
+}
+
+TEST_F(ApiTest, TwoRunsOfOneNameHaveTwoIds) {
+  EXPECT_NE(run_id_of("/a/job"), run_id_of("/b/job"));
+  EXPECT_THAT(run_id_of("/a/b c/ü"), testing::MatchesRegex("__~[0-9a-f]{8}"));
+}
+
+}  // namespace
+}  // namespace train

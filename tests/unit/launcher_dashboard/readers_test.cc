@@ -1,0 +1,188 @@
+// The readers of a run's files, as these grow, are replaced, or are not what they should be.
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmath>
+
+#include "launcher/dashboard/journal_reader.h"
+#include "launcher/dashboard/report_readers.h"
+#include "launcher/dashboard/run_data.h"
+#include "tests/unit/launcher_dashboard/dashboard_fixture.h"
+
+namespace train {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class ReadersTest : public RunFolderTest {};
+
+TEST_F(ReadersTest, NoLinkIsFollowedAndNothingButPlainFilesIsRead) {
+  write("../secret", "secret");
+  write("plain", "12345");
+  ASSERT_EQ(::symlink("../secret", path("link").c_str()), 0);
+  ASSERT_EQ(::symlink("..", path("up").c_str()), 0);
+  ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
+  const FolderFiles files(run_);
+
+  EXPECT_EQ(files.read_whole("plain", 5).value().text, "12345");
+  EXPECT_EQ(files.read_whole("plain", 4).error().code, Errc::ResourceExhausted);
+  EXPECT_EQ(files.read("plain", 1, 2).value().text, "23");
+  EXPECT_EQ(files.read("plain", 9, 2).value().text, "");
+  for (const char* name : {"link", "up/secret", "fifo", "../secret", "missing", "", "."})
+    EXPECT_FALSE(files.read(name, 0, 10).has_value()) << name;
+  EXPECT_FALSE(files.stamp("link").has_value());
+  EXPECT_THAT(files.list("up"), ElementsAre());
+  EXPECT_THAT(files.list(".."), ElementsAre());
+  EXPECT_FALSE(files.is_folder("up"));
+  EXPECT_THAT(files.list(""), ElementsAre("fifo", "link", "plain", "up"));
+}
+
+TEST_F(ReadersTest, OfAJournalThatGrowsOnlyNewRecordsAreRead) {
+  const FolderFiles files(run_);
+  JournalReader journal(files);
+  journal.update();
+  EXPECT_EQ(journal.view().state, "unknown");
+  write_run();
+  journal.update();
+  EXPECT_EQ(journal.view().state, "running");
+  const std::string next = record(
+      R"({"event":"state","state":"pausing","trigger":"pause_asked","attempt":0,"reason":"Ctrl-C"})");
+
+  append("events.jsonl", next.substr(0, 20));
+  journal.update();
+  EXPECT_EQ(journal.view().state, "running");
+  append("events.jsonl", next.substr(20));
+  journal.update();
+
+  EXPECT_EQ(journal.view().state, "pausing");
+  EXPECT_EQ(journal.view().last_seq, 4U);
+  EXPECT_EQ(journal.damage(), "");
+}
+
+TEST_F(ReadersTest, AJournalThatWasReplacedIsReadAnew) {
+  write_run();
+  const FolderFiles files(run_);
+  JournalReader journal(files);
+  journal.update();
+
+  seq_ = 0;
+  write("new", record(R"({"event":"generation_taken","run_id":"other"})"));
+  fs::rename(path("new"), path("events.jsonl"));
+  journal.update();
+
+  EXPECT_EQ(journal.view().run_id, "other");
+  EXPECT_EQ(journal.view().attempts.size(), 0U);
+}
+
+TEST_F(ReadersTest, ADamagedJournalSaysSoAndKeepsWhatCameBefore) {
+  write_run();
+  append("events.jsonl", "{\"seq\":4}\n");
+  const FolderFiles files(run_);
+  JournalReader journal(files);
+
+  journal.update();
+
+  EXPECT_EQ(journal.view().state, "running");
+  EXPECT_THAT(journal.damage(), HasSubstr("behind record 3"));
+}
+
+TEST_F(ReadersTest, EventsAreFoundByTheirNumber) {
+  std::string text;
+  for (int i = 1; i <= 1000; ++i)
+    text += record(R"({"event":"note","i":)" + std::to_string(i) + "}");
+  write("events.jsonl", text);
+  const FolderFiles files(run_);
+  JournalReader journal(files);
+  journal.update();
+
+  const auto few = journal.after(700, 3);
+
+  ASSERT_EQ(few.size(), 3U);
+  EXPECT_EQ(few[0].seq, 701U);
+  EXPECT_EQ(few[2].event.at("i").as_int64(), 703);
+  EXPECT_EQ(journal.after(0, 5000).size(), 1000U);
+  EXPECT_EQ(journal.after(999, 10).size(), 1U);
+  EXPECT_EQ(journal.after(1000, 10).size(), 0U);
+}
+
+TEST_F(ReadersTest, ReportsOfARankAreReadAsTheyCome) {
+  write_run();
+  const FolderFiles files(run_);
+  RankSeriesReader reader(files, 1);
+  reader.update();
+  EXPECT_EQ(reader.series().reports(), 2U);
+
+  append("metrics.jsonl", report(1, 3, R"({"loss":0.1})") + report(0, 3, R"({"loss":0.2})"));
+  append("metrics.jsonl", "not a report\n" + report(1, 4, R"({"loss":0.05})"));
+  reader.update();
+
+  EXPECT_EQ(reader.series().reports(), 4U);
+  EXPECT_EQ(std::get<double>(reader.series().keys().at("loss").last), 0.05);
+  RankReportsReader ranks(files);
+  ranks.update();
+  EXPECT_EQ(ranks.ranks().at(1).reports, 4U);
+  EXPECT_EQ(ranks.newest(0)->report_seq, 3U);
+  EXPECT_FALSE(ranks.newest(7).has_value());
+}
+
+TEST_F(ReadersTest, APartThatTheBucketsAreTooCoarseForIsReadAgain) {
+  std::string text;
+  for (int i = 1; i <= 10'000; ++i)
+    for (int rank = 0; rank < 2; ++rank)
+      text += report(rank, i, "{\"loss\":" + std::to_string(i + rank * 0.5) + "}");
+  write("metrics.jsonl", text);
+  const FolderFiles files(run_);
+  RankSeriesReader reader(files, 1);
+  reader.update();
+  ASSERT_GT(reader.series().per_bucket(), 1U);
+
+  const SeriesPart part = reader.part({"loss"}, 5003, 5102, 1000);
+
+  EXPECT_EQ(part.per_bucket, 1U);
+  ASSERT_EQ(part.starts.size(), 100U);
+  EXPECT_EQ(part.starts.front().report, 5003U);
+  EXPECT_EQ(part.cells.at("loss").front().min, 5003.5);
+  EXPECT_EQ(part.cells.at("loss").back().max, 5102.5);
+  EXPECT_LE(reader.part({"loss"}, 1, 10'000, 1000).starts.size(), 1000U);
+}
+
+TEST_F(ReadersTest, ALineWithoutAnEndIsNotReadForEver) {
+  write("metrics.jsonl", std::string(5 << 20, 'x'));
+  const FolderFiles files(run_);
+  RankReportsReader ranks(files);
+
+  ranks.update();
+  ranks.update();
+
+  EXPECT_TRUE(ranks.ranks().empty());
+}
+
+TEST_F(ReadersTest, ARunsRowHasWhatItsFilesSay) {
+  write_run();
+  RunReader run("job~1", run_, run_);
+
+  RunRow row = run.with([](RunData& data) { return data.row(); });
+
+  EXPECT_EQ(row.state, "interrupted");  // nobody holds the lock
+  EXPECT_EQ(row.workers, 2);
+  EXPECT_EQ(row.reports, 2);
+  EXPECT_EQ(row.epoch, 1);
+  ASSERT_EQ(row.metrics.size(), 2U);
+  EXPECT_TRUE(std::isnan(std::get<double>(row.metrics[0].second)));
+  write("exit.json", R"({"code":1,"cause":"rank 1 died"})");
+  append(
+      "events.jsonl",
+      record(
+          R"({"event":"state","state":"errored","trigger":"gave_up","attempt":0,"reason":"x"})"));
+  append("metrics.jsonl", report(0, 3, R"({"loss":0.25})"));
+  row = run.with([](RunData& data) { return data.row(); });
+  EXPECT_EQ(row.state, "errored");
+  EXPECT_EQ(row.cause, "rank 1 died");
+  EXPECT_EQ(row.reports, 3);
+}
+
+}  // namespace
+}  // namespace train

@@ -1,0 +1,108 @@
+#include "launcher/dashboard/run_view.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+
+namespace train {
+namespace {
+
+/// Feeds a view with records; their seq and time count up.
+class RunViewTest : public testing::Test {
+ protected:
+  void add(const std::string& event) {
+    ++seq_;
+    view_.add({.seq = seq_,
+               .group = seq_,
+               .generation = Generation{1},
+               .time = "t" + std::to_string(seq_),
+               .event = boost::json::parse(event).as_object()});
+  }
+  void begin(int attempt = 0) {
+    add(R"({"event":"attempt_started","attempt":)" + std::to_string(attempt) +
+        R"(,"world_size":3,"restore":null,"nodes":[{"name":"a","workers":2},{"name":"b","workers":1}]})");
+  }
+
+  RunView view_;
+  std::uint64_t seq_ = 0;
+};
+
+TEST_F(RunViewTest, ARunThatRuns) {
+  add(R"({"event":"generation_taken","run_id":"r1","host":"vm","pid":7,"build":"1","nodes":["a:1","b:1"]})");
+  begin();
+  add(R"({"event":"state","state":"running","trigger":"all_started","attempt":0,"reason":"why"})");
+
+  EXPECT_EQ(view_.run_id, "r1");
+  EXPECT_EQ(view_.pid, 7);
+  EXPECT_EQ(view_.cluster_nodes, (std::vector<std::string>{"a:1", "b:1"}));
+  EXPECT_EQ(view_.state, "running");
+  EXPECT_EQ(view_.state_since, "t3");
+  EXPECT_EQ(view_.reason, "why");
+  EXPECT_EQ(view_.began, "t1");
+  EXPECT_EQ(view_.ended, "");
+  ASSERT_EQ(view_.attempts.size(), 1U);
+  EXPECT_EQ(view_.attempts[0].nodes, (std::vector<NodePlace>{{"a", 2, 0}, {"b", 1, 2}}));
+  EXPECT_EQ(view_.attempts[0].node_of(1)->name, "a");
+  EXPECT_EQ(view_.attempts[0].node_of(2)->name, "b");
+  EXPECT_EQ(view_.attempts[0].node_of(3), nullptr);
+}
+
+TEST_F(RunViewTest, AFailedAttemptNamesItsNodeAndIsRestarted) {
+  begin();
+  add(R"({"event":"attempt_ended","attempt":0,"cause":"rank 2 died","failed":true,"failure":"worker","location":{"rank":2,"node":1}})");
+  add(R"({"event":"state","state":"scheduling","trigger":"restart_decided","attempt":0,"reason":""})");
+  begin(1);
+
+  EXPECT_EQ(view_.restarts, 1);
+  EXPECT_TRUE(view_.attempts[0].failed);
+  EXPECT_EQ(view_.attempts[0].ended, "t2");
+  EXPECT_EQ(view_.attempts[0].cause, "rank 2 died");
+  EXPECT_EQ(view_.attempts[0].root_rank, 2);
+  EXPECT_EQ(view_.node_failures, (std::map<std::string, std::int64_t>{{"b", 1}}));
+  EXPECT_EQ(view_.find(1), view_.newest());
+  EXPECT_EQ(view_.find(2), nullptr);
+}
+
+TEST_F(RunViewTest, CheckpointsCountForTheirAttempt) {
+  begin();
+  add(R"({"event":"checkpoint_committed","attempt":0,"checkpoint":3,"report":9})");
+  add(R"({"event":"checkpoint_committed","attempt":7,"checkpoint":4,"report":1})");
+
+  EXPECT_EQ(view_.checkpoint, "checkpoint_000004");
+  EXPECT_EQ(view_.checkpoints, 2);
+  EXPECT_EQ(view_.attempts[0].checkpoints, 1);
+  EXPECT_EQ(view_.attempts[0].checkpoint_report, 9);
+}
+
+TEST_F(RunViewTest, ARunThatHasEndedGoesOnWithItsNextLauncher) {
+  begin();
+  add(R"({"event":"attempt_ended","attempt":0,"cause":"","failed":false})");
+  add(R"({"event":"state","state":"stopped","trigger":"ended_by_request","attempt":0,"reason":"Ctrl-C"})");
+  add(R"({"event":"run_ended","outcome":"stopped","reason":"Ctrl-C"})");
+  EXPECT_EQ(view_.ended, "t4");
+  EXPECT_EQ(view_.reason, "Ctrl-C");
+
+  add(R"({"event":"generation_taken","run_id":"r1","host":"vm","pid":8})");
+
+  EXPECT_EQ(view_.ended, "");
+  EXPECT_EQ(view_.state, "scheduling");
+  EXPECT_EQ(view_.began, "t1");
+}
+
+TEST_F(RunViewTest, RecordsOfAnyShapeAreSurvived) {
+  for (const char* event :
+       {R"({})", R"({"event":7})", R"({"event":"state","state":{"a":1}})",
+        R"({"event":"state","state":"<script>"})", R"({"event":"attempt_started","nodes":7})",
+        R"({"event":"attempt_started","nodes":[7,{"workers":-5},{"workers":99999999999}]})",
+        R"({"event":"attempt_ended","attempt":"x"})",
+        R"({"event":"checkpoint_committed","checkpoint":-1})",
+        R"({"event":"attempt_started","restore":{"number":-3,"path":7}})"})
+    add(event);
+
+  EXPECT_EQ(view_.state, "unknown");
+  EXPECT_EQ(view_.checkpoints, 0);
+  EXPECT_EQ(view_.last_seq, 9U);
+}
+
+}  // namespace
+}  // namespace train
