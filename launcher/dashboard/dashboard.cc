@@ -13,6 +13,7 @@
 #include "launcher/dashboard/assets.h"
 #include "launcher/dashboard/event_stream.h"
 #include "lib/base/exit_code.h"
+#include "lib/base/host.h"
 #include "lib/base/print.h"
 #include "lib/http/guard.h"
 #include "lib/http/server.h"
@@ -27,6 +28,13 @@ namespace {
 constexpr std::size_t kReaders = 4;  // threads that read folders
 constexpr auto kFetchEvery = seconds(10);
 constexpr std::string_view kText = "text/plain; charset=utf-8";
+
+/// Return the endpoint as a browser names it: this machine, if it listens on all addresses.
+Endpoint shown(Endpoint endpoint) {
+  const std::string& host = endpoint.host_or_path;
+  if (host.empty() || host == "0.0.0.0" || host == "::") endpoint.host_or_path = host_name();
+  return endpoint;
+}
 
 /// Return the address to open; with a token, the link that logs in.
 std::string link_of(const Endpoint& endpoint, bool tls, const std::string& token) {
@@ -84,7 +92,7 @@ class Dashboard {
     TRY(server_, HttpServer::listen(context_.get_executor(), server,
                                     [this](HttpRequest request) { return answer(request); }));
     const Endpoint bound = server_->local_endpoint();
-    rules_.hosts = {"localhost", "127.0.0.1", "::1", host_name_of(endpoint.text())};
+    rules_.hosts = {"localhost", "127.0.0.1", "::1", host_name_of(shown(endpoint).text())};
     for (const std::string& host : options.hosts) rules_.hosts.push_back(host_name_of(host));
     rules_.cookie = fmt::format("trainrun_dashboard_{}", bound.port);
     rules_.open_read = options.open_read;
@@ -92,10 +100,10 @@ class Dashboard {
     api_.emplace(catalog_, tasks_,
                  ApiFacts{.version = options.version,
                           .actions = options.allow_actions,
-                          .address = bound.text(),
+                          .address = shown(bound).text(),
                           .node_metrics_port = options.node_metrics_port});
     print_out("dashboard: {}\n",
-              link_of(bound, rules_.secure, options.token_file.empty() ? rules_.token : ""));
+              link_of(shown(bound), rules_.secure, options.token_file.empty() ? rules_.token : ""));
     flush_out();
     return Unit{};
   }
@@ -194,8 +202,9 @@ int run_dashboard(const DashboardOptions& options) {
   Dashboard dashboard(options);
   if (const auto opened = dashboard.open(options); opened.has_error()) {
     print_error("train-run", opened.error());
-    return opened.error().code == Errc::InvalidArgument ? exit_code::kUsage
-                                                        : exit_code::kUnavailable;
+    if (opened.error().code == Errc::InvalidArgument) return exit_code::kUsage;
+    return opened.error().code == Errc::Permission ? exit_code::kPermission
+                                                   : exit_code::kUnavailable;
   }
   dashboard.run();
   return 0;

@@ -2,6 +2,7 @@
 // users ask of a running run. tests/unit/launcher_dashboard has the rest.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <boost/json/parse.hpp>
 
@@ -94,6 +95,21 @@ TEST_F(Dashboard, ARunningRunIsShownAndStopped) {
 
   EXPECT_TRUE(run.wait().has_value());
   EXPECT_TRUE(wait_until([&] { return contains(get(path + "/tasks/1"), "\"state\":\"done\""); }));
+}
+
+TEST_F(Dashboard, WithACertificateItServesTlsOnly) {
+  Process& made =
+      cluster_.start({"openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout",
+                      "key.pem", "-out", "cert.pem", "-days", "2", "-subj", "/CN=localhost"});
+  ASSERT_EQ(made.wait(), 0) << made.err();
+  ASSERT_EQ(::chmod(cluster_.path("key.pem").c_str(), 0600), 0);
+  start({"--tls-cert", "cert.pem", "--tls-key", "key.pem"});
+
+  EXPECT_TRUE(url_.starts_with("https://127.0.0.1:")) << url_;
+  EXPECT_TRUE(contains(get("/api/v1/runs", {"-k"}), "\n200"));
+  EXPECT_TRUE(contains(curl("/?token=" + token_, {"-k", "-i"}), "SameSite=Strict; Secure"));
+  url_.replace(0, 5, "http");
+  EXPECT_NE(cluster_.start({"curl", "-s", url_ + "/healthz"}).wait(), 0);
 }
 
 TEST_F(Dashboard, OffLoopbackItNeedsTls) {

@@ -34,6 +34,17 @@ class Pieces final : public HttpStream {
   std::size_t given_ = 0;
 };
 
+/// Gives pieces for as long as the server wants some.
+class Endless final : public HttpStream {
+ public:
+  explicit Endless(bool& ended) : ended_(ended) {}
+  ~Endless() override { ended_ = true; }
+  Task<std::string> next() override { co_return std::string(1 << 20, 'x'); }
+
+ private:
+  bool& ended_;
+};
+
 class HttpServerTest : public NetTest {
  protected:
   void listen(HttpLimits limits = {}) {
@@ -51,18 +62,14 @@ class HttpServerTest : public NetTest {
       answer.response.content_type = "text/event-stream";
       answer.stream = std::make_unique<Pieces>(std::vector<std::string>{"one\n", "two\n"});
     }
+    if (request.target.path == std::vector<std::string>{"endless"})
+      answer.stream = std::make_unique<Endless>(ended_);
     co_return answer;
   }
 
   /// Connect, send `text`, and return everything that the server sends until it closes.
   asio::awaitable<void> talk(std::string text, std::string* out) {
-    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(server_->local_endpoint().port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    asio::posix::stream_descriptor client(executor(), fd);
+    asio::posix::stream_descriptor client(executor(), connect());
     constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
     auto [failed, sent] = co_await asio::async_write(client, asio::buffer(text), kAwait);
     std::string piece(4096, '\0');
@@ -71,6 +78,17 @@ class HttpServerTest : public NetTest {
       failed = ended;
       out->append(piece, 0, count);
     }
+  }
+
+  /// Return a connected socket.
+  int connect() {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(server_->local_endpoint().port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    return fd;
   }
 
   /// Return what the server answers to these bytes of one connection.
@@ -88,6 +106,7 @@ class HttpServerTest : public NetTest {
   }
 
   HttpLimits limits_;
+  bool ended_ = false;  // the endless stream
   std::unique_ptr<HttpServer> server_;
   std::vector<HttpRequest> requests_;
 };
@@ -192,6 +211,24 @@ TEST_F(HttpServerTest, ARequestThatNeverEndsIsCutOff) {
   EXPECT_EQ(answer_to("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nslow"), "");
   EXPECT_EQ(answer_to(""), "");
   EXPECT_EQ(requests_.size(), 0U);
+}
+
+TEST_F(HttpServerTest, AClientThatDoesNotReadItsStreamIsCutOff) {
+  listen({.write = milliseconds(50)});
+  const int client = connect();
+  constexpr std::string_view kRequest = "GET /endless HTTP/1.1\r\nHost: x\r\n\r\n";
+  ASSERT_EQ(::send(client, kRequest.data(), kRequest.size(), 0), std::ssize(kRequest));
+
+  run([&]() -> asio::awaitable<void> {
+    Scope scope(executor());
+    scope.spawn("server", server_->run());
+    while (!ended_) co_await asio::post(executor(), asio::use_awaitable);
+    scope.cancel();
+    co_await scope.join();
+  });
+
+  EXPECT_TRUE(ended_);
+  ::close(client);
 }
 
 TEST_F(HttpServerTest, MoreConnectionsThanAllowedAreClosed) {
