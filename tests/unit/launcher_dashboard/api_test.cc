@@ -82,6 +82,7 @@ TEST_F(ApiTest, MetricsAreInBuckets) {
   const auto answer = json(of_run("/metrics?key=loss&key=none"));
 
   EXPECT_EQ(answer.at("reports").as_int64(), 2);
+  EXPECT_EQ(answer.at("to").as_int64(), 2);
   const auto& loss = answer.at("series").as_array()[0].as_object();
   EXPECT_EQ(boost::json::serialize(loss.at("report")), "[1,2]");
   EXPECT_EQ(boost::json::serialize(loss.at("max")), "[5E-1,null]");

@@ -89,6 +89,20 @@ TEST_F(ReadersTest, ADamagedJournalSaysSoAndKeepsWhatCameBefore) {
   EXPECT_THAT(journal.damage(), HasSubstr("behind record 3"));
 }
 
+TEST_F(ReadersTest, AJournalThatLacksARecordEndsBeforeIt) {
+  write_run();
+  ++seq_;
+  append("events.jsonl", record(R"({"event":"state","state":"finished"})"));
+  const FolderFiles files(run_);
+  JournalReader journal(files);
+
+  journal.update();
+
+  EXPECT_EQ(journal.view().state, "running");
+  EXPECT_EQ(journal.damage(),
+            "events.jsonl cannot be read behind record 3: the next one is out of sequence");
+}
+
 TEST_F(ReadersTest, EventsAreFoundByTheirNumber) {
   std::string text;
   for (int i = 1; i <= 1000; ++i)
