@@ -112,6 +112,13 @@ TEST_F(Dashboard, WithACertificateItServesTlsOnly) {
   EXPECT_NE(cluster_.start({"curl", "-s", url_ + "/healthz"}).wait(), 0);
 }
 
+TEST_F(Dashboard, ANameThatIsNoRunEndsIt) {
+  Process& process = cluster_.train_run({"dashboard", "nonesuch"});
+
+  EXPECT_EQ(process.wait(), 66);
+  EXPECT_TRUE(contains(process.err(), "train-run: error: no run 'nonesuch'")) << process.err();
+}
+
 TEST_F(Dashboard, OffLoopbackItNeedsTls) {
   Process& process = cluster_.train_run({"dashboard", "--listen", "0.0.0.0:0"});
 
