@@ -36,6 +36,7 @@ std::optional<AttemptCause::Failure> HangController::advance() {
 void HangController::judge() {
   for (HangDetector::Finding& found : detector_.judge(group_.ranks, run_.nodes, now())) {
     const bool suspect = found.kind == HangDetector::Finding::Kind::Suspect;
+    if (found.kind == HangDetector::Finding::Kind::Hung) tell_of(found);
     if (found.fails && !ends_at_) {
       ends_at_ = now() + kStacksWait;
       collect_stacks(kStacksOfHang, {});
@@ -43,6 +44,15 @@ void HangController::judge() {
       run_.progress.note(suspect ? NoteLevel::Info : NoteLevel::Warning, std::move(found.text));
     }
   }
+}
+
+void HangController::tell_of(const HangDetector::Finding& found) {
+  const Rank rank = found.ranks.front();
+  const RankTable::Entry* entry = group_.ranks.find(rank);
+  run_.progress.add(HangFound{.attempt = group_.id,
+                              .rank = rank,
+                              .node = entry == nullptr ? "" : run_.nodes.name(entry->node),
+                              .text = found.text});
 }
 
 void HangController::collect_stacks(const std::string& why, std::vector<Rank> ranks) {

@@ -33,6 +33,7 @@ class HangController {
 
  private:
   void judge();
+  void tell_of(const HangDetector::Finding& found);
   TimePoint now() const { return run_.progress.now(); }
 
   const RunContext run_;

@@ -105,6 +105,14 @@ struct StopCondition {
   bool operator==(const StopCondition&) const = default;
 };
 
+/// Whom to tell of a run's events: a command or a URL, exactly one of them.
+struct NotifyRule {
+  std::vector<std::string> on = {"hung", "failed", "finished"};  // names of events, spec/fields.cc
+  std::vector<std::string> command;                              // argv
+  std::string webhook;  // http://, https://, or a reference to a secret (spec/secrets.h)
+  bool operator==(const NotifyRule&) const = default;
+};
+
 struct RunConfig {
   std::string name;          // never empty after parsing
   std::string storage_path;  // absolute after parsing
@@ -113,6 +121,7 @@ struct RunConfig {
   CheckpointConfig checkpoint_config;
   std::vector<StopCondition> stop;
   std::vector<std::string> callbacks = {"csv", "json", "tensorboard"};
+  std::vector<NotifyRule> notify;
   std::string log_level = "info";
   Umask umask;
   ResourceLimits rlimits;

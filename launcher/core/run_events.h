@@ -281,6 +281,15 @@ struct CollectStacks {  // answered by StacksCollected
   std::string why;
   bool operator==(const CollectStacks&) const = default;
 };
+/// Ranks hang: this is found out once for each of them, until they move again. A Note tells the
+/// user, or the end of the group does.
+struct HangFound {
+  Attempt attempt;
+  Rank rank;  // the first of them
+  std::string node;
+  std::string text;  // one line, which names all of them
+  bool operator==(const HangFound&) const = default;
+};
 enum class NoteLevel { Info, Warning, Error };
 struct Note {
   NoteLevel level = NoteLevel::Info;
@@ -330,8 +339,8 @@ struct RunEnded {
 };
 
 using RunAction = std::variant<Prepare, Start, StandBy, StopGroup, Pause, Release, SendCollective,
-                               TellCheckpoint, Commit, GiveUpCommit, Validate, CollectStacks, Note,
-                               StateChanged, AttemptBegun, AttemptEnded, RunEnded>;
+                               TellCheckpoint, Commit, GiveUpCommit, Validate, CollectStacks,
+                               HangFound, Note, StateChanged, AttemptBegun, AttemptEnded, RunEnded>;
 
 /// An attempt that began under an earlier launcher and has no known end.
 struct LivingAttempt {

@@ -37,6 +37,7 @@ enum class Kind {
   Count,     // 8, or {min: 4, max: 8}
   Resources,
   Stop,       // metric → number
+  Notify,     // a list of {on, command} or {on, webhook}
   Durations,  // names that the user chooses → min … max, in milliseconds
   Shuffle,    // true, false, or {seed: 1}
   Umask,      // octal digits
@@ -61,8 +62,9 @@ using FieldRef =
     std::variant<std::monostate, int*, std::optional<int>*, bool*, std::string*,
                  std::optional<std::string>*, Duration*, std::vector<std::string>*,
                  std::map<std::string, std::string>*, boost::json::object*, boost::json::array*,
-                 WorkerCount*, Resources*, std::vector<StopCondition>*, DatasetSpec*, train::Umask*,
-                 ResourceLimits*, std::map<std::string, Duration>*, EnumRef>;
+                 WorkerCount*, Resources*, std::vector<StopCondition>*, std::vector<NotifyRule>*,
+                 DatasetSpec*, train::Umask*, ResourceLimits*, std::map<std::string, Duration>*,
+                 EnumRef>;
 
 /// What a row's `at` points into: the job and, for rows below "datasets.*", the one dataset.
 struct Target {
@@ -88,7 +90,8 @@ struct Field {
 /// Return whether `${NAME:-default}` is replaced in fields of this kind.
 constexpr bool is_interpolated(Kind kind) {
   return kind == Kind::Name || kind == Kind::Path || kind == Kind::Storage ||
-         kind == Kind::Command || kind == Kind::Environment || kind == Kind::Nodes;
+         kind == Kind::Command || kind == Kind::Environment || kind == Kind::Nodes ||
+         kind == Kind::Notify;
 }
 
 }  // namespace train::spec

@@ -16,6 +16,8 @@ constexpr std::array<std::string_view, 4> kStrategies{"PACK", "SPREAD", "STRICT_
 constexpr std::array<std::string_view, 2> kOrders{"max", "min"};
 constexpr std::array<std::string_view, 2> kStorageNeeds{"auto", "required"};
 constexpr std::array<std::string_view, 3> kCallbacks{"csv", "json", "tensorboard"};
+constexpr std::array<std::string_view, 7> kNotifyEvents{
+    "started", "restarted", "hung", "checkpoint", "failed", "finished", "stopped"};
 constexpr std::array<std::string_view, 4> kLogLevels{"debug", "info", "warning", "error"};
 constexpr std::array<std::string_view, 3> kHangActions{"auto", "observe", "fail"};
 constexpr std::array<std::string_view, 2> kFormats{"parquet", "items"};
@@ -121,6 +123,8 @@ constexpr std::array kFields{
           "End the run successfully when rank 0 reports one of these metrics at this value or more.", {}, 0, 0, {}, R"({"epoch": 10, "val_acc": 0.9})"},
     Field{"run_config.callbacks", Kind::ChoiceList, [](const Target& t) -> Ref { return &t.spec->run_config.callbacks; },
           "What train-run writes beside the report log: csv (progress.csv), json (metrics.jsonl, always written), tensorboard (tb/).", kCallbacks},
+    Field{"run_config.notify", Kind::Notify, [](const Target& t) -> Ref { return &t.spec->run_config.notify; },
+          "Whom train-run tells of the run's events, up to 16: {on: [failed], command: [./tell.sh]} runs a program in working_dir, with the facts as JSON on its standard input and in variables; {on: [failed], webhook: URL} sends the same JSON to URL, or to env:NAME or file:PATH, by POST (docs/notify.md). on: started, restarted, hung, checkpoint, failed, finished, stopped; hung, failed and finished by default.", kNotifyEvents, 0, 16, {}, R"([{"on": ["hung", "failed"], "command": ["./tell.sh"]}, {"webhook": "env:SLACK_WEBHOOK"}])"},
     Field{"run_config.log_level", Kind::Choice, [](const Target& t) -> Ref { return &t.spec->run_config.log_level; },
           "train-run writes messages of this level and above to train-run.log in the run's folder. debug includes each report and each order to a node.", kLogLevels},
     Field{"run_config.umask", Kind::Umask, [](const Target& t) -> Ref { return &t.spec->run_config.umask; },

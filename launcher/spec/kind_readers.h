@@ -20,6 +20,8 @@ std::optional<std::string> read_storage(Reading& reading, const yaml::Cursor& cu
 void read_command(Reading& reading, const yaml::Cursor& cursor, std::vector<std::string>& argv);
 void read_environment(Reading& reading, const yaml::Cursor& cursor,
                       std::map<std::string, std::string>& env);
+/// If `value` refers to a secret (secrets.h), check the reference, and make its path absolute.
+void read_reference(Reading& reading, const yaml::Cursor& cursor, std::string& value);
 void read_free(Reading& reading, const yaml::Cursor& cursor, boost::json::object& object);
 void read_items(Reading& reading, const yaml::Cursor& cursor, boost::json::array& items);
 /// Read a TextList or a ChoiceList.
@@ -29,6 +31,8 @@ void read_count(Reading& reading, const yaml::Cursor& cursor, const Field& field
                 WorkerCount& count);
 void read_resources(Reading& reading, const yaml::Cursor& cursor, Resources& resources);
 void read_stop(Reading& reading, const yaml::Cursor& cursor, std::vector<StopCondition>& stop);
+void read_notify(Reading& reading, const yaml::Cursor& cursor, const Field& field,
+                 std::vector<NotifyRule>& rules);
 void read_durations(Reading& reading, const yaml::Cursor& cursor, const Field& field,
                     std::map<std::string, Duration>& durations);
 void read_umask(const yaml::Cursor& cursor, Umask& umask);

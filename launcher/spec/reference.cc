@@ -103,6 +103,8 @@ std::string kind_words(const Field& field) {
       return "CPU, GPU, memory, others → amount";
     case Kind::Stop:
       return "metric → number";
+    case Kind::Notify:
+      return "list of {on, command} or {on, webhook}";
     case Kind::Durations:
       return fmt::format("name → duration, {} to {}",
                          yaml::format_duration_yaml(milliseconds(field.min)),

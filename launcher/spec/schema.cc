@@ -18,6 +18,7 @@ using spec::Kind;
 constexpr std::string_view kDurationPattern = R"(^[0-9]+(\.[0-9]{1,6})?(ms|s|m|h|d)$)";
 constexpr std::string_view kSizePattern =
     R"(^[0-9]+(\.[0-9]{1,6})?(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)?$)";
+constexpr std::string_view kWebhookPattern = R"(^(https?://[^/]|env:.|file:.|.*\$\{.*\}))";
 
 json::object type(std::string_view name) { return {{"type", json::string(name)}}; }
 json::object text_type() { return {{"type", "string"}, {"minLength", 1}}; }
@@ -76,6 +77,18 @@ json::object command_schema() {
   json::object list{
       {"type", "array"}, {"minItems", 1}, {"items", {{"type", {"string", "number", "boolean"}}}}};
   return one_of({std::move(list), text_type()});
+}
+
+json::object notify_schema(const Field& field) {
+  json::object list = command_schema().at("oneOf").as_array()[0].as_object();
+  json::object on = list_of(enumeration(field.choices));
+  on["minItems"] = 1;
+  json::object rule = closed({{"on", std::move(on)},
+                              {"command", std::move(list)},
+                              {"webhook", {{"type", "string"}, {"pattern", kWebhookPattern}}}});
+  rule["oneOf"] =
+      json::array{json::object{{"required", {"command"}}}, json::object{{"required", {"webhook"}}}};
+  return {{"type", "array"}, {"maxItems", field.max}, {"items", std::move(rule)}};
 }
 
 json::object limits_schema() {
@@ -141,6 +154,8 @@ json::object kind_schema(const Field& field) {
       return resources_schema();
     case Kind::Stop:
       return {{"type", "object"}, {"additionalProperties", type("number")}};
+    case Kind::Notify:
+      return notify_schema(field);
     case Kind::Durations:
       return {{"type", "object"},
               {"additionalProperties",

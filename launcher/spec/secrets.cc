@@ -13,6 +13,11 @@
 #include "lib/yaml/scalar.h"
 
 namespace train::spec {
+namespace {
+
+constexpr std::string_view kWebhookSecret = "webhook";
+
+}  // namespace
 
 bool is_environment_name(std::string_view name) {
   const auto letter = [](char c) {
@@ -32,40 +37,68 @@ std::optional<SecretReference> secret_reference(std::string_view value) {
   return {};
 }
 
+namespace {
+
+/// Return the value that a key of the spec refers to. `name`: of the secret, for its redaction.
+Result<std::string> resolve(const SecretReference& reference, std::string_view key,
+                            std::string_view name,
+                            const std::map<std::string, std::string>& submitter) {
+  if (reference.from == SecretReference::From::Environment) {
+    const auto variable = submitter.find(reference.target);
+    if (variable == submitter.end()) {
+      return Error{
+          Errc::InvalidSpec,
+          fmt::format("{} refers to the variable {}, which is not set", key, reference.target),
+          "set it where train-run is started"};
+    }
+    learn_secret(name, variable->second);
+    return variable->second;
+  }
+  auto text = read_spec_file(reference.target);
+  if (text.has_error())
+    return std::move(text).error().with_context(fmt::format("reading the secret of {}", key));
+  if (text->ends_with('\n')) text->pop_back();
+  if (text->find('\0') != std::string::npos) {
+    return Error{Errc::InvalidSpec,
+                 fmt::format("the secret of {} in {} holds a NUL character", key, reference.target),
+                 "store it as text"};
+  }
+  learn_secret(name, *text);
+  return text;
+}
+
+}  // namespace
+
 Result<std::map<std::string, std::string>> resolve_environment(
     const JobSpec& spec, const std::map<std::string, std::string>& submitter) {
   std::map<std::string, std::string> resolved;
   for (const auto& [name, value] : spec.env) {
+    resolved[name] = value;
     const auto reference = secret_reference(value);
-    if (!reference) {
-      resolved[name] = value;
-    } else if (reference->from == SecretReference::From::Environment) {
-      const auto variable = submitter.find(reference->target);
-      if (variable == submitter.end()) {
-        return Error{Errc::InvalidSpec,
-                     fmt::format("env.{} refers to the variable {}, which is not set", name,
-                                 reference->target),
-                     "set it where train-run is started"};
-      }
-      learn_secret(name, variable->second);
-      resolved[name] = variable->second;
-    } else {
-      auto text = read_spec_file(reference->target);
-      if (text.has_error())
-        return std::move(text).error().with_context(
-            fmt::format("reading the secret of env.{}", name));
-      if (text->ends_with('\n')) text->pop_back();
-      if (text->find('\0') != std::string::npos) {
-        return Error{Errc::InvalidSpec,
-                     fmt::format("the secret of env.{} in {} holds a NUL character", name,
-                                 reference->target),
-                     "store it as text"};
-      }
-      learn_secret(name, *text);
-      resolved[name] = std::move(*text);
-    }
+    if (!reference) continue;
+    TRY(resolved[name], resolve(*reference, "env." + name, name, submitter));
   }
   return resolved;
+}
+
+bool is_web_url(std::string_view text) {
+  for (const std::string_view scheme : {"http://", "https://"})
+    if (text.starts_with(scheme) && text.size() > scheme.size() && text[scheme.size()] != '/')
+      return true;
+  return false;
+}
+
+Result<std::string> resolve_webhook(const NotifyRule& rule,
+                                    const std::map<std::string, std::string>& submitter) {
+  constexpr std::string_view kKey = "run_config.notify.webhook";
+  const auto reference = secret_reference(rule.webhook);
+  if (!reference) return rule.webhook;
+  TRY(std::string url, resolve(*reference, kKey, kWebhookSecret, submitter));
+  if (is_web_url(url)) return url;
+  return Error{
+      Errc::InvalidSpec,
+      fmt::format("the secret of {}, {}, is not an http:// or https:// URL", kKey, rule.webhook),
+      "store the complete URL there"};
 }
 
 namespace {
@@ -100,7 +133,9 @@ void learn_texts(const yaml::Node& node, std::string_view name) {
   if (!name.empty() && is_literal_text(node)) learn_secret(name, node.text);
   for (const yaml::Node* item : node.items) learn_texts(*item, name);
   for (const auto& [key, value] : node.entries)
-    learn_texts(*value, name.empty() && names_a_secret(key->text) ? key->text : name);
+    learn_texts(*value, name.empty() && (names_a_secret(key->text) || key->text == kWebhookSecret)
+                            ? key->text
+                            : name);
 }
 
 /// Return the parts of a spec that hold whatever the user puts there.
@@ -110,16 +145,19 @@ std::array<boost::json::value, 2> free_parts(const JobSpec& spec) {
 
 }  // namespace
 
+std::map<std::string, std::string> without_our_own(std::map<std::string, std::string> environment) {
+  // The cluster's token and our own settings are for the launcher only. The ranks of an outer
+  // torchrun or train-run are not ours.
+  std::erase_if(environment, [](const auto& variable) {
+    return variable.first.starts_with("TRAINRUN_") || variable.first.starts_with("TORCHELASTIC_");
+  });
+  return environment;
+}
+
 Result<std::map<std::string, std::string>> worker_environment(
     const JobSpec& spec, const std::map<std::string, std::string>& submitter) {
   TRY(auto job_env, resolve_environment(spec, submitter));
-  std::map<std::string, std::string> env = submitter;
-  for (auto it = env.begin(); it != env.end();) {
-    // The cluster's token and our own settings are for the launcher only. The ranks of an outer
-    // torchrun or train-run are not ours.
-    const bool ours = it->first.starts_with("TRAINRUN_") || it->first.starts_with("TORCHELASTIC_");
-    it = ours ? env.erase(it) : std::next(it);
-  }
+  std::map<std::string, std::string> env = without_our_own(submitter);
   for (auto& [name, value] : job_env) env[name] = std::move(value);
   train::learn_secrets(env);
   return env;
@@ -130,6 +168,9 @@ void learn_secrets(const JobSpec& spec) {
   std::erase_if(literals,
                 [](const auto& entry) { return secret_reference(entry.second).has_value(); });
   train::learn_secrets(literals);
+  // Whoever knows a service's webhook may post there.
+  for (const NotifyRule& rule : spec.run_config.notify)
+    if (!secret_reference(rule.webhook)) learn_secret(kWebhookSecret, rule.webhook);
   for (boost::json::value& part : free_parts(spec)) {
     each_text(part, "", [](boost::json::string& text, std::string_view name) {
       if (!name.empty()) learn_secret(name, text);
@@ -152,6 +193,11 @@ JobSpec shown_spec(const JobSpec& spec) {
   shown.train_loop_config = parts[0].as_object();
   shown.metadata = parts[1].as_object();
   for (std::string& word : shown.command) word = redacted(word);
+  for (NotifyRule& rule : shown.run_config.notify) {
+    for (std::string& word : rule.command) word = redacted(word);
+    if (!rule.webhook.empty() && !secret_reference(rule.webhook))
+      rule.webhook = redacted_mark(kWebhookSecret);
+  }
   return shown;
 }
 

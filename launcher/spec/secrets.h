@@ -28,6 +28,9 @@ struct SecretReference {
 /// a reference.
 std::optional<SecretReference> secret_reference(std::string_view value);
 
+/// Return whether the text begins as a URL of HTTP or HTTPS with a host.
+bool is_web_url(std::string_view text);
+
 /// Return whether the name matches [A-Za-z_][A-Za-z0-9_]*.
 bool is_environment_name(std::string_view name);
 
@@ -36,6 +39,15 @@ bool is_environment_name(std::string_view name);
 /// a reference cannot be resolved. Reads files.
 Result<std::map<std::string, std::string>> resolve_environment(
     const JobSpec& spec, const std::map<std::string, std::string>& submitter);
+
+/// Return the URL of a rule with a webhook; if it is a reference, that of the secret. The result
+/// must never be shown: from now on, redact it. Fails with InvalidSpec or NotFound if the reference
+/// cannot be resolved, or is no URL. Reads files.
+Result<std::string> resolve_webhook(const NotifyRule& rule,
+                                    const std::map<std::string, std::string>& submitter);
+
+/// Return the environment without the variables that are only for this launcher.
+std::map<std::string, std::string> without_our_own(std::map<std::string, std::string> environment);
 
 /// Return the submitter's environment with the job's `env` over it and secrets resolved, but
 /// without what only the launcher may know. From now on, redact whatever in it may be a secret.

@@ -176,6 +176,8 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
       return read_resources(reading, cursor, *std::get<Resources*>(ref));
     case Kind::Stop:
       return read_stop(reading, cursor, *std::get<std::vector<StopCondition>*>(ref));
+    case Kind::Notify:
+      return read_notify(reading, cursor, field, *std::get<std::vector<NotifyRule>*>(ref));
     case Kind::Durations:
       return read_durations(reading, cursor, field,
                             *std::get<std::map<std::string, Duration>*>(ref));

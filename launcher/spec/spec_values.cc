@@ -73,6 +73,18 @@ struct Writer {
     for (const StopCondition& rule : *stop) object[rule.metric] = number(rule.at_least);
     return object;
   }
+  json::value operator()(const std::vector<NotifyRule>* rules) const {
+    json::array array;
+    for (const NotifyRule& rule : *rules) {
+      json::object object{{"on", json::array(rule.on.begin(), rule.on.end())}};
+      if (rule.webhook.empty())
+        object["command"] = (*this)(&rule.command);
+      else
+        object["webhook"] = text(rule.webhook);
+      array.push_back(std::move(object));
+    }
+    return array;
+  }
   json::value operator()(const DatasetSpec* dataset) const {
     if (!dataset->shuffle) return false;
     return json::object{{"seed", dataset->shuffle_seed}};

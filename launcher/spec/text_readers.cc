@@ -41,6 +41,8 @@ std::string absolute_path(const std::string& path, const std::string& folder) {
   return normal;
 }
 
+}  // namespace
+
 void read_reference(Reading& reading, const Cursor& cursor, std::string& value) {
   const auto reference = secret_reference(value);
   if (!reference) return;
@@ -57,8 +59,6 @@ void read_reference(Reading& reading, const Cursor& cursor, std::string& value) 
   if (!expand_home(reading, cursor, path)) return;
   value = "file:" + absolute_path(path, reading.folder_of(cursor.at()));
 }
-
-}  // namespace
 
 std::optional<std::string> read_interpolated(Reading& reading, const Cursor& cursor) {
   const auto text = cursor.text();

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -14,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/spawn.h"
 #include "lib/stacks/stacks_codec.h"
 
 namespace train {
@@ -28,22 +28,6 @@ int milliseconds_until(TimePoint deadline) {
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));
 }
 
-struct SpawnActions {
-  SpawnActions() { ::posix_spawn_file_actions_init(&actions); }
-  ~SpawnActions() { ::posix_spawn_file_actions_destroy(&actions); }
-  SpawnActions(const SpawnActions&) = delete;
-  SpawnActions& operator=(const SpawnActions&) = delete;
-  posix_spawn_file_actions_t actions;
-};
-
-struct SpawnAttributes {
-  SpawnAttributes() { ::posix_spawnattr_init(&attributes); }
-  ~SpawnAttributes() { ::posix_spawnattr_destroy(&attributes); }
-  SpawnAttributes(const SpawnAttributes&) = delete;
-  SpawnAttributes& operator=(const SpawnAttributes&) = delete;
-  posix_spawnattr_t attributes;
-};
-
 /// Start the program with only three descriptors, no environment (libdw would ask the servers of
 /// DEBUGINFOD_URLS), and default signals.
 Result<pid_t> spawn(const std::string& program, int input, int output) {
@@ -53,12 +37,6 @@ Result<pid_t> spawn(const std::string& program, int input, int output) {
   ::posix_spawn_file_actions_addopen(&files.actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   ::posix_spawn_file_actions_addclosefrom_np(&files.actions, STDERR_FILENO + 1);
   SpawnAttributes how;
-  sigset_t none, all;
-  ::sigemptyset(&none);
-  ::sigfillset(&all);
-  ::posix_spawnattr_setsigmask(&how.attributes, &none);
-  ::posix_spawnattr_setsigdefault(&how.attributes, &all);
-  ::posix_spawnattr_setflags(&how.attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   std::string name = program;
   char* const arguments[] = {name.data(), nullptr};
   char* const environment[] = {nullptr};

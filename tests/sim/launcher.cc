@@ -240,6 +240,7 @@ void SimLauncher::perform(const RunAction& action) {
               feed(StacksCollected{what.attempt, what.why, "", "", ""});
             });
           },
+          [](const HangFound&) {},
           [&](const StateChanged& changed) {
             sim_.timeline.trace("run {} → {} ({}): {}", to_string(changed.from),
                                 to_string(changed.to), to_string(changed.trigger), changed.reason);

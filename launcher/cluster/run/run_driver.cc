@@ -15,6 +15,7 @@
 #include "launcher/cluster/run/run_requests.h"
 #include "launcher/core/run_history.h"
 #include "launcher/report/summary.h"
+#include "launcher/spec/secrets.h"
 #include "lib/base/overloaded.h"
 #include "lib/net/blocking.h"
 #include "lib/net/within.h"
@@ -35,7 +36,8 @@ constexpr int kPrivateDaemonFailuresMax = 3;  // in a row
 
 RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> record,
                      std::optional<PrivateDaemon> daemon, TlsFiles tls,
-                     std::map<std::string, std::string> worker_env, Log log)
+                     std::map<std::string, std::string> worker_env,
+                     std::vector<NotifyTarget> notify, Log log)
     : options_(options),
       spec_(options.parsed.spec),
       executor_(context_.get_executor()),
@@ -64,7 +66,9 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       shutdown_flush_(executor_, scope_, clock_,
                       std::max(kFlushMin, spec_.run_config.checkpoint_config.upload_timeout),
                       screen_),
-      news_(journal_, summary_builder_, screen_,
+      notifier_(std::move(notify), notify_options(), {run_, options.restarted}, summary_builder_,
+                clock_, [this] { return pipeline_ ? pipeline_->last_metrics() : Metrics{}; }),
+      news_(journal_, summary_builder_, screen_, notifier_,
             spec_.run_config.checkpoint_config.score_attribute.has_value()),
       validations_(checkpoint_context(), scope_, record_->folder(), controller_, links_, screen_),
       commits_(checkpoint_context(), validations_),
@@ -76,6 +80,14 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
   if (!living) return;
   summary_builder_.placed(living->placement);
   screen_.placed(living->id, living->placement);
+}
+
+EventNotifier::Options RunDriver::notify_options() {
+  return {.folder = spec_.working_dir,
+          .environment = spec::without_our_own(options_.environment),
+          .say = [this](const std::string& text) {
+            asio::post(context_, [this, text] { screen_.warn(text); });
+          }};
 }
 
 CheckpointContext RunDriver::checkpoint_context() {
@@ -314,6 +326,7 @@ void RunDriver::perform(const RunAction& action) {
             links_.send(validate.node, encode(message, validate.attempt));
           },
           [&](const CollectStacks& collect) { scope_.spawn("stacks", collect_stacks(collect)); },
+          [&](const HangFound& hang) { notifier_.hang_found(hang); },
           [&](const Note& note) {
             if (note.level == NoteLevel::Info)
               screen_.phase(note.text);
@@ -335,6 +348,7 @@ void RunDriver::on_state_changed(const StateChanged& change) {
   journal_.remember(record_of(change));
   if (change.to == RunState::Running)
     summary_builder_.attempt_started(change.attempt, controller_.world_size());
+  notifier_.state_changed(change);
   if (change.to == RunState::Preparing && change.attempt != record_->start().first_attempt) return;
   screen_.state_changed(change, controller_);
 }
@@ -464,6 +478,10 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   if (!shutdown_flush_.in_time())
     screen_.warn(fmt::format("the end of this run may not be written: '{}' does not answer",
                              record_->location()));
+  notifier_.end(*summary);
+  const std::function<void()> notifying = [this] { notifier_.finish(); };
+  asio::awaitable<bool> notified = shutdown_flush_.wait_for_thread(notifying);
+  (void)co_await std::move(notified);
   (void)co_await shutdown_flush_.wait_for_thread(log_.close());
   screen_.end(*summary);
   context_.stop();

@@ -18,6 +18,7 @@
 #include "launcher/cluster/checkpoints/validation_executor.h"
 #include "launcher/cluster/links/cluster_links.h"
 #include "launcher/cluster/links/private_daemon.h"
+#include "launcher/cluster/notify/run_notifier.h"
 #include "launcher/cluster/reports/output_log.h"
 #include "launcher/cluster/reports/report_pipeline.h"
 #include "launcher/cluster/run/journal_writer.h"
@@ -43,7 +44,8 @@ class RunDriver final : private LinkObserver {
  public:
   RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> record,
             std::optional<PrivateDaemon> daemon, TlsFiles tls,
-            std::map<std::string, std::string> worker_env, Log log);
+            std::map<std::string, std::string> worker_env, std::vector<NotifyTarget> notify,
+            Log log);
 
   /// Open the sinks for reports. Call this once, before run().
   Result<Unit> open_sinks();
@@ -64,6 +66,8 @@ class RunDriver final : private LinkObserver {
   void on_state_changed(const StateChanged& change);
   void on_attempt_ended(const AttemptEnded& ended);
   asio::awaitable<void> tick_loop();
+
+  EventNotifier::Options notify_options();
 
   // what it asks for
   CheckpointContext checkpoint_context();
@@ -118,6 +122,7 @@ class RunDriver final : private LinkObserver {
   StopRequests stop_requests_;
   Scope scope_;
   ShutdownFlush shutdown_flush_;
+  RunNotifier notifier_;
   RunNews news_;
   ValidationExecutor validations_;
   CheckpointCommitter commits_;

@@ -46,6 +46,8 @@ int run_job(const RunOptions& options) {
     return refuse(options, safe.error(), exit_code::kPermission);
   auto env = spec::worker_environment(spec, options.environment);
   if (!env) return refuse(options, env.error(), exit_code::kBadSpec);
+  auto notify = notify_targets(spec.run_config.notify, options.environment);
+  if (!notify) return refuse(options, notify.error(), exit_code::kBadSpec);
   if (const auto fits = check_start_size(spec, *env); !fits)
     return refuse(options, fits.error(), exit_code::kBadSpec);
   // The private traind starts while the run's folder is being made and synced.
@@ -75,7 +77,7 @@ int run_job(const RunOptions& options) {
   auto log = open_run_log(folder, (*record)->name(), spec.run_config.log_level, options.log_format);
   if (!log) print_err("train-run: warning: {}; continuing without a log\n", log.error().describe());
   RunDriver driver(options, std::move(*record), std::move(daemon), std::move(*tls), std::move(*env),
-                   log ? std::move(*log) : Log());
+                   std::move(*notify), log ? std::move(*log) : Log());
   if (const auto opened = driver.open_sinks(); !opened)
     return refuse(options, opened.error(), exit_code::kIo);
   leave_without_unwinding(finish_output(driver.run()));  // all that matters is on disk

@@ -241,6 +241,7 @@ void RunLog::action(const RunAction& action) const {
               log_.debug("collect stacks",
                          {{"attempt", a.attempt.value}, {"nodes", a.nodes.size()}, {"why", a.why}});
           },
+          [](const HangFound&) {},  // a note, or the attempt's end, says the same
           [&](const Note& a) {
             if (a.level == NoteLevel::Info) log_.info(a.text);  // the others are logged as warnings
           },

@@ -18,6 +18,7 @@ void RunNews::committed(const Commit& action, const CheckpointManager::Outcome& 
                             .path = info.path,
                             .score = scored_ ? outcome.committed.score : std::nullopt};
   screen_.show([&](Progress& p, Moment at) { return p.checkpoint(news, at); });
+  notifier_.checkpoint_committed(action.attempt);
 }
 
 void RunNews::validated(const ValidationRecord& record, const CheckpointManager::Validated& outcome,

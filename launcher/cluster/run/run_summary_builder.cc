@@ -192,6 +192,11 @@ void RunSummaryBuilder::checkpoint_committed(const CheckpointManager::Outcome& o
   checkpoint_at_ = clock_.now();
 }
 
+std::optional<CheckpointSummary> RunSummaryBuilder::latest_checkpoint() const {
+  if (!latest_) return std::nullopt;
+  return summary_of(*latest_, spec_.run_config.checkpoint_config);
+}
+
 void RunSummaryBuilder::checkpoints_found(const CheckpointManager& manager) {
   best_ = manager.best();
   latest_ = manager.latest();
@@ -232,11 +237,11 @@ RunSummary RunSummaryBuilder::summary(const RunEnded& ended, const Metrics& last
   summary.nnodes = nnodes();
   summary.begun = began_wall_;
   summary.ended = clock_.wall();
-  summary.duration = clock_.now() - began_;
+  summary.duration = duration();
   summary.attempts = attempts_;
   const CheckpointConfig& config = spec_.run_config.checkpoint_config;
   if (best_) summary.best = summary_of(*best_, config);
-  if (latest_) summary.latest = summary_of(*latest_, config);
+  summary.latest = latest_checkpoint();
   if (summary.outcome != Outcome::Succeeded && newest_report_) {
     const bool same =
         checkpoint_report_ && checkpoint_report_->first == Attempt{newest_report_->attempt};

@@ -39,6 +39,10 @@ class RunSummaryBuilder {
   /// Keep what a rank's program passed to set_result(), if it is JSON.
   void result(Rank rank, const std::string& json);
 
+  int world_size() const { return placement_.world_size; }
+  /// Return how long the run has lasted.
+  Duration duration() const { return clock_.now() - began_; }
+  std::optional<CheckpointSummary> latest_checkpoint() const;
   int nnodes() const { return static_cast<int>(placement_.nodes.size()); }
   const std::string& last_cause() const { return last_cause_; }
   bool last_failed() const { return last_failed_; }

@@ -92,7 +92,7 @@ TEST(Architecture, ThirdPartiesStayInTheirRow) {
       {R"(#\s*include\s*<openssl/)", {"lib/net", "lib/storage/remote"}},
       {R"(#\s*include\s*<(arrow|parquet)/)",
        {"lib/data", "lib/storage/remote", "sdk/data", "sdk/torch", "sdk/include", "examples"}},
-      {R"(#\s*include\s*<curl/)", {"lib/storage/remote"}},
+      {R"(#\s*include\s*<curl/)", {"lib/http_client/curl"}},
       {R"(#\s*include\s*<(torch|ATen|c10)/)", {"sdk/torch", "sdk/include", "examples"}},
       {R"(#\s*include\s*<CLI/)", {"cmd"}},
       {R"(#\s*include\s*<(elfutils/|libelf\.h|gelf\.h|dwarf\.h))", {"lib/stacks/unwind"}},

@@ -77,6 +77,18 @@ TEST_F(HangControllerTest, AGroupEndsOnceItsStacksAreThere) {
   EXPECT_EQ(notes[2].text, "  rank 1 in lock");
 }
 
+TEST_F(HangControllerTest, AHangIsFoundOnce) {
+  EXPECT_FALSE(see(seconds(10)));
+  const auto found = only<HangFound>(progress_.take_actions());
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].attempt, kFirst);
+  EXPECT_EQ(found[0].rank, Rank{1});
+  EXPECT_EQ(found[0].node, nodes_.name(kNodeB));
+  EXPECT_TRUE(found[0].text.starts_with("rank 1 on ")) << found[0].text;
+  EXPECT_FALSE(see(seconds(11)));
+  EXPECT_TRUE(only<HangFound>(progress_.take_actions()).empty());
+}
+
 TEST_F(HangControllerTest, AGroupEndsWithoutStacksIfTheyDoNotCome) {
   EXPECT_FALSE(see(seconds(10)));
   EXPECT_LE(hangs_.next_deadline(), now_ + kStacksWait);

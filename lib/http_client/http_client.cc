@@ -1,0 +1,40 @@
+#include "lib/http_client/http_client.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <mutex>
+#include <optional>
+
+namespace train {
+namespace {
+
+Result<AskHttp> load_module() {
+  // dlopen() searches the RUNPATH of the program, which is relative to the program itself.
+  void* handle = ::dlopen("libtrainrun_http.so", RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* why = ::dlerror();
+    return Error{Errc::Unavailable,
+                 fmt::format("the HTTP client cannot be loaded: {}", why != nullptr ? why : "?"),
+                 "install trainrun's libtrainrun_http.so, and libcurl"};
+  }
+  const auto entry = reinterpret_cast<HttpModuleEntry>(::dlsym(handle, kHttpModuleEntry));
+  if (entry == nullptr)
+    return Error{Errc::Internal, "libtrainrun_http.so is of another version of trainrun"};
+  return AskHttp([entry](const HttpRequest& request) {
+    HttpAnswer answer;
+    entry(request, &answer);
+    return answer;
+  });
+}
+
+}  // namespace
+
+Result<AskHttp> load_http_client() {
+  static std::once_flag once;
+  static std::optional<Result<AskHttp>> loaded;
+  std::call_once(once, [] { loaded = load_module(); });
+  return *loaded;
+}
+
+}  // namespace train
