@@ -65,7 +65,8 @@ Result<LinePrefix> LinePrefix::parse(std::string_view text, std::string_view run
   };
   constexpr std::array names{std::pair{"rank", Part::Rank},
                              std::pair{"local_rank", Part::LocalRank},
-                             std::pair{"node", Part::Node}, std::pair{"attempt", Part::Attempt}};
+                             std::pair{"node", Part::Node}, std::pair{"hostname", Part::Node},
+                             std::pair{"attempt", Part::Attempt}};
   while (!text.empty()) {
     const std::size_t dollar = std::min(text.find('$'), text.size());
     add_text(text.substr(0, dollar));
@@ -83,6 +84,8 @@ Result<LinePrefix> LinePrefix::parse(std::string_view text, std::string_view run
       pieces.push_back({.part = known->second});
     else if (name == "run")
       add_text(run);
+    else if (name == "role_name")
+      add_text("default");  // torchrun's ROLE_NAME, as workers have it
     else if (name.empty())
       return mistake("no name follows a '$'");
     else

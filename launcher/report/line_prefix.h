@@ -25,7 +25,8 @@ class LinePrefix {
   /// The prefix that needs no option.
   LinePrefix() = default;
   /// Parse a template: ${rank}, ${local_rank}, ${node}, ${attempt}, ${run} and $$, everything else
-  /// as it is. A name needs no braces. InvalidArgument names what is wrong.
+  /// as it is; also torchrun's ${role_name} (always "default") and ${hostname} (the node). A name
+  /// needs no braces. InvalidArgument names what is wrong.
   static Result<LinePrefix> parse(std::string_view text, std::string_view run);
 
   /// Return the prefix of a line that these workers have printed; they are sorted by rank.

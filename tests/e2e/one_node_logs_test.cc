@@ -315,7 +315,7 @@ TEST(Logs, WhatIsWrongWithTheOptionsIsSaid) {
     add(words, real);
   }
   for (const std::vector<std::string>& options :
-       std::vector<std::vector<std::string>>{{"--log-line-prefix", "${role_name}: "},
+       std::vector<std::vector<std::string>>{{"--log-line-prefix", "${role}: "},
                                              {"--local-ranks-filter", "2-"},
                                              {"--log-rate", "-5"}}) {
     std::vector<std::string> words{"run", "job.yaml"}, real{"run", job};

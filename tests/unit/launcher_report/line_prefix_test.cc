@@ -26,11 +26,16 @@ TEST(LinePrefix, IsWhatTheTemplateSays) {
   EXPECT_EQ(of(LinePrefix::parse("", "vit").value(), {&kFirst}), "");
 }
 
+TEST(LinePrefix, TakesATemplateOfTorchrun) {
+  const auto prefix = LinePrefix::parse("[${hostname}:${role_name}${local_rank}]:", "vit").value();
+  EXPECT_EQ(of(prefix, {&kSecond}), "[gpu-1:default1]:");
+}
+
 TEST(LinePrefix, SaysWhatIsWrongWithATemplate) {
   const auto mistake = [](std::string_view text) {
     return LinePrefix::parse(text, "vit").error().message;
   };
-  EXPECT_EQ(mistake("${role_name}"), "--log-line-prefix: '${role_name}' is not known");
+  EXPECT_EQ(mistake("${role}"), "--log-line-prefix: '${role}' is not known");
   for (const char* text : {"$", "a $ b", "${", "${}", "${rank", "${rank x}", "$-"})
     EXPECT_EQ(mistake(text), "--log-line-prefix: no name follows a '$'") << text;
   EXPECT_EQ(mistake(std::string(300, 'x')),
