@@ -92,6 +92,48 @@ std::string text_field(std::string_view tag, std::string_view text) {
   return field;
 }
 
+/// Return a google.protobuf.Value: {2: number, 3: string, 4: bool}.
+std::string protobuf_value(const MetricValue& value) {
+  std::string field;
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    append_bytes(field, 3, utf8_text(*text));
+  } else if (const auto* flag = std::get_if<bool>(&value)) {
+    append_tag(field, 4, 0);
+    append_varint(field, *flag ? 1 : 0);
+  } else {
+    const auto* integer = std::get_if<std::int64_t>(&value);
+    const double number =
+        integer != nullptr ? static_cast<double>(*integer) : std::get<double>(value);
+    append_tag(field, 2, 1);
+    append_fixed(field, std::bit_cast<std::uint64_t>(number));
+  }
+  return field;
+}
+
+// Event{5: Summary{1: Value{1: tag, 9: SummaryMetadata{1: PluginData{1: "hparams", 2: content}}}}},
+// where the content is HParamsPluginData{3: SessionStartInfo{1: {1: name, 2: value}, 5: seconds}}
+// (tensorboard/plugins/hparams/plugin_data.proto).
+std::string hparams_field(const Metrics& hparams, std::int64_t wall_us) {
+  std::string start, content, plugin, metadata, inner, summary, field;
+  for (const auto& [name, value] : hparams) {
+    std::string entry;
+    append_bytes(entry, 1, utf8_text(name));
+    append_bytes(entry, 2, protobuf_value(value));
+    append_bytes(start, 1, entry);
+  }
+  append_tag(start, 5, 1);
+  append_fixed(start, std::bit_cast<std::uint64_t>(static_cast<double>(wall_us) / 1e6));
+  append_bytes(content, 3, start);
+  append_bytes(plugin, 1, "hparams");
+  append_bytes(plugin, 2, content);
+  append_bytes(metadata, 1, plugin);
+  append_bytes(inner, 1, "_hparams_/session_start_info");
+  append_bytes(inner, 9, metadata);
+  append_bytes(summary, 1, inner);
+  append_bytes(field, 5, summary);
+  return field;
+}
+
 std::optional<double> number_of(const MetricValue& value) {
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return static_cast<double>(*integer);
   if (const auto* number = std::get_if<double>(&value)) return *number;
@@ -225,6 +267,10 @@ Result<Unit> TensorboardFile::on_reports(std::span<const ReportRecord> reports) 
     last_report_seq_ = report.report_seq;
     last_step_ = step;
     for (const auto& [name, value] : report.metrics) {
+      if (const auto* text = std::get_if<std::string>(&value))
+        append_event(report.wall_us, step, text_field(name, *text));
+    }
+    for (const auto& [name, value] : report.metrics) {  // last: recover() looks for scalars
       const auto number = number_of(value);
       if (!number) continue;
       append_event(report.wall_us, step, scalar_field(name, static_cast<float>(*number)));
@@ -246,6 +292,10 @@ void TensorboardFile::begin_attempt(const ReportRecord& report, std::int64_t ste
 void TensorboardFile::write_text(std::string_view tag, std::string_view text,
                                  std::int64_t wall_us) {
   if (!was_there_) append_event(wall_us, 0, text_field(tag, text));
+}
+
+void TensorboardFile::write_hparams(const Metrics& hparams, std::int64_t wall_us) {
+  if (!was_there_ && !hparams.empty()) append_event(wall_us, 0, hparams_field(hparams, wall_us));
 }
 
 void TensorboardFile::append_event(std::int64_t wall_us, std::int64_t step,

@@ -1,5 +1,5 @@
 // This file writes TensorBoard event files (tb/events.out.tfevents.*): rank 0's numbers as scalars,
-// and the spec as text.
+// its texts and the spec as text, and hyperparameters.
 //
 // The writer is our own, since there is no package of one in C++: Debian has none, PyPI's
 // `tensorboard` and `tensorboardX` are Python, and TensorFlow's own writer is available only with
@@ -47,6 +47,8 @@ class TensorboardFile final : public ReportSink {
   /// Show `text` (Markdown) in TensorBoard's Text tab, once per run: does nothing if the file
   /// existed before.
   void write_text(std::string_view tag, std::string_view text, std::int64_t wall_us);
+  /// Show these in TensorBoard's HParams tab, also once per run.
+  void write_hparams(const Metrics& hparams, std::int64_t wall_us);
   const std::string& path() const { return file_.path(); }
 
  private:

@@ -44,6 +44,17 @@ TEST(ReportSinks, TensorboardBeginsNoSessionForAnAttemptThatIsFoundRunning) {
   EXPECT_TRUE(session_starts_after_report(3, {}));
 }
 
+TEST(ReportSinks, HyperparametersAreTheConfigFlattened) {
+  JobSpec spec;
+  spec.train_loop_config = {
+      {"lr", 0.1}, {"epochs", 3}, {"amp", true}, {"opt", {{"name", "adam"}, {"betas", {1, 2}}}}};
+  EXPECT_EQ(hparams_of(spec), (Metrics{{"lr", 0.1},
+                                       {"epochs", std::int64_t{3}},
+                                       {"amp", true},
+                                       {"opt.name", std::string("adam")},
+                                       {"opt.betas", std::string("[1,2]")}}));
+}
+
 TEST(ReportSinks, AFileThatCannotBeMadeIsAnError) {
   const RunFolder folder("/proc/none");
   for (const char* name : {"csv", "tensorboard"})

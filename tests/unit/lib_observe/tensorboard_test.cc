@@ -72,11 +72,33 @@ TEST(TensorboardFile, IsReadByTensorboard) {
                             {"ok", false}})});
 
   EXPECT_EQ(read_by_tensorboard(folder),
-            R"({"plugins":{"spec":"text"},"scalars":{)"
+            R"({"plugins":{"note":"text","spec":"text"},"scalars":{)"
             R"("epoch":[[1795254000001123,0,"0.0"],[1795254000002123,1,"1.0"]],)"
             R"("loss":[[1795254000001123,0,"0.5"],[1795254000002123,1,"nan"]],)"
             R"("ok":[[1795254000001123,0,"1.0"],[1795254000002123,1,"0.0"]]},)"
-            R"("texts":{"spec":["    name: vit\n"]}})");
+            R"("texts":{"note":["text"],"spec":["    name: vit\n"]}})");
+}
+
+TEST(TensorboardFile, ShowsHyperparameters) {
+  TemporaryFolder folder;
+  auto events = open(folder);
+  const Metrics hparams{{"lr", 0.125},
+                        {"epochs", std::int64_t{3}},
+                        {"amp", false},
+                        {"opt.name", std::string("adam\xe9")}};
+  events.write_hparams(hparams, kWall);
+  write(events, {report(1, {{"loss", 0.5}})});
+  {
+    auto again = open(folder);  // of a resumed run: no second session
+    again.write_hparams({{"lr", 0.5}}, kWall);
+    write(again, {});
+  }
+
+  EXPECT_EQ(read_by_tensorboard(folder),
+            R"({"hparams":{"amp":false,"epochs":3.0,"lr":0.125,"opt.name":"adam\ufffd"},)"
+            R"("plugins":{},)"
+            R"("scalars":{"loss":[[1795254000001123,0,"0.5"]]},"started":1795254000.000123,)"
+            R"("texts":{}})");
 }
 
 TEST(TensorboardFile, IsReadWhateverBytesANameHas) {
