@@ -1,10 +1,10 @@
-# make demo | build | test | test-hdfs | sim | chaos | fuzz | bench | lint | precommit | asan | tsan | mutants | vm: each first installs
-# what it needs (packaging/deps/install.sh).
+# make demo | build | test | test-hdfs | test-mlflow | sim | chaos | fuzz | bench | lint | precommit | asan | tsan | mutants |
+# vm: each first installs what it needs (packaging/deps/install.sh).
 # Presets (CMakePresets.json) use the build folders build, build-dev, build-asan, …
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: demo build test test-hdfs sim chaos fuzz bench lint precommit asan tsan mutants vm install
+.PHONY: demo build test test-hdfs test-mlflow sim chaos fuzz bench lint precommit asan tsan mutants vm install
 
 deps = packaging/deps/install.sh $(1) >/dev/null
 compile = packaging/compile.sh $(1) $(2)
@@ -22,7 +22,7 @@ test:
 	@$(call deps,test)
 	@test -e build/build.ninja || cmake --preset release
 	@$(call compile,build,all)
-	@packaging/run_tests.sh build -LE hdfs
+	@packaging/run_tests.sh build -LE 'hdfs|mlflow'
 
 # Test object stores on HDFS, which need a JDK and Hadoop (182 MB).
 test-hdfs:
@@ -30,6 +30,13 @@ test-hdfs:
 	@test -e build/build.ninja || cmake --preset release
 	@$(call compile,build,tests_hdfs)
 	@packaging/run_tests.sh build -L hdfs
+
+# Test the logging to MLflow with a real server, which needs 386 MB.
+test-mlflow:
+	@$(call deps,mlflow)
+	@test -e build/build.ninja || cmake --preset release
+	@$(call compile,build,tests_mlflow)
+	@packaging/run_tests.sh build -L mlflow
 
 # Run simulations (docs/testing.md): SEEDS=10000 FIRST=1 on all cores. Prints how to see a failing run again.
 SEEDS ?= 1000

@@ -76,6 +76,10 @@ int main(int argc, char** argv) {
                  "runtime folder); may be repeated")
       ->allow_extra_args(false)
       ->envname("TRAINRUN_LISTEN");
+  app.add_option("--metrics-listen", daemon.metrics_listen,
+                 "HOST:PORT where Prometheus reads this node's metrics (/metrics, /healthz, "
+                 "/readyz), without a token; it names no run and no user")
+      ->envname("TRAINRUN_METRICS_LISTEN");
   app.add_option("--token-file", daemon.token_file,
                  "The cluster's shared secret (mode 600); every HOST:PORT requires it or --tls")
       ->envname("TRAINRUN_TOKEN_FILE");

@@ -372,4 +372,20 @@ void NodeAgent::tell_supervisors(const std::string& run_id, bool present) {
   }
 }
 
+NodeCounts NodeAgent::counts() const {
+  NodeCounts counts{.total = total_,
+                    .runs = static_cast<int>(runs_.size()),
+                    .supervisors = static_cast<int>(supervisors_.size()),
+                    .draining = draining_.has_value()};
+  for (const auto& [key, supervisor] : supervisors_) {
+    counts.standby += supervisor.standby ? 1 : 0;
+    counts.claimed.cpu += supervisor.claimed.cpu;
+    counts.claimed.gpu += supervisor.claimed.gpu;
+    counts.claimed.memory_bytes += supervisor.claimed.memory_bytes;
+    for (const auto& [name, amount] : supervisor.claimed.custom)
+      counts.claimed.custom[name] += amount;
+  }
+  return counts;
+}
+
 }  // namespace train

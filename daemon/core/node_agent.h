@@ -133,6 +133,14 @@ using NodeAction =
     std::variant<RefuseLink, DropLink, SendOffer, SpawnSupervisor, SendPrepare, RefuseAttempt,
                  TellSupervisor, TellAttemptLost, ReapAttemptLeftovers, TellDraining, StopAttempt>;
 
+/// How much of a node is in use.
+struct NodeCounts {
+  Resources total, claimed;
+  int runs = 0;
+  int supervisors = 0, standby = 0;  // standby: of the supervisors
+  bool draining = false;
+};
+
 class NodeAgent {
  public:
   /// `gpus` are the names of the node's GPUs (CUDA_VISIBLE_DEVICES). If `total` has more of them,
@@ -153,6 +161,7 @@ class NodeAgent {
   /// Return the user that the workers of a run run as (AttachRun.user), or "" for a run without a
   /// lease.
   std::string user_of(const std::string& run_id) const;
+  NodeCounts counts() const;
   /// Return whether no run has anything here, nor any supervisor that may still be found.
   bool idle() const { return runs_.empty() && supervisors_.empty() && adoptions_ == 0; }
   /// Return whether the node is draining and nothing is left to wait for.

@@ -22,6 +22,7 @@
 #include "daemon/server/daemon_folders.h"
 #include "daemon/server/launcher_admission.h"
 #include "daemon/server/launcher_port.h"
+#include "daemon/server/metrics_port.h"
 #include "daemon/server/stdin_leash.h"
 #include "daemon/server/supervisor_files.h"
 #include "daemon/server/supervisors.h"
@@ -95,6 +96,7 @@ class Daemon {
     return options_.data_dir.empty() ? options_.spool_dir + "/data" : options_.data_dir;
   }
   Result<Unit> open_control_port();
+  Result<Unit> open_metrics_port();
   void look_at_limits();
   void read_tls_again();
   const std::optional<TlsContext>& current_tls();
@@ -131,6 +133,7 @@ class Daemon {
   WorkerSpaces spaces_;
   std::unique_ptr<LauncherPort> launcher_port_;
   std::unique_ptr<ControlPort> control_;
+  std::unique_ptr<MetricsPort> metrics_port_;
   std::optional<TimePoint> drain_until_;
   LinkId next_link_ = 1;
   std::map<LinkId, Link> launchers_;
@@ -158,6 +161,7 @@ Result<Unit> Daemon::open() {
       executor_, scope_, log_, identity(), [this]() -> decltype(auto) { return current_tls(); },
       [this](Link link) { return serve_launcher(std::move(link)); });
   for (const std::string& text : options_.listen) TRY_VOID(launcher_port_->listen(text));
+  TRY_VOID(open_metrics_port());
   look_at_limits();
   std::set<uid_t> living;
   for (const auto& files : list_supervisor_files(options_.runtime_dir, options_.spool_dir))
@@ -216,6 +220,20 @@ Result<Unit> Daemon::open_control_port() {
     controllers_.detach(std::move(message), std::move(asker));
   };
   TRY(control_, ControlPort::open(executor_, scope_, options_.runtime_dir, identity(), handlers));
+  return Unit{};
+}
+
+Result<Unit> Daemon::open_metrics_port() {
+  if (options_.metrics_listen.empty()) return Unit{};
+  auto opened = MetricsPort::open(executor_, scope_, options_.metrics_listen,
+                                  {.name = node_name_,
+                                   .build = options_.build,
+                                   .spool_dir = options_.spool_dir,
+                                   .data_dir = data_dir(),
+                                   .counts = [this] { return agent_.counts(); }});
+  if (opened.has_error()) return std::move(opened).error().with_context("--metrics-listen");
+  metrics_port_ = std::move(*opened);
+  log_.info("metrics", {{"listen", metrics_port_->local_endpoint().text()}});
   return Unit{};
 }
 

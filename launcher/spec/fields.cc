@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 4> kStrategies{"PACK", "SPREAD", "STRICT_
                                                       "STRICT_SPREAD"};
 constexpr std::array<std::string_view, 2> kOrders{"max", "min"};
 constexpr std::array<std::string_view, 2> kStorageNeeds{"auto", "required"};
-constexpr std::array<std::string_view, 3> kCallbacks{"csv", "json", "tensorboard"};
+constexpr std::array<std::string_view, 4> kCallbacks{"csv", "json", "tensorboard", "mlflow"};
 constexpr std::array<std::string_view, 7> kNotifyEvents{
     "started", "restarted", "hung", "checkpoint", "failed", "finished", "stopped"};
 constexpr std::array<std::string_view, 4> kLogLevels{"debug", "info", "warning", "error"};
@@ -122,7 +122,7 @@ constexpr std::array kFields{
     Field{"run_config.stop", Kind::Stop, [](const Target& t) -> Ref { return &t.spec->run_config.stop; },
           "End the run successfully when rank 0 reports one of these metrics at this value or more.", {}, 0, 0, {}, R"({"epoch": 10, "val_acc": 0.9})"},
     Field{"run_config.callbacks", Kind::ChoiceList, [](const Target& t) -> Ref { return &t.spec->run_config.callbacks; },
-          "What train-run writes beside the report log: csv (progress.csv), json (metrics.jsonl, always written), tensorboard (tb/).", kCallbacks},
+          "What train-run writes beside the report log: csv (progress.csv), json (metrics.jsonl, always written), tensorboard (tb/), mlflow (a run on the server of MLFLOW_TRACKING_URI, docs/mlflow.md).", kCallbacks},
     Field{"run_config.notify", Kind::Notify, [](const Target& t) -> Ref { return &t.spec->run_config.notify; },
           "Whom train-run tells of the run's events, up to 16: {on: [failed], command: [./tell.sh]} runs a program in working_dir, with the facts as JSON on its standard input and in variables; {on: [failed], webhook: URL} sends the same JSON to URL, or to env:NAME or file:PATH, by POST (docs/notify.md). on: started, restarted, hung, checkpoint, failed, finished, stopped; hung, failed and finished by default.", kNotifyEvents, 0, 16, {}, R"([{"on": ["hung", "failed"], "command": ["./tell.sh"]}, {"webhook": "env:SLACK_WEBHOOK"}])"},
     Field{"run_config.log_level", Kind::Choice, [](const Target& t) -> Ref { return &t.spec->run_config.log_level; },
@@ -171,7 +171,6 @@ constexpr std::array kPlannedChoices{
     PlannedChoice{"backend", "tensorflow", "use none: the program forms its own cluster from RANK and WORLD_SIZE"},
     PlannedChoice{"backend", "horovod", "use none, or torch with prepare_model, which averages gradients as Horovod does"},
     PlannedChoice{"backend", "custom", "use none: the program forms its own group from RANK and WORLD_SIZE"},
-    PlannedChoice{"run_config.callbacks", "mlflow", "use csv or tensorboard"},
     PlannedChoice{"datasets.*.format", "csv", "convert it to Parquet"},
     PlannedChoice{"datasets.*.format", "json", "convert it to Parquet"},
     PlannedChoice{"datasets.*.format", "arrow", "convert it to Parquet"},

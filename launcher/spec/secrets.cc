@@ -19,6 +19,10 @@ constexpr std::string_view kWebhookSecret = "webhook";
 
 }  // namespace
 
+bool names_a_secret_value(std::string_view key) {
+  return names_a_secret(key) || key == kWebhookSecret;
+}
+
 bool is_environment_name(std::string_view name) {
   const auto letter = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -133,9 +137,7 @@ void learn_texts(const yaml::Node& node, std::string_view name) {
   if (!name.empty() && is_literal_text(node)) learn_secret(name, node.text);
   for (const yaml::Node* item : node.items) learn_texts(*item, name);
   for (const auto& [key, value] : node.entries)
-    learn_texts(*value, name.empty() && (names_a_secret(key->text) || key->text == kWebhookSecret)
-                            ? key->text
-                            : name);
+    learn_texts(*value, name.empty() && names_a_secret_value(key->text) ? key->text : name);
 }
 
 /// Return the parts of a spec that hold whatever the user puts there.

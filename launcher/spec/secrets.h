@@ -28,6 +28,9 @@ struct SecretReference {
 /// a reference.
 std::optional<SecretReference> secret_reference(std::string_view value);
 
+/// Return whether the values of this key of a spec are secret, unless they are references.
+bool names_a_secret_value(std::string_view key);
+
 /// Return whether the text begins as a URL of HTTP or HTTPS with a host.
 bool is_web_url(std::string_view text);
 

@@ -33,7 +33,7 @@ class Places {
     for (const yaml::Node* item : node.items) visit(*item, name, in_env);
     for (const auto& [key, value] : node.entries) {
       begins_.insert(offset_of(key->at));
-      const bool names = in_env ? may_name_a_secret(key->text) : names_a_secret(key->text);
+      const bool names = in_env ? may_name_a_secret(key->text) : names_a_secret_value(key->text);
       visit(*value, name.empty() && names ? key->text : name, in_env);
     }
   }
@@ -41,7 +41,7 @@ class Places {
     begins_.insert(offset_of(root.at));
     for (const auto& [key, value] : root.entries) {
       begins_.insert(offset_of(key->at));
-      visit(*value, names_a_secret(key->text) ? key->text : "", key->text == "env");
+      visit(*value, names_a_secret_value(key->text) ? key->text : "", key->text == "env");
     }
   }
 

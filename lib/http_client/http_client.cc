@@ -21,8 +21,8 @@ Result<AskHttp> load_module() {
   const auto entry = reinterpret_cast<HttpModuleEntry>(::dlsym(handle, kHttpModuleEntry));
   if (entry == nullptr)
     return Error{Errc::Internal, "libtrainrun_http.so is of another version of trainrun"};
-  return AskHttp([entry](const HttpRequest& request) {
-    HttpAnswer answer;
+  return AskHttp([entry](const WebRequest& request) {
+    WebAnswer answer;
     entry(request, &answer);
     return answer;
   });

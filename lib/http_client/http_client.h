@@ -7,7 +7,7 @@
 
 namespace train {
 
-using AskHttp = std::function<HttpAnswer(const HttpRequest&)>;
+using AskHttp = std::function<WebAnswer(const WebRequest&)>;
 
 /// Load the module and return its function, which blocks until there is an answer; any thread may
 /// call both. Unavailable: the module cannot be loaded.
@@ -15,6 +15,6 @@ Result<AskHttp> load_http_client();
 
 /// The entry of libtrainrun_http.so.
 inline constexpr const char* kHttpModuleEntry = "trainrun_ask_http";
-using HttpModuleEntry = void (*)(const HttpRequest& request, HttpAnswer* answer);
+using HttpModuleEntry = void (*)(const WebRequest& request, WebAnswer* answer);
 
 }  // namespace train

@@ -11,7 +11,7 @@
 
 namespace train {
 
-struct HttpRequest {
+struct WebRequest {
   const char* method = "GET";
   std::string url;                        // http:// or https://
   std::vector<std::string> headers = {};  // "Name: value"
@@ -29,7 +29,7 @@ struct HttpRequest {
   std::function<bool()> cancelled = {};
 };
 
-struct HttpAnswer {
+struct WebAnswer {
   long status = 0;  // 0: there was no answer; `failure` tells why
   std::string body = {}, failure = {};
   bool good() const { return status >= 200 && status < 300; }

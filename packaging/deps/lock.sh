@@ -10,11 +10,13 @@ version() { sed -n "s/^readonly.* $1_VERSION=\([^ ]*\).*/\1/p" install.sh; }
 torch="torch==$(version TORCH)"
 
 # lock NAME REQUIREMENT...: for any platform; wheels only, because building a package would run code that no hash covers.
+# OMIT names packages to leave out, with what only they need.
 lock() {
-  local file="$1-venv.txt"
+  local file="$1-venv.txt" name omit=()
   shift
+  for name in ${OMIT:-}; do omit+=(--no-emit-package "$name"); done
   { printf '# Made by lock.sh from: %s\n' "$*"
-    printf '%s\n' "$@" | uv pip compile -q --python-version 3.11 --only-binary :all: --generate-hashes --no-header --no-annotate -
+    printf '%s\n' "$@" | uv pip compile -q --python-version 3.11 --only-binary :all: --generate-hashes --no-header --no-annotate "${omit[@]}" -
   } >".$file.tmp"
   mv ".$file.tmp" "$file"
 }
@@ -23,4 +25,7 @@ lock tools tensorboard==2.20.0 jsonschema==4.25.1 "pyarrow==$(version PYARROW)" 
   'moto[server]==5.2.5' gcp-storage-emulator==2026.7.19
 lock torch "$torch" numpy
 lock mutants universalmutator==1.14.1 typing==3.7.4.1  # no later release has a wheel for Python 3.11
+# A server needs neither; without them, it is half as large.
+OMIT='contourpy cycler docker fonttools gunicorn joblib kiwisolver matplotlib narwhals pillow prettytable pyarrow pyparsing scikit-learn scipy skops threadpoolctl wcwidth' \
+  lock mlflow mlflow==3.17.2
 lock ray "ray[train]==$(version RAY)" "$torch" numpy

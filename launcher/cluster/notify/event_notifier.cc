@@ -30,7 +30,7 @@ bool wants(const NotifyTarget& target, NotifiedEvent event) {
   return std::find(target.on.begin(), target.on.end(), to_string(event)) != target.on.end();
 }
 
-Error failure_of(const HttpAnswer& answer) {
+Error failure_of(const WebAnswer& answer) {
   if (answer.status == 0) return {Errc::Unavailable, answer.failure};
   return {worth_another_try(answer.status) ? Errc::Unavailable : Errc::InvalidArgument,
           fmt::format("it answers with status {}", answer.status)};
@@ -156,15 +156,15 @@ Result<Unit> EventNotifier::Worker::run_command(const Notification& notification
 Result<Unit> EventNotifier::Worker::post(const Notification& notification) {
   TRY(const AskHttp ask, load_http_client());
   const std::string body = notification_json(notification);
-  HttpRequest request{.method = "POST",
-                      .url = target_.url,
-                      .headers = {"Content-Type: application/json"},
-                      .body = body,
-                      .timeout = kWebhookTryMax,
-                      .cancelled = [this] { return over(); }};
+  WebRequest request{.method = "POST",
+                     .url = target_.url,
+                     .headers = {"Content-Type: application/json"},
+                     .body = body,
+                     .timeout = kWebhookTryMax,
+                     .cancelled = [this] { return over(); }};
   Duration pause = kWebhookPause;
   for (int tries = 1;; ++tries, pause *= 2) {
-    const HttpAnswer answer = ask(request);
+    const WebAnswer answer = ask(request);
     if (answer.good()) return Unit{};
     const Error failure = failure_of(answer);
     if (failure.code != Errc::Unavailable || tries == kWebhookTriesMax) return failure;

@@ -17,12 +17,13 @@ constexpr std::size_t kShownMax = 64;                  // the screen shows a few
 }  // namespace
 
 Result<EarlierReports> earlier_reports(const std::string& metrics_log,
-                                       const std::optional<LivingAttempt>& living,
-                                       StopRules& stop) {
+                                       const std::optional<LivingAttempt>& living, StopRules& stop,
+                                       const std::function<void(const ReportRecord&)>& each) {
   EarlierReports earlier;
   TRY_VOID(read_metrics_log(metrics_log, [&](ReportRecord&& report) {
     if (report.rank != 0) return true;
     stop.on_earlier_report(report);
+    each(report);
     const Attempt attempt{report.attempt};
     if (living && attempt == living->id && report.has_checkpoint)
       earlier.with_checkpoint[{attempt, report.report_seq}] = report.metrics;

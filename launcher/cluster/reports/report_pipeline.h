@@ -30,9 +30,10 @@ struct EarlierReports {
   Metrics newest;
   std::map<std::pair<Attempt, std::uint64_t>, Metrics> with_checkpoint;  // by report_seq
 };
-/// Read the log. Show its reports to `stop`, too.
-Result<EarlierReports> earlier_reports(const std::string& metrics_log,
-                                       const std::optional<LivingAttempt>& living, StopRules& stop);
+/// Read the log. Show its reports to `stop`, and those of rank 0 to `each`, too.
+Result<EarlierReports> earlier_reports(
+    const std::string& metrics_log, const std::optional<LivingAttempt>& living, StopRules& stop,
+    const std::function<void(const ReportRecord&)>& each = [](const ReportRecord&) {});
 
 class ReportPipeline {
  public:

@@ -37,7 +37,7 @@ constexpr int kPrivateDaemonFailuresMax = 3;  // in a row
 RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> record,
                      std::optional<PrivateDaemon> daemon, TlsFiles tls,
                      std::map<std::string, std::string> worker_env,
-                     std::vector<NotifyTarget> notify, Log log)
+                     std::vector<NotifyTarget> notify, std::optional<MlflowOptions> mlflow, Log log)
     : options_(options),
       spec_(options.parsed.spec),
       executor_(context_.get_executor()),
@@ -68,6 +68,10 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
                       screen_),
       notifier_(std::move(notify), notify_options(), {run_, options.restarted}, summary_builder_,
                 clock_, [this] { return pipeline_ ? pipeline_->last_metrics() : Metrics{}; }),
+      mlflow_(mlflow
+                  ? std::make_unique<MlflowLogger>(std::move(*mlflow), mlflow_run(spec_, run_),
+                                                   [this](const std::string& text) { say(text); })
+                  : nullptr),
       news_(journal_, summary_builder_, screen_, notifier_,
             spec_.run_config.checkpoint_config.score_attribute.has_value()),
       validations_(checkpoint_context(), scope_, record_->folder(), controller_, links_, screen_),
@@ -85,9 +89,11 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
 EventNotifier::Options RunDriver::notify_options() {
   return {.folder = spec_.working_dir,
           .environment = spec::without_our_own(options_.environment),
-          .say = [this](const std::string& text) {
-            asio::post(context_, [this, text] { screen_.warn(text); });
-          }};
+          .say = [this](const std::string& text) { say(text); }};
+}
+
+void RunDriver::say(const std::string& text) {
+  asio::post(context_, [this, text] { screen_.warn(text); });
 }
 
 CheckpointContext RunDriver::checkpoint_context() {
@@ -105,12 +111,19 @@ Result<Unit> RunDriver::open_sinks() {
     if (log.last_report_seq(living->id.value, 0) > 0) adopted = living->id;
   }
   TRY(auto sinks, open_report_sinks(spec_.run_config.callbacks, record_->folder(), clock_.wall(),
-                                    options_.parsed.annotated_yaml, adopted));
+                                    options_.parsed.annotated_yaml, adopted, hparams_of(spec_)));
   std::vector<StopRule> rules;
   for (const StopCondition& condition : spec_.run_config.stop)
     rules.push_back({condition.metric, condition.at_least});
   StopRules stop(std::move(rules));
-  TRY(auto earlier, earlier_reports(record_->folder().metrics(), record_->start().living, stop));
+  TRY(auto earlier, earlier_reports(record_->folder().metrics(), record_->start().living, stop,
+                                    [this](const ReportRecord& report) {
+                                      if (mlflow_) mlflow_->earlier(report);
+                                    }));
+  if (mlflow_) {
+    mlflow_->begin();
+    sinks.push_back(mlflow_->sink());
+  }
   commits_.metrics_are(std::move(earlier.with_checkpoint));
   pipeline_ = std::make_unique<ReportPipeline>(
       std::move(log), std::move(sinks), std::move(stop),
@@ -479,7 +492,13 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
     screen_.warn(fmt::format("the end of this run may not be written: '{}' does not answer",
                              record_->location()));
   notifier_.end(*summary);
-  const std::function<void()> notifying = [this] { notifier_.finish(); };
+  if (mlflow_)
+    mlflow_->end_by(clock_.now() + kNotifyEndMax,
+                    mlflow_end(*summary, options_.parsed.annotated_yaml));
+  const std::function<void()> notifying = [this] {
+    notifier_.finish();
+    if (mlflow_) mlflow_->wait();
+  };
   asio::awaitable<bool> notified = shutdown_flush_.wait_for_thread(notifying);
   (void)co_await std::move(notified);
   (void)co_await shutdown_flush_.wait_for_thread(log_.close());

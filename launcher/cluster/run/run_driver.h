@@ -18,6 +18,7 @@
 #include "launcher/cluster/checkpoints/validation_executor.h"
 #include "launcher/cluster/links/cluster_links.h"
 #include "launcher/cluster/links/private_daemon.h"
+#include "launcher/cluster/mlflow/mlflow_logger.h"
 #include "launcher/cluster/notify/run_notifier.h"
 #include "launcher/cluster/reports/output_log.h"
 #include "launcher/cluster/reports/report_pipeline.h"
@@ -45,7 +46,7 @@ class RunDriver final : private LinkObserver {
   RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> record,
             std::optional<PrivateDaemon> daemon, TlsFiles tls,
             std::map<std::string, std::string> worker_env, std::vector<NotifyTarget> notify,
-            Log log);
+            std::optional<MlflowOptions> mlflow, Log log);
 
   /// Open the sinks for reports. Call this once, before run().
   Result<Unit> open_sinks();
@@ -68,6 +69,7 @@ class RunDriver final : private LinkObserver {
   asio::awaitable<void> tick_loop();
 
   EventNotifier::Options notify_options();
+  void say(const std::string& text);  // any thread may call
 
   // what it asks for
   CheckpointContext checkpoint_context();
@@ -123,6 +125,7 @@ class RunDriver final : private LinkObserver {
   Scope scope_;
   ShutdownFlush shutdown_flush_;
   RunNotifier notifier_;
+  std::unique_ptr<MlflowLogger> mlflow_;  // if the spec asks for it
   RunNews news_;
   ValidationExecutor validations_;
   CheckpointCommitter commits_;

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <ctime>
 
@@ -46,6 +47,13 @@ int run_job(const RunOptions& options) {
     return refuse(options, safe.error(), exit_code::kPermission);
   auto env = spec::worker_environment(spec, options.environment);
   if (!env) return refuse(options, env.error(), exit_code::kBadSpec);
+  std::optional<MlflowOptions> mlflow;
+  const auto& callbacks = spec.run_config.callbacks;
+  if (std::find(callbacks.begin(), callbacks.end(), "mlflow") != callbacks.end()) {
+    auto read = mlflow_options(*env);
+    if (!read) return refuse(options, read.error(), exit_code::kBadSpec);
+    mlflow = std::move(*read);
+  }
   auto notify = notify_targets(spec.run_config.notify, options.environment);
   if (!notify) return refuse(options, notify.error(), exit_code::kBadSpec);
   if (const auto fits = check_start_size(spec, *env); !fits)
@@ -77,7 +85,7 @@ int run_job(const RunOptions& options) {
   auto log = open_run_log(folder, (*record)->name(), spec.run_config.log_level, options.log_format);
   if (!log) print_err("train-run: warning: {}; continuing without a log\n", log.error().describe());
   RunDriver driver(options, std::move(*record), std::move(daemon), std::move(*tls), std::move(*env),
-                   std::move(*notify), log ? std::move(*log) : Log());
+                   std::move(*notify), std::move(mlflow), log ? std::move(*log) : Log());
   if (const auto opened = driver.open_sinks(); !opened)
     return refuse(options, opened.error(), exit_code::kIo);
   leave_without_unwinding(finish_output(driver.run()));  // all that matters is on disk

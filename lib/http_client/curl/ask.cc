@@ -19,18 +19,18 @@ std::size_t append_body(char* bytes, std::size_t size, std::size_t count, void* 
 }
 
 int is_cancelled(void* request, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-  return static_cast<const HttpRequest*>(request)->cancelled() ? 1 : 0;
+  return static_cast<const WebRequest*>(request)->cancelled() ? 1 : 0;
 }
 
 using Headers = std::unique_ptr<curl_slist, void (*)(curl_slist*)>;
 
-Headers headers_of(const HttpRequest& request) {
+Headers headers_of(const WebRequest& request) {
   curl_slist* list = curl_slist_append(nullptr, "Expect:");
   for (const std::string& header : request.headers) list = curl_slist_append(list, header.c_str());
   return {list, curl_slist_free_all};
 }
 
-void set_limits(CURL* curl, const HttpRequest& request) {
+void set_limits(CURL* curl, const WebRequest& request) {
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
@@ -46,7 +46,7 @@ void set_limits(CURL* curl, const HttpRequest& request) {
   curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &request);
 }
 
-void set_identity(CURL* curl, const HttpRequest& request) {
+void set_identity(CURL* curl, const WebRequest& request) {
   if (!request.signed_for.empty())
     curl_easy_setopt(curl, CURLOPT_AWS_SIGV4, request.signed_for.c_str());
   if (!request.user.empty()) curl_easy_setopt(curl, CURLOPT_USERPWD, request.user.c_str());
@@ -64,9 +64,9 @@ std::string escaped(const std::string& text) {
   return safe.get();
 }
 
-HttpAnswer ask(const HttpRequest& request) {
+WebAnswer ask(const WebRequest& request) {
   static const bool ready = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
-  HttpAnswer answer;
+  WebAnswer answer;
   const std::unique_ptr<CURL, void (*)(CURL*)> curl(ready ? curl_easy_init() : nullptr,
                                                     curl_easy_cleanup);
   if (curl == nullptr) {

@@ -3,6 +3,6 @@
 #include "lib/http_client/http_client.h"
 
 extern "C" __attribute__((visibility("default"))) void trainrun_ask_http(
-    const train::HttpRequest& request, train::HttpAnswer* answer) {
+    const train::WebRequest& request, train::WebAnswer* answer) {
   *answer = train::ask(request);
 }

@@ -68,8 +68,8 @@ class GcsStore final : public ArrowStore {
 
   Result<std::string> ask_for(const char* method, const std::string& url,
                               std::string_view bytes = {}) {
-    const auto make = [&]() -> Result<HttpRequest> {
-      HttpRequest request{method, url, {"Content-Type: application/octet-stream"}, bytes};
+    const auto make = [&]() -> Result<WebRequest> {
+      WebRequest request{method, url, {"Content-Type: application/octet-stream"}, bytes};
       if (service_.credentials == nullptr) return request;
       TRY(const std::string token, service_.credentials->token());
       request.headers.push_back("Authorization: Bearer " + token);

@@ -127,13 +127,13 @@ Result<std::unique_ptr<GoogleCredentials>> GoogleCredentials::find(
   return found;
 }
 
-Result<HttpRequest> GoogleCredentials::request(std::string& form) const {
+Result<WebRequest> GoogleCredentials::request(std::string& form) const {
   if (kind_ == Kind::Machine)
-    return HttpRequest{"GET",
-                       fmt::format("http://{}/computeMetadata/v1/instance/service-accounts/default/"
-                                   "token",
-                                   machine_host_),
-                       {"Metadata-Flavor: Google"}};
+    return WebRequest{"GET",
+                      fmt::format("http://{}/computeMetadata/v1/instance/service-accounts/default/"
+                                  "token",
+                                  machine_host_),
+                      {"Metadata-Flavor: Google"}};
   if (kind_ == Kind::ServiceAccount) {
     TRY(const std::string signed_claims, assertion(entries_));
     form = fmt::format("grant_type={}&assertion={}",
@@ -143,7 +143,7 @@ Result<HttpRequest> GoogleCredentials::request(std::string& form) const {
                        escaped(entries_.at("client_id")), escaped(entries_.at("client_secret")),
                        escaped(entries_.at("refresh_token")));
   }
-  return HttpRequest{
+  return WebRequest{
       "POST", entries_.at("token_uri"), {"Content-Type: application/x-www-form-urlencoded"}, form};
 }
 
@@ -151,8 +151,8 @@ Result<std::string> GoogleCredentials::token() {
   const std::lock_guard lock(mutex_);
   if (renew_at_ && Clock::now() < *renew_at_) return token_;
   std::string form;
-  TRY(const HttpRequest once, request(form));
-  const HttpAnswer answer = ask(once);
+  TRY(const WebRequest once, request(form));
+  const WebAnswer answer = ask(once);
   const auto failed = [&](Errc code, std::string_view why) {
     return Error{code, fmt::format("no access token from {}: {}", once.url, why),
                  "are you logged in (gcloud auth application-default login), is "

@@ -33,7 +33,7 @@ class GoogleCredentials {
 
   GoogleCredentials() = default;
   Result<Unit> read(const std::string& path, const std::string& text);
-  Result<HttpRequest> request(std::string& form) const;
+  Result<WebRequest> request(std::string& form) const;
 
   Kind kind_ = Kind::Machine;
   std::map<std::string, std::string> entries_;  // of the file

@@ -16,12 +16,12 @@ Errc code_of(long status) {
 
 }  // namespace
 
-Result<std::string> ask_until(const std::function<Result<HttpRequest>()>& make,
+Result<std::string> ask_until(const std::function<Result<WebRequest>()>& make,
                               const std::function<std::string(const std::string& body)>& message_of,
                               const StoreHints& hints, const ObjectStoreOptions& options) {
   return insist(options, [&]() -> Result<std::string> {
-    TRY(const HttpRequest request, make());
-    HttpAnswer answer = ask(request);
+    TRY(const WebRequest request, make());
+    WebAnswer answer = ask(request);
     if (answer.good()) return std::move(answer.body);
     const std::string what = answer.status == 0
                                  ? answer.failure

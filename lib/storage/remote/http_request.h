@@ -14,7 +14,7 @@ namespace train::remote {
 /// `retry_timeout`. Each try uses a new request from `make`, since signatures expire. Return the
 /// body, or AlreadyExists (412), NotFound (404), Permission (401, 403), Unavailable or Io.
 /// `message_of` extracts the store's message from a body.
-Result<std::string> ask_until(const std::function<Result<HttpRequest>()>& make,
+Result<std::string> ask_until(const std::function<Result<WebRequest>()>& make,
                               const std::function<std::string(const std::string& body)>& message_of,
                               const StoreHints& hints, const ObjectStoreOptions& options);
 

@@ -36,9 +36,9 @@ std::string S3Requests::url_of(const std::string& key) const {
                      escaped_path(key));
 }
 
-HttpRequest S3Requests::request(const char* method, const std::string& url) const {
+WebRequest S3Requests::request(const char* method, const std::string& url) const {
   const S3Keys keys = keys_();
-  HttpRequest request{method, url};
+  WebRequest request{method, url};
   request.headers = {"Content-Type: application/octet-stream"};
   if (!keys.session_token.empty())
     request.headers.push_back("x-amz-security-token: " + keys.session_token);
@@ -48,8 +48,8 @@ HttpRequest S3Requests::request(const char* method, const std::string& url) cons
 }
 
 Result<Unit> S3Requests::put_new(const std::string& key, std::string_view bytes) const {
-  const auto make = [&]() -> Result<HttpRequest> {
-    HttpRequest put = request("PUT", url_of(key));
+  const auto make = [&]() -> Result<WebRequest> {
+    WebRequest put = request("PUT", url_of(key));
     put.headers.push_back("If-None-Match: *");
     put.body = bytes;
     return put;
@@ -59,7 +59,7 @@ Result<Unit> S3Requests::put_new(const std::string& key, std::string_view bytes)
 }
 
 Result<Unit> S3Requests::remove(const std::string& key) const {
-  const auto make = [&]() -> Result<HttpRequest> { return request("DELETE", url_of(key)); };
+  const auto make = [&]() -> Result<WebRequest> { return request("DELETE", url_of(key)); };
   const auto removed = ask_until(make, message_of, kS3Hints, options_);
   if (removed.has_error() && removed.error().code != Errc::NotFound) return removed.error();
   return Unit{};
@@ -67,8 +67,8 @@ Result<Unit> S3Requests::remove(const std::string& key) const {
 
 Result<std::string> S3Requests::ask_once(const char* method, const std::string& key,
                                          const std::string& query) const {
-  const HttpRequest once = request(method, fmt::format("{}?{}", url_of(key), query));
-  HttpAnswer answer = ask(once);
+  const WebRequest once = request(method, fmt::format("{}?{}", url_of(key), query));
+  WebAnswer answer = ask(once);
   if (answer.good()) return std::move(answer.body);
   return Error{Errc::Io,
                fmt::format("{} {}: {} {}", method, once.url, answer.status,

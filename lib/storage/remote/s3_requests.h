@@ -45,7 +45,7 @@ class S3Requests {
   Result<Unit> abort(const S3Upload& upload) const;
 
  private:
-  HttpRequest request(const char* method, const std::string& url) const;
+  WebRequest request(const char* method, const std::string& url) const;
   Result<std::string> ask_once(const char* method, const std::string& key,
                                const std::string& query) const;
   std::string url_of(const std::string& key) const;
