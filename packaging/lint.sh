@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# packaging/lint.sh: run clang-format on all C++ files, shellcheck on all scripts, and clang-tidy on what is compiled.
+# packaging/lint.sh: run clang-format on all C++ and JavaScript files, shellcheck on all scripts, and clang-tidy on what is compiled.
 # LINT_SINCE=REVISION: check only files that differ from it, and new ones that git does not track yet.
 # LINT_FAST=1: skip clang-tidy (packaging/precommit.py).
 set -euo pipefail
@@ -11,13 +11,13 @@ files() {
   git diff --name-only --diff-filter=d "$LINT_SINCE" -- "$@" &&
   git ls-files --others --exclude-standard -- "$@"
 }
-mapfile -t cpp < <(files '*.h' '*.cc'); wait "$!"   # fails if git did
+mapfile -t formatted < <(files '*.h' '*.cc' '*.js'); wait "$!"   # fails if git did
 mapfile -t sources < <(files '*.cc'); wait "$!"
 mapfile -t scripts < <(files '*.sh' .ci/run); wait "$!"
-if [ -z "${LINT_SINCE:-}" ] && [ $((${#cpp[@]} + ${#scripts[@]})) = 0 ]; then echo "lint: git lists no file here" >&2; exit 1; fi
+if [ -z "${LINT_SINCE:-}" ] && [ $((${#formatted[@]} + ${#scripts[@]})) = 0 ]; then echo "lint: git lists no file here" >&2; exit 1; fi
 failed=0
 
-if [ ${#cpp[@]} -gt 0 ]; then clang-format --dry-run -Werror "${cpp[@]}" || failed=1; fi
+if [ ${#formatted[@]} -gt 0 ]; then clang-format --dry-run -Werror "${formatted[@]}" || failed=1; fi
 if [ ${#scripts[@]} -gt 0 ]; then shellcheck "${scripts[@]}" || failed=1; fi
 
 if [ -z "${LINT_FAST:-}" ]; then
@@ -27,5 +27,5 @@ if [ -z "${LINT_FAST:-}" ]; then
     { cat build-lint/configure.log; exit 1; }
   if [ ${#sources[@]} -gt 0 ]; then packaging/analyse.py build-lint "${sources[@]}" || failed=1; fi
 fi
-[ "$failed" = 0 ] && echo "lint: ${#cpp[@]} C++ files, ${#scripts[@]} scripts: clean"
+[ "$failed" = 0 ] && echo "lint: ${#formatted[@]} C++ and JavaScript files, ${#scripts[@]} scripts: clean"
 exit "$failed"

@@ -137,7 +137,10 @@ class Dashboard {
   }
 
   asio::awaitable<HttpAnswer> answer(HttpRequest request) {
-    if (auto login = take_token(rules_, request)) co_return HttpAnswer{std::move(*login)};
+    if (auto login = take_token(rules_, request)) {
+      if (login->status == 401) *login = login_page();
+      co_return HttpAnswer{std::move(*login)};
+    }
     const auto& path = request.target.path;
     const bool api = !path.empty() && (path[0] == "api" || path[0] == "metrics");
     if (auto refusal = refuse_request(rules_, request, !api))
@@ -160,6 +163,15 @@ class Dashboard {
     HttpAnswer answer{.response = {.content_type = "text/event-stream"}};
     answer.stream = std::make_unique<SharedStream>(std::move(*opened));
     co_return answer;
+  }
+
+  /// Answer a link with a wrong token: the page says so, and asks for the token.
+  static HttpResponse login_page() {
+    const Asset* page = find_asset("index.html");
+    return {.status = 401,
+            .content_type = content_type_of(page->path),
+            .body = std::string(page->bytes),
+            .headers = {{"Cache-Control", "no-store"}}};
   }
 
   /// Answer what needs no token: health, and the pages' own files.

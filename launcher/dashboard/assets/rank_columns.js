@@ -1,0 +1,205 @@
+// What a table of ranks shows, and what a rank's value means for the map of ranks.
+
+import {h} from './dom.js';
+import {bytes, bytes_per_s, cores, count, duration, or_unknown, percent, seconds_of, unknown} from './format.js';
+import {elapsed} from './parts.js';
+import {state_mark} from './states.js';
+import {cell} from './table.js';
+
+const kNoSamples = 'no sample: the run is not live, or its supervisors send none';
+const kNoSdk = 'the program marks no progress (it does not use the SDK), or no sample has come';
+const kNoGpu = 'this worker has no GPU, or NVML does not tell';
+
+const shown = (value, text, why) => cell(text ?? `?${why}`, () => or_unknown(text, why));
+
+/// Step time against the median of all ranks: "0.42 s (+3 %)".
+function step_time(rank, median) {
+  if (rank.step_s === null) return unknown(kNoSdk);
+  const against = median ? rank.step_s / median - 1 : null;
+  return h('span', {}, duration(rank.step_s),
+    against !== null && Math.abs(against) >= 0.01 &&
+      h('span', {class: against > 0.1 ? 'stale' : 'muted'},
+        ` ${against > 0 ? '+' : '−'}${Math.abs(against * 100).toFixed(0)} %`));
+}
+
+export function rank_columns(run_id, answer) {
+  const href = (rank) => `#/runs/${encodeURIComponent(run_id)}/workers/${rank.rank}`;
+  return [
+    {
+      key: 'rank',
+      label: 'Rank',
+      by: (one) => one.rank,
+      cell: (one) => cell(one.rank, () => h('a', {href: href(one), class: 'strong'}, String(one.rank)))
+    },
+    {
+      key: 'node',
+      label: 'Node',
+      by: (one) => one.node,
+      cell: (one) => cell(`${one.node}${one.local_rank}`,
+        () =>
+          one.node === null ? unknown('no node has it') : h('span', {title: `local rank ${one.local_rank}`}, one.node))
+    },
+    {
+      key: 'pid',
+      label: 'Pid',
+      number: true,
+      by: (one) => one.pid,
+      cell: (one) =>
+        shown(one.pid, one.pid === null ? null : String(one.pid), 'no process, or its pid was not recorded')
+    },
+    {
+      key: 'gpus',
+      label: 'GPU',
+      by: (one) => one.gpus?.join(',') ?? null,
+      cell: (one) => shown(one, one.gpus?.length ? one.gpus.join(', ') : null, 'this worker was given no GPU')
+    },
+    {
+      key: 'state',
+      label: 'State',
+      by: (one) => one.state,
+      cell: (one) => cell(one.state + one.straggler,
+        () => [state_mark(one.state),
+          one.straggler &&
+            [
+              ' ',
+              h('span', {
+                class: 'tag warn',
+                title: one.lag_s === null ? '' : `others wait ${duration(one.lag_s)} for it in each step`
+              },
+                'straggler')
+            ]])
+    },
+    {
+      key: 'phase',
+      label: 'Phase',
+      by: (one) => one.phase,
+      cell: (one) => cell(`${one.phase}${one.phase_since}${one.phase_text}`,
+        () => one.phase === null
+          ? unknown(kNoSdk)
+          : h('span', {title: one.phase_text}, one.phase,
+              one.phase_since && h('span', {class: 'muted'}, ' ', elapsed(seconds_of(one.phase_since)))))
+    },
+    {
+      key: 'step',
+      label: 'Step',
+      number: true,
+      by: (one) => one.step,
+      cell: (one) => shown(one, count(one.step), kNoSdk)
+    },
+    {
+      key: 'step_s',
+      label: 'Step time',
+      number: true,
+      title: 'Against the median of all ranks',
+      by: (one) => one.step_s,
+      cell: (one) => cell(`${one.step_s} ${answer().median_step_s}`, () => step_time(one, answer().median_step_s))
+    },
+    {
+      key: 'data_wait_ratio',
+      label: 'Data wait',
+      number: true,
+      title: 'Share of its time that it waits for data',
+      by: (one) => one.data_wait_ratio,
+      cell: (one) => shown(one, percent(one.data_wait_ratio), kNoSdk)
+    },
+    {
+      key: 'cpu_cores',
+      label: 'CPU cores',
+      number: true,
+      by: (one) => one.cpu_cores,
+      cell: (one) => shown(one, cores(one.cpu_cores), kNoSamples)
+    },
+    {
+      key: 'rss_bytes',
+      label: 'Memory',
+      number: true,
+      title: 'Resident memory, and its limit',
+      by: (one) => one.rss_bytes,
+      cell: (one) => cell(`${bytes(one.rss_bytes)}${one.rss_limit_bytes}`,
+        () => one.rss_bytes === null
+          ? unknown(kNoSamples)
+          : h('span', {}, bytes(one.rss_bytes),
+              one.rss_limit_bytes !== null && h('span', {class: 'muted'}, ` of ${bytes(one.rss_limit_bytes)}`)))
+    },
+    {
+      key: 'io',
+      label: 'Read',
+      number: true,
+      by: (one) => one.read_bytes_per_s,
+      cell: (one) => shown(one, bytes_per_s(one.read_bytes_per_s), kNoSamples)
+    },
+    {
+      key: 'gpu_utilization_ratio',
+      label: 'GPU use',
+      number: true,
+      by: (one) => one.gpu_utilization_ratio,
+      cell: (one) => shown(one, percent(one.gpu_utilization_ratio), kNoGpu)
+    },
+    {
+      key: 'gpu_memory_bytes',
+      label: 'GPU memory',
+      number: true,
+      by: (one) => one.gpu_memory_bytes,
+      cell: (one) => cell(bytes(one.gpu_memory_bytes),
+        () => one.gpu_memory_bytes === null
+          ? unknown(kNoGpu)
+          : h('span', {}, bytes(one.gpu_memory_bytes),
+              one.gpu_memory_total_bytes && h('span', {class: 'muted'}, ` of ${bytes(one.gpu_memory_total_bytes)}`)))
+    },
+    {
+      key: 'reports',
+      label: 'Reports',
+      number: true,
+      by: (one) => one.reports,
+      cell: (one) => shown(one, count(one.reports), 'it has reported nothing in this attempt')
+    },
+    {
+      key: 'attempts',
+      label: 'Restarts',
+      number: true,
+      title: 'Attempts of this rank before this one',
+      by: (one) => one.attempts,
+      cell: (one) => shown(one, one.attempts === null ? null : count(Math.max(0, one.attempts - 1)), 'not recorded')
+    },
+  ];
+}
+
+/// What the map can show: value(rank, answer) from 0 (calm) to 1 (look here), and its text.
+export const kHeat = [
+  {key: 'state', label: 'State', scale: null, text: (one) => one.state},
+  {
+    key: 'step',
+    label: 'Step time against the median',
+    scale: ['as fast as the median', 'twice as slow'],
+    value: (one, {median_step_s: median}) => (one.step_s === null || !median ? null : one.step_s / median - 1),
+    text: (one) => duration(one.step_s)
+  },
+  {
+    key: 'data',
+    label: 'Waiting for data',
+    scale: ['0 %', '100 %'],
+    value: (one) => one.data_wait_ratio,
+    text: (one) => percent(one.data_wait_ratio)
+  },
+  {
+    key: 'memory',
+    label: 'Memory against the limit',
+    scale: ['0 %', '100 %'],
+    value: (one) => (one.rss_bytes === null || !one.rss_limit_bytes ? null : one.rss_bytes / one.rss_limit_bytes),
+    text: (one) => bytes(one.rss_bytes)
+  },
+  {
+    key: 'gpu',
+    label: 'GPU idle',
+    scale: ['busy', 'idle'],
+    value: (one) => (one.gpu_utilization_ratio === null ? null : 1 - one.gpu_utilization_ratio),
+    text: (one) => percent(one.gpu_utilization_ratio)
+  },
+  {
+    key: 'behind',
+    label: 'Steps behind',
+    scale: ['in front', '10 steps behind'],
+    value: (one, {front}) => (one.step === null || !front ? null : (front - one.step) / 10),
+    text: (one) => count(one.step)
+  },
+];

@@ -1,0 +1,67 @@
+// Trains in steps until `reports` are made, for the pages to show: prints lines, reports metrics
+// (also under names that are markup), and hands over checkpoints. `crash_file`: rank 1 kills itself
+// when this file appears, once. `end_file`: all end when it appears.
+#include <signal.h>
+#include <train/train.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <thread>
+
+namespace {
+
+bool appeared(const std::string& file) {
+  return !file.empty() && ::access(file.c_str(), F_OK) == 0;
+}
+
+void print_lines(int rank, int report) {
+  std::printf("rank %d at report %d\n", rank, report);
+  if (report % 5 == 0) std::printf("<script>document.title = 'taken over'</script>\n");
+  std::fflush(stdout);
+  if (report % 7 == 0) std::fprintf(stderr, "warning %d of rank %d\n", report, rank);
+}
+
+train::Dict metrics_of(int report) {
+  const double left = std::exp(-report / 40.0);
+  train::Dict metrics{{"epoch", report / 10},
+                      {"loss", 2.5 * left + 0.02 * std::sin(report)},
+                      {"accuracy", 1 - 0.9 * left},
+                      {"<b>bold</b>", report},
+                      {"note", "<img src=x onerror=alert(1)>"}};
+  if (report % 20 == 0) metrics["loss"] = std::nan("");
+  return metrics;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return train::run(argc, argv, [](const train::Config& config) {
+    const train::Context& context = train::get_context();
+    const std::chrono::milliseconds pause(config.get<int>("report_ms", 100));
+    const int every = config.get<int>("checkpoint_every", 10);
+    int report = train::start_epoch() * 10;
+    for (; report < config.get<int>("reports", 1'000'000) && !train::should_stop(); ++report) {
+      print_lines(context.world_rank(), report);
+      std::this_thread::sleep_for(pause);
+      if (context.world_rank() == 1 && context.attempt() == 0 &&
+          appeared(config.get<std::string>("crash_file", "")))
+        ::kill(::getpid(), SIGKILL);
+      const auto ends =
+          train::reduce({{"ends", appeared(config.get<std::string>("end_file", "")) ? 1 : 0}},
+                        train::Reduce::Max);
+      if (ends.at("ends").as<double>() > 0) break;
+      if ((report + 1) % every != 0)
+        train::report(metrics_of(report));
+      else if (context.world_rank() == 0)
+        train::report(metrics_of(report),
+                      train::Checkpoint::from_json(train::Dict{{"report", report}}));
+      else
+        train::report(metrics_of(report),
+                      train::Checkpoint::from_writer([](const std::filesystem::path&) {}));
+    }
+    train::set_result(train::Dict{{"reports", report}});
+  });
+}

@@ -1,0 +1,100 @@
+"""Real runs and a real dashboard for the tests: a folder of runs, train-run, and train-run dashboard, all in a temporary folder."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+WAIT_S = 30  # for a condition, beside four busy loops
+
+
+def wait_for(what, condition):
+    """Return the first true value of condition(); fail, and say what did not come, after WAIT_S."""
+    end = time.monotonic() + WAIT_S
+    while time.monotonic() < end:
+        if value := condition():
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"{what} did not come within {WAIT_S} s")
+
+
+class World:
+    """Start runs and dashboards; close() ends what it started, and nothing else."""
+
+    def __init__(self, build):
+        self.build = Path(build)
+        self.folder = tempfile.TemporaryDirectory(prefix="trainrun-browser-")
+        self.path = Path(self.folder.name)
+        self.runs = self.path / "runs"
+        self.runs.mkdir()
+        self.processes = []
+        self.environment = {key: value for key, value in os.environ.items() if not key.startswith("TRAINRUN_")}
+        self.environment.update(XDG_RUNTIME_DIR=self.folder.name, TMPDIR=self.folder.name)
+
+    def start(self, name, *arguments, **options):
+        log = open(self.path / f"{name}.log", "wb")
+        process = subprocess.Popen(
+            [self.build / "bin/train-run", *arguments],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env=self.environment,
+            start_new_session=True,
+            cwd=self.path,
+            **options,
+        )
+        log.close()
+        self.processes.append(process)
+        return process
+
+    def output(self, name):
+        return (self.path / f"{name}.log").read_text(errors="replace")
+
+    def run(self, name, workers=2, config=None, failures=0):
+        """Start a run of live_worker named `name`; return its process."""
+        spec = {
+            "command": [str(self.build / "tests/programs/live_worker")],
+            "train_loop_config": config or {},
+            "scaling_config": {"num_workers": workers, "resources_per_worker": {"CPU": 0}},
+            "run_config": {
+                "name": name,
+                "storage_path": str(self.runs),
+                "failure_config": {"max_failures": failures, "backoff": {"initial": "10ms", "max": "10ms"}},
+                "checkpoint_config": {
+                    "num_to_keep": 2,
+                    "checkpoint_score_attribute": "accuracy",
+                    "checkpoint_score_order": "max",
+                },
+            },
+            "env": {"BATCH": "64"},
+        }
+        job = self.path / f"{name}.yaml"
+        job.write_text(json.dumps(spec))
+        return self.start(name, job)
+
+    def dashboard(self, *arguments, name="dashboard"):
+        """Start a dashboard of all runs; return the link that it prints."""
+        process = self.start(name, "dashboard", self.runs, "--listen", "127.0.0.1:0", *arguments)
+        process.link = wait_for(
+            "the dashboard's link", lambda: re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", self.output(name))
+        )[0]
+        return process
+
+    @staticmethod
+    def end(process, with_signal=signal.SIGTERM):
+        if process.poll() is None:
+            process.send_signal(with_signal)
+        process.wait(timeout=WAIT_S)
+
+    def close(self):
+        for process in reversed(self.processes):
+            try:
+                self.end(process)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.folder.cleanup()
