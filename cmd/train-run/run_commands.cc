@@ -13,13 +13,16 @@
 
 #include "cmd/train-run/commands.h"
 #include "cmd/train-run/run_life.h"
+#include "cmd/train-run/sample_rows.h"
 #include "launcher/cluster/checkpoints/remote_run.h"
 #include "launcher/cluster/run/detached_run.h"
 #include "launcher/cluster/run/run_record.h"
+#include "launcher/report/rank_status.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"
 #include "lib/observe/metrics_log.h"
+#include "lib/samples/sample_reader.h"
 
 namespace train {
 namespace {
@@ -82,6 +85,31 @@ boost::json::value json_of(const MetricValue& value) {
   const auto* number = std::get_if<double>(&value);
   if (number != nullptr && !std::isfinite(*number)) return nullptr;
   return std::visit([](const auto& v) { return boost::json::value_from(v); }, value);
+}
+
+/// Return what was measured last of the run's ranks, nodes and GPUs; nothing if nothing was, or if
+/// somebody else has written the file.
+std::vector<SampleTable> newest_samples(const RunFolder& folder) {
+  auto newest = read_newest_samples(folder.newest_samples());
+  return newest ? std::move(*newest) : std::vector<SampleTable>{};
+}
+
+void add_samples(boost::json::object& out, const std::vector<SampleTable>& newest) {
+  for (const SampleTable& table : newest) {
+    out[to_string(table.kind)] = sample_rows(table);
+    if (table.kind == SampleKind::Ranks)
+      out["ranks_at"] =
+          format_utc(std::chrono::system_clock::time_point(milliseconds(table.end_ms)));
+  }
+}
+
+void print_ranks(const std::vector<SampleTable>& newest) {
+  if (newest.empty()) return;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const std::int64_t age_ms =
+      std::chrono::duration_cast<milliseconds>(now).count() - newest.front().end_ms;
+  const std::string text = rank_status_text(newest, age_ms);
+  if (!text.empty()) print_out("\n{}", Lines{text});
 }
 
 Result<Unit> ask_elsewhere(const RunFolder& folder) {
@@ -152,6 +180,7 @@ int status_command(const RunReference& reference, bool json) {
       }
       out["metrics"] = std::move(metrics);
     }
+    if (running) add_samples(out, newest_samples(*folder));
     print_json(boost::json::serialize(out));
     return 0;
   }
@@ -185,6 +214,7 @@ int status_command(const RunReference& reference, bool json) {
       print_out(" {}={}", name, metric_text(value));
     print_out("\n");
   }
+  if (running) print_ranks(newest_samples(*folder));
   return 0;
 }
 

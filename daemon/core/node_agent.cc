@@ -308,6 +308,13 @@ Resources NodeAgent::free_for(const std::string& run_id) const {
   return free;
 }
 
+std::vector<std::string> NodeAgent::gpus_of(const std::string& run_id) const {
+  std::vector<std::string> gpus;
+  for (const auto& [key, supervisor] : supervisors_)  // in the order of the attempts
+    if (key.run_id == run_id && !supervisor.standby) gpus = supervisor.gpus;
+  return gpus;
+}
+
 /// Return the GPUs that attempts of other runs hold.
 std::set<std::string> NodeAgent::held_gpus(const std::string& run_id) const {
   std::set<std::string> held;

@@ -162,6 +162,8 @@ class NodeAgent {
   /// lease.
   std::string user_of(const std::string& run_id) const;
   NodeCounts counts() const;
+  /// Return the GPUs of the run's newest attempt here, as its workers see them.
+  std::vector<std::string> gpus_of(const std::string& run_id) const;
   /// Return whether no run has anything here, nor any supervisor that may still be found.
   bool idle() const { return runs_.empty() && supervisors_.empty() && adoptions_ == 0; }
   /// Return whether the node is draining and nothing is left to wait for.

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/devices/nvml.h"
 #include "daemon/devices/visible_gpus.h"
 
 namespace train {
@@ -53,32 +54,11 @@ std::uint64_t memory_bytes() {
   return total;
 }
 
-// The functions of NVML that we use; dlopen loads it, so that traind runs on nodes without a
-// driver. Signatures: NVIDIA NVML API reference, stable since v2.
-struct Nvml {
-  explicit Nvml(void* library)
-      : init(reinterpret_cast<int (*)()>(::dlsym(library, "nvmlInit_v2"))),
-        shutdown(reinterpret_cast<int (*)()>(::dlsym(library, "nvmlShutdown"))),
-        count(reinterpret_cast<int (*)(unsigned*)>(::dlsym(library, "nvmlDeviceGetCount_v2"))),
-        device(reinterpret_cast<int (*)(unsigned, void**)>(
-            ::dlsym(library, "nvmlDeviceGetHandleByIndex_v2"))),
-        uuid(reinterpret_cast<int (*)(void*, char*, unsigned)>(
-            ::dlsym(library, "nvmlDeviceGetUUID"))) {}
-
-  bool complete() const { return init && shutdown && count && device && uuid; }
-
-  int (*init)();
-  int (*shutdown)();
-  int (*count)(unsigned*);
-  int (*device)(unsigned, void**);
-  int (*uuid)(void*, char*, unsigned);
-};
-
 /// Return the UUIDs of the GPUs, in the order of the PCI bus; "" for one that does not tell its
 /// own.
 std::vector<std::string> installed_gpus() {
   std::vector<std::string> uuids;
-  void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  void* library = ::dlopen(kNvmlLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return uuids;
   const Nvml nvml(library);
   unsigned count = 0;

@@ -23,6 +23,7 @@
 #include "daemon/server/launcher_admission.h"
 #include "daemon/server/launcher_port.h"
 #include "daemon/server/metrics_port.h"
+#include "daemon/server/node_reporter.h"
 #include "daemon/server/stdin_leash.h"
 #include "daemon/server/supervisor_files.h"
 #include "daemon/server/supervisors.h"
@@ -83,7 +84,8 @@ class Daemon {
             [this](const NodeEvent& event) { feed(event); }),
         admission_(options_.allowed_launchers, spaces_, supervisors_),
         controllers_(executor_, scope_, clock_, options.runtime_dir, log_,
-                     [this] { changed_.notify(); }) {}
+                     [this] { changed_.notify(); }),
+        reporter_(inventory_.gpus, options.spool_dir) {}
 
   Result<Unit> open();
   void serve() { context_.run(); }
@@ -112,6 +114,7 @@ class Daemon {
   void perform(const NodeAction& action);
   Link route_up(const AttemptKey& key, MessageType type);
   void spawn_supervisor(const SpawnSupervisor& action);
+  void send_status(NodeStatus status);
   asio::awaitable<void> wait_for_signal();
   void begin_drain(Duration grace, const std::string& reason);
   asio::awaitable<void> drain();
@@ -142,6 +145,7 @@ class Daemon {
   Supervisors supervisors_;
   LauncherAdmission admission_;
   ControllerWatch controllers_;
+  NodeReporter reporter_;
 };
 
 // ---- starting
@@ -172,6 +176,8 @@ Result<Unit> Daemon::open() {
   had_launcher_ = !controllers_.empty();
   scope_.spawn("signals", wait_for_signal());
   scope_.spawn("adopted", reap_adopted(executor_));
+  scope_.spawn("node status", reporter_.run([this] { return !launchers_.empty(); },
+                                            [this](NodeStatus status) { send_status(status); }));
   if (options_.leave_with_stdin) scope_.spawn("stdin", leave_with_stdin());
   if (options_.leave_with_last_run) scope_.spawn("leave when idle", leave_when_idle());
   return Unit{};
@@ -401,6 +407,15 @@ void Daemon::spawn_supervisor(const SpawnSupervisor& action) {
         encode(StartFailed{0, std::string(to_string(error.code)), error.message, error.hint, false},
                action.key.attempt));
   feed(SupervisorDown{action.key, error.message});
+}
+
+void Daemon::send_status(NodeStatus status) {
+  for (const auto& [id, link] : launchers_) {
+    const auto run = agent_.run_of(id);
+    if (!run || link->queued_bytes() > kNodeStatusQueueBytesMax) continue;
+    status.granted = agent_.gpus_of(*run);
+    link->send(encode(status));
+  }
 }
 
 void Daemon::perform(const NodeAction& action) {

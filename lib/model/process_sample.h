@@ -24,9 +24,10 @@ struct ProcessSample {
   std::int64_t read_bytes = 0;  // by read calls, from disk or not
   std::int64_t written_bytes = 0;
   std::int64_t context_switches = 0;  // of the program's first thread
+  std::int64_t memory_limit = 0;      // bytes that the kernel holds the processes to; 0: none
   bool operator==(const ProcessSample&) const = default;
   TRAIN_ARRAY(pid, state, waits_in, processes, threads, cpu_us, cpu_wait_us, resident_bytes,
-              read_bytes, written_bytes, context_switches)
+              read_bytes, written_bytes, context_switches, memory_limit)
 };
 
 }  // namespace train

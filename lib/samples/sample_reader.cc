@@ -1,56 +1,16 @@
 #include "lib/samples/sample_reader.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <functional>
 #include <string_view>
 #include <utility>
 
-#include "lib/base/file_descriptor.h"
 #include "lib/samples/sample_json.h"
+#include "lib/samples/sample_lines.h"
 
 namespace train {
 namespace {
 
-constexpr std::size_t kReadBytes = 1u << 20;
 constexpr std::size_t kValuesMax = 8u << 20;  // in an answer, of 8 bytes or a short text
-
-/// Pass each whole line of the file to `take`, without its line end.
-Result<Unit> for_each_line(const std::string& path,
-                           const std::function<void(std::string_view)>& take) {
-  // Without waiting: a program of the run may have put a FIFO there.
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0 && errno == ENOENT) return Unit{};
-  struct stat status {};
-  if (file.get() < 0 || ::fstat(file.get(), &status) != 0)
-    return system_error(errno, "opening " + path);
-  if (!S_ISREG(status.st_mode)) return Error{Errc::Io, path + " is not a regular file"};
-  std::string pending;
-  std::string piece(kReadBytes, '\0');
-  bool too_long = false;
-  for (std::uint64_t offset = 0; offset < kSampleFileBytesMax;) {
-    const ssize_t got = ::pread(file.get(), piece.data(), piece.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return system_error(errno, "reading " + path);
-    if (got == 0) break;
-    offset += static_cast<std::uint64_t>(got);
-    std::string_view rest(piece.data(), static_cast<std::size_t>(got));
-    for (std::size_t end = rest.find('\n'); end != rest.npos; end = rest.find('\n')) {
-      const std::string_view line = rest.substr(0, end);
-      if (!too_long) take(pending.empty() ? line : std::string_view(pending.append(line)));
-      pending.clear();
-      too_long = false;
-      rest.remove_prefix(end + 1);
-    }
-    too_long = too_long || pending.size() + rest.size() > kSampleLineBytesMax;
-    if (!too_long) pending += rest;
-  }
-  return Unit{};
-}
 
 /// Leave only what the query names.
 void select(SampleTable& table, const SampleQuery& query) {
@@ -154,7 +114,7 @@ class Answer {
 
 Result<std::vector<SampleTable>> read_samples(const std::string& path, const SampleQuery& query) {
   Answer answer(query.tables_max);
-  TRY_VOID(for_each_line(path, [&](std::string_view line) {
+  TRY_VOID(for_each_line(path, [&](std::string_view line, std::uint64_t) {
     const auto head = parse_sample_head(line);
     if (!head || head->kind != query.kind || head->end_ms <= query.from_ms ||
         head->end_ms > query.to_ms || (query.attempt && head->attempt != *query.attempt))
@@ -169,7 +129,7 @@ Result<std::vector<SampleTable>> read_samples(const std::string& path, const Sam
 
 Result<std::vector<SampleTable>> read_newest_samples(const std::string& path) {
   std::vector<SampleTable> newest;
-  TRY_VOID(for_each_line(path, [&newest](std::string_view line) {
+  TRY_VOID(for_each_line(path, [&newest](std::string_view line, std::uint64_t) {
     auto table = parse_sample_line(line);
     if (!table) return;
     std::erase_if(newest, [&table](const SampleTable& one) { return one.kind == table->kind; });

@@ -61,7 +61,7 @@ struct SampleTable {
   std::uint32_t attempt = 0;
   std::uint32_t total = 0;  // of Ranks: how many there are, if only the worst are rows; else 0
   std::vector<std::string> rows = {};
-  std::vector<SampleColumn> columns = {};  // in the order of sample_fields(); some may be missing
+  std::vector<SampleColumn> columns = {};  // each field once at most
 
   const SampleColumn* find(std::string_view field) const;
   /// Return the value; NaN or "" if it is not known.

@@ -145,8 +145,9 @@ struct ShardWritten : StagedShard {  // one rank's shard is written and synced, 
 // supervisor → launcher, each second while it is attached: newer samples replace older ones
 struct WorkerSamples {
   static constexpr MessageType kType = MessageType::WorkerSamples;
-  std::vector<RankSample> ranks;
-  TRAIN_FIELDS(ranks)
+  std::vector<RankSample> ranks = {};
+  std::int64_t taken_us = 0;  // when, by the node's CLOCK_MONOTONIC: rates need the time between
+  TRAIN_FIELDS(ranks, taken_us)
 };
 
 struct TakeStacks {  // launcher → supervisor

@@ -15,5 +15,6 @@ TRAIN_CODEC(DrainNode);
 TRAIN_CODEC(DetachController);
 TRAIN_CODEC(DetachedController);
 TRAIN_CODEC(ControllerEnded);
+TRAIN_CODEC(NodeStatus);
 
 }  // namespace train

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/model/node_sample.h"
 #include "lib/model/process_limits.h"
 #include "lib/model/resources.h"
 #include "lib/wire/message_type.h"
@@ -111,6 +112,18 @@ struct NodeDraining {
   std::int64_t grace_ms = 0;  // from now
   std::string reason;
   TRAIN_FIELDS(grace_ms, reason)
+};
+
+// traind → launchers, each 2 s: newer ones replace older ones
+struct NodeStatus {
+  static constexpr MessageType kType = MessageType::NodeStatus;
+  std::int64_t taken_us = 0;  // when, by the node's CLOCK_MONOTONIC
+  NodeSample node = {};
+  std::vector<GpuSample> gpus = {};
+  // Of them, those of the run's newest attempt here, as its workers' CUDA_VISIBLE_DEVICES lists
+  // them.
+  std::vector<std::string> granted = {};
+  TRAIN_FIELDS(taken_us, node, gpus, granted)
 };
 
 struct DrainNode {  // `traind drain` → traind, over its control socket

@@ -33,6 +33,7 @@ enum class MessageType : std::uint16_t {
   DetachController = 0x19,
   DetachedController = 0x1a,
   ControllerEnded = 0x1b,
+  NodeStatus = 0x1c,
   // launcher ↔ supervisor, relayed by traind by the frame's attempt
   Prepared = 0x100,
   StartWorkers = 0x101,

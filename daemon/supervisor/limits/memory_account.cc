@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <string_view>
 
 namespace train {
@@ -106,6 +107,14 @@ std::optional<MemoryLimit> out_of_memory(const std::vector<MemoryGroup>& before,
   if (whose == count) return MemoryLimit{0, own ? after[0].peak : 0, "node"};
   const MemoryGroup& group = after[whose];
   return MemoryLimit{group.limit, group.peak, owner_of(group.path, own && whose == 0)};
+}
+
+std::int64_t smallest_limit(const std::vector<MemoryGroup>& groups) {
+  std::uint64_t smallest = 0;
+  for (const MemoryGroup& group : groups)
+    if (group.limit > 0 && (smallest == 0 || group.limit < smallest)) smallest = group.limit;
+  return static_cast<std::int64_t>(
+      std::min<std::uint64_t>(smallest, std::numeric_limits<std::int64_t>::max()));
 }
 
 namespace {

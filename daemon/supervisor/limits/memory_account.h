@@ -36,6 +36,9 @@ std::optional<MemoryLimit> out_of_memory(const std::vector<MemoryGroup>& before,
                                          const std::vector<MemoryGroup>& after, bool own,
                                          bool killed);
 
+/// Return the smallest limit of the groups in bytes; 0 if there is none. Pure.
+std::int64_t smallest_limit(const std::vector<MemoryGroup>& groups);
+
 class MemoryAccount {
  public:
   /// Begin the account of a worker that starts now, in this group, or in ours if there is none.
@@ -43,6 +46,8 @@ class MemoryAccount {
   /// Return whose limit killed the worker, if one did. Call this once the worker has ended, and
   /// before its group is removed.
   std::optional<MemoryLimit> end(bool killed) const;
+  /// Return the bytes that the worker may use, as it was at the start; 0: no limit.
+  std::int64_t limit() const { return smallest_limit(before_); }
 
  private:
   std::vector<MemoryGroup> before_;

@@ -20,6 +20,7 @@ void subtract_cpu_wait(RankSample& sample, SignOfLife& newest) {
 RankSample WorkerSampler::sample(const WorkerSlot& slot, std::uint64_t now) {
   RankSample sample{.rank = Rank{slot.ranks.rank}};
   sample.process = sample_processes(static_cast<pid_t>(slot.pid), slot.program);
+  sample.process.memory_limit = slot.memory.limit();
   // The page of a program that has ended says nothing about the one that runs now.
   const bool lives = slot.connected || sample.process.pid == slot.program;
   if (slot.progress && lives) sample.progress = read_progress(slot.progress->page(), now);
@@ -33,7 +34,7 @@ std::vector<WorkerSamples> WorkerSampler::take() {
   for (const auto& [rank, slot] : slots_) {
     if (slot.pid <= 0) continue;
     if (messages.empty() || messages.back().ranks.size() == kRanksPerSampleMax)
-      messages.emplace_back();
+      messages.push_back({.taken_us = static_cast<std::int64_t>(now / 1000)});
     messages.back().ranks.push_back(sample(slot, now));
   }
   return messages;

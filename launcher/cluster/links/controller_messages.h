@@ -20,11 +20,12 @@ struct Sender {
 };
 
 /// All messages from nodes, except the link's own.
-using NodeMessage = AnyOf<Prepared, WorkersStarted, StartFailed, WorkerJoined, WorkerExited,
-                          GroupGone, WorkerPaused, ReportBatch, ShardWritten, StorageTrouble,
-                          OutputChunk, CollectiveJoin, CollectiveAnswered, WorkerResult,
-                          WorkerSamples, StacksTaken, AttemptSnapshot, AttemptLost, NodeDraining,
-                          ReadFile, FileBytes, ShardKept, ValidationEnded, AskCheckpoints>;
+using NodeMessage =
+    AnyOf<Prepared, WorkersStarted, StartFailed, WorkerJoined, WorkerExited, GroupGone,
+          WorkerPaused, ReportBatch, ShardWritten, StorageTrouble, OutputChunk, CollectiveJoin,
+          CollectiveAnswered, WorkerResult, WorkerSamples, StacksTaken, AttemptSnapshot,
+          AttemptLost, NodeDraining, NodeStatus, ReadFile, FileBytes, ShardKept, ValidationEnded,
+          AskCheckpoints>;
 
 /// Decode a frame. Protocol if it cannot be decoded, or if it names a rank that an attempt of
 /// `ranks` cannot have.

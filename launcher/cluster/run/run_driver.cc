@@ -76,7 +76,8 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
             spec_.run_config.checkpoint_config.score_attribute.has_value()),
       validations_(checkpoint_context(), scope_, record_->folder(), controller_, links_, screen_),
       commits_(checkpoint_context(), validations_),
-      stacks_(executor_, clock_, links_, disk_, record_->files(), record_->folder()) {
+      stacks_(executor_, clock_, links_, disk_, record_->files(), record_->folder()),
+      samples_(clock_, screen_, record_->folder()) {
   const std::optional<LivingAttempt>& living = record_->start().living;
   // A living attempt's placement follows the spec that it began with.
   ranks_ =
@@ -158,6 +159,7 @@ int RunDriver::run() {
   }};
   scope_.spawn("requests", watch_requests(record_->folder().path(), std::move(requests)));
   scope_.spawn("deadlines", tick_loop());
+  scope_.spawn("samples", samples_.run());
   scope_.spawn("screen", screen_.run(links_.size(), [this] { return missing_nodes(); }));
   if (daemon_) scope_.spawn("private traind", keep_private_daemon());
   // Both files exist before any worker does, for a `resume`; nobody needs to wait for the syncs.
@@ -245,12 +247,19 @@ void RunDriver::received(NodeId node, const Frame& frame) {
                    if (m.count > 0) pipeline_->add(from.attempt, std::move(m));
                    feed(reported);
                  },
-                 [&](WorkerSamples& m) { feed(to_event(from, std::move(m))); },
+                 [&](WorkerSamples& m) {
+                   const std::int64_t taken_us = m.taken_us;
+                   const RanksSampled sampled = to_event(from, std::move(m));
+                   if (!is_over) samples_.sampled(links_.name(node), taken_us, sampled);
+                   feed(sampled);
+                 },
+                 [&](NodeStatus& m) { on_node_status(links_.name(node), std::move(m)); },
                  [&](const StacksTaken& m) { stacks_.received(from, m); },
                  [&](const OutputChunk& m) { on_output(node, from.attempt, m); },
                  [&](const WorkerExited& m) {
                    const RankExited exited = to_event(from, m);
                    summary_builder_.rank_exited(links_.name(node), exited);
+                   samples_.ended(exited.attempt, exited.rank);
                    feed(exited);
                  },
                  [&](const WorkerResult& m) {
@@ -478,6 +487,7 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
     pipeline_->finish();
     for (const std::string& warning : pipeline_->end_warnings()) summary_builder_.warn(warning);
   }
+  (void)co_await shutdown_flush_.wait_for_thread(samples_.last_write());
   const auto summary = std::make_shared<const RunSummary>(
       summary_builder_.summary(ended, pipeline_->last_metrics()));
   exit_code_ = exit_code_of(*summary);
@@ -538,6 +548,14 @@ void RunDriver::on_output(NodeId node, Attempt attempt, const OutputChunk& chunk
     summary_builder_.warn("the run's output has reached 1 GiB: the oldest of it is removed");
   screen_.worker_output(links_.name(node), chunk.rank, chunk.stream, fresh, chunk.end);
   if (!chunk.end) links_.send(node, encode(AckOutput{chunk.rank, chunk.stream, *acked}, attempt));
+}
+
+void RunDriver::on_node_status(const std::string& name, NodeStatus status) {
+  if (finished_) return;
+  for (const std::string& trouble : samples_.node_told(name, std::move(status))) {
+    screen_.warn(trouble);
+    journal_.remember({{"event", "gpu_trouble"}, {"text", trouble}});
+  }
 }
 
 void RunDriver::on_report_news(ReportPipeline::News news) {

@@ -30,6 +30,7 @@
 #include "launcher/cluster/run/run_requests.h"
 #include "launcher/cluster/run/run_screen.h"
 #include "launcher/cluster/run/run_summary_builder.h"
+#include "launcher/cluster/run/sample_recorder.h"
 #include "launcher/cluster/run/shutdown_flush.h"
 #include "launcher/cluster/run/stack_collector.h"
 #include "launcher/cluster/run/stop_requests.h"
@@ -86,6 +87,7 @@ class RunDriver final : private LinkObserver {
 
   // what arrives
   void on_output(NodeId node, Attempt attempt, const OutputChunk& chunk);
+  void on_node_status(const std::string& name, NodeStatus status);
   void on_report_news(ReportPipeline::News news);
   void on_stop_asked(const StopAsked& stop);
 
@@ -130,6 +132,7 @@ class RunDriver final : private LinkObserver {
   ValidationExecutor validations_;
   CheckpointCommitter commits_;
   StackCollector stacks_;
+  SampleRecorder samples_;
 };
 
 }  // namespace train

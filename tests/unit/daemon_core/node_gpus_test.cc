@@ -42,6 +42,8 @@ TEST(NodeGpus, TwoRunsHaveDifferentGpus) {
   node.handle(attach(kLink, 1, "r1"));
   node.handle(attach(kOther, 1, "r2"));
   EXPECT_EQ(node.one<SpawnSupervisor>(ask(kLink, kFirst, 1, 1)).message.gpus, (Gpus{"0"}));
+  EXPECT_EQ(node.agent.gpus_of("r1"), (Gpus{"0"}));
+  EXPECT_EQ(node.agent.gpus_of("r2"), Gpus{});
 
   EXPECT_EQ(node.one<SpawnSupervisor>(ask(kOther, kFirst, 1, 1)).message.gpus, (Gpus{"1"}));
 

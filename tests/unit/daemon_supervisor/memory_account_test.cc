@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 namespace train {
 namespace {
@@ -24,6 +25,16 @@ std::string verdict(const std::vector<MemoryGroup>& before, const std::vector<Me
   return found ? fmt::format("{} {} {}", found->owner, found->bytes / kMebibyte,
                              found->used / kMebibyte)
                : "no";
+}
+
+TEST(SmallestLimit, IsThatOfAnyGroupThatHasOne) {
+  auto all = groups();
+  EXPECT_EQ(smallest_limit(all), std::int64_t{200} * kMebibyte);
+  all[0].limit = 0;
+  EXPECT_EQ(smallest_limit(all), std::int64_t{4096} * kMebibyte);
+  all[1].limit = ~std::uint64_t{0};
+  EXPECT_EQ(smallest_limit(all), std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(smallest_limit({}), 0);
 }
 
 TEST(OutOfMemory, OfTheClaim) {

@@ -1,0 +1,143 @@
+#include "launcher/cluster/run/sample_recorder.h"
+
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <utility>
+
+#include "lib/net/blocking.h"
+#include "lib/net/within.h"
+#include "lib/samples/sample_json.h"
+
+namespace train {
+namespace {
+
+constexpr Duration kRecordEvery = seconds(1);
+constexpr Duration kNodesEvery = seconds(2);  // nodes tell no more often
+constexpr std::int64_t kNewestBytesPerSecondMax = 256 << 10;
+
+/// Add the space of the run's folder, as we see it. May block.
+void add_space(SampleTable& nodes, const std::string& folder) {
+  struct statvfs space {};
+  if (::statvfs(folder.c_str(), &space) != 0) return;
+  const auto add = [&](std::string_view field, auto blocks) {
+    const double bytes = static_cast<double>(blocks) * static_cast<double>(space.f_frsize);
+    nodes.columns.push_back({.field = find_sample_field(nodes.kind, field),
+                             .numbers = std::vector<double>(nodes.rows.size(), bytes)});
+  };
+  add("run_free", space.f_bavail);
+  add("run_size", space.f_blocks);
+}
+
+/// Return how long nothing newer is written after so many bytes: less than a second of all but very
+/// many ranks.
+Duration time_for(std::size_t bytes) {
+  const Duration time =
+      Duration(seconds(1)) * static_cast<std::int64_t>(bytes) / kNewestBytesPerSecondMax;
+  return time - kRecordEvery / 2;
+}
+
+}  // namespace
+
+/// What the threads that write share. A second one follows only at the end of the run.
+struct SampleRecorder::Files {
+  std::mutex writing;
+  explicit Files(const RunFolder& folder)
+      : log(folder.samples()), folder(folder.path()), newest(folder.newest_samples()) {}
+  SampleLog log;
+  const std::string folder, newest;
+  std::size_t newest_bytes = 0;  // of the newest that was written
+};
+
+SampleRecorder::SampleRecorder(const Clock& clock, UserMessages& messages, const RunFolder& folder)
+    : clock_(clock), messages_(messages), files_(std::make_shared<Files>(folder)) {}
+
+void SampleRecorder::sampled(const std::string& node, std::int64_t taken_us,
+                             const RanksSampled& event) {
+  ranks_.sampled(event.attempt, node, taken_us, event.ranks, clock_.now());
+}
+
+std::vector<std::string> SampleRecorder::node_told(const std::string& node, NodeStatus status) {
+  const TimePoint now = clock_.now();
+  const std::vector<std::int32_t> ranks = ranks_.ranks_on(node);
+  NodeTold told{.taken_us = status.taken_us,
+                .node = status.node,
+                .gpus = std::move(status.gpus),
+                .granted = std::move(status.granted)};
+  std::vector<std::string> troubles;
+  for (const GpuSample& gpu : nodes_.sampled(node, std::move(told), now).gpus) {
+    const std::string users = nodes_.ranks_of_gpu(node, gpu.gpu, ranks);
+    if (users.empty()) continue;
+    for (std::string& trouble : troubles_.sampled(node, users, gpu))
+      troubles.push_back(std::move(trouble));
+  }
+  return troubles;
+}
+
+SampleRecorder::Second SampleRecorder::take() {
+  const TimePoint now = clock_.now();
+  const std::int64_t wall_ms =
+      std::chrono::duration_cast<milliseconds>(clock_.wall().time_since_epoch()).count();
+  Second second{.kept = ranks_.kept(now, wall_ms)};
+  // Once no rank lives, the files keep what was known last.
+  if (second.kept.empty()) return second;
+  if (now >= next_newest_) second.newest.push_back(ranks_.newest(now, wall_ms));
+  if (second.newest.empty() && now < next_nodes_) return second;
+  const auto ranks_on = [this](const std::string& node) { return ranks_.ranks_on(node); };
+  const auto tables =
+      nodes_.newest(now, wall_ms, std::chrono::duration_cast<milliseconds>(kNodesEvery).count(),
+                    ranks_.attempt().value, ranks_on);
+  if (!second.newest.empty())
+    second.newest.insert(second.newest.end(), tables.begin(), tables.end());
+  if (now >= next_nodes_) {
+    second.kept.insert(second.kept.end(), tables.begin(), tables.end());
+    next_nodes_ = now + kNodesEvery - kRecordEvery / 2;
+  }
+  return second;
+}
+
+Result<Unit> SampleRecorder::write(Files& files, Second second) {
+  const std::lock_guard lock(files.writing);
+  Result<Unit> written = Unit{};
+  for (std::vector<SampleTable>* tables : {&second.kept, &second.newest})
+    for (SampleTable& table : *tables)
+      if (table.kind == SampleKind::Nodes) add_space(table, files.folder);
+  for (SampleTable& table : second.kept)
+    if (auto added = files.log.add(std::move(table)); added.has_error()) written = std::move(added);
+  if (second.newest.empty()) return written;
+  std::string text;
+  for (const SampleTable& table : second.newest) append_sample_line(text, table);
+  files.newest_bytes = text.size();
+  if (auto put = replace_unsynced(files.newest, text); put.has_error()) written = std::move(put);
+  return written;
+}
+
+asio::awaitable<void> SampleRecorder::run() {
+  for (;;) {
+    const auto woken = co_await pause_for(kRecordEvery);
+    if (!woken) co_return;
+    Second second = take();
+    if (second.kept.empty()) continue;
+    const bool has_newest = !second.newest.empty();
+    std::function<Result<Unit>()> work = [files = files_, second = std::move(second)] {
+      return write(*files, second);
+    };
+    auto writing = run_unjoined<Unit>(std::move(work));
+    const auto written = co_await std::move(writing);
+    if (written.has_error() && written.error().code == Errc::Cancelled) co_return;
+    if (written.has_error() && !std::exchange(warned_, true))
+      messages_.warn("what is measured of the ranks is not kept: " + written.error().describe());
+    if (has_newest) next_newest_ = clock_.now() + time_for(files_->newest_bytes);
+  }
+}
+
+std::function<void()> SampleRecorder::last_write() const {
+  return [files = files_] {
+    const std::lock_guard lock(files->writing);
+    (void)files->log.flush();
+  };
+}
+
+}  // namespace train
