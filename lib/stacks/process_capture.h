@@ -48,7 +48,7 @@ struct MappedRange {
 
 struct ProcessCapture {
   pid_t pid = 0;
-  std::uint16_t machine = 0;            // e_machine of ELF; 0: of no thread we have registers
+  std::uint16_t machine = 0;            // e_machine of ELF; 0: not supported
   std::string executable{};             // a path, as the process sees it
   std::vector<MappedRange> mappings{};  // executable ones, and those of files; ascending
   std::uint64_t vdso_start = 0;

@@ -2,16 +2,22 @@
 
 #include <elf.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <thread>
 
 namespace train {
 namespace {
+
+constexpr std::uint64_t kSliceNs = 100'000;  // the shortest that Linux grants
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
@@ -85,7 +91,29 @@ Result<ThreadRegisters> wait_for_stop(pid_t tid, TimePoint deadline, TimePoint& 
   }
 }
 
+/// The first part of the kernel's struct sched_attr (sched_setattr(2)), whose header and glibc's
+/// define the same names.
+struct SchedulingAttributes {
+  std::uint32_t size = sizeof(SchedulingAttributes);
+  std::uint32_t policy = SCHED_OTHER;
+  std::uint64_t flags = 0;
+  std::int32_t nice = 0;
+  std::uint32_t priority = 0;
+  std::uint64_t runtime = 0;  // ns; of SCHED_OTHER: the slice
+  std::uint64_t deadline = 0;
+  std::uint64_t period = 0;
+};
+
 }  // namespace
+
+void ask_for_prompt_turns() {
+  const sched_param lowest{.sched_priority = 1};
+  if (::sched_setscheduler(0, SCHED_RR, &lowest) == 0) return;
+  SchedulingAttributes attributes;
+  attributes.nice = ::getpriority(PRIO_PROCESS, 0);
+  attributes.runtime = kSliceNs;
+  (void)::syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
 
 Result<StoppedThread> StoppedThread::stop(pid_t tid, Duration limit) {
   // No option is set: a tracer that dies must not kill what it traces (PTRACE_O_EXITKILL).

@@ -50,4 +50,9 @@ class StoppedThread {
   ThreadRegisters registers_;
 };
 
+/// Ask for a processor as soon as one of our waits ends, since a stopped thread waits with us. Root
+/// may have a real-time priority. Others may ask for short slices, which come sooner (Linux 6.12).
+/// Both concern only the calling thread, which must end soon or stop threads all its life.
+void ask_for_prompt_turns();
+
 }  // namespace train
