@@ -54,6 +54,13 @@ struct StacksCommand {
   bool json = false;
 };
 
+struct ProfileCommand {
+  std::int32_t rank = 0;
+  double seconds = 5;
+  std::string kind = "cpu";  // or wall
+  std::string file;          // -o: a copy, in the format that its ending says; empty: none
+};
+
 struct BundleCommand {
   std::string path;  // of the archive; empty: NAME-bundle-TIME.tar.gz in the current folder
   std::uint64_t bytes_max = 64u << 20;
@@ -85,6 +92,8 @@ int logs_command(const RunReference& reference, const LogsCommand& options);
 int attach_command(const RunReference& reference, bool fold);
 /// Print where the workers of a running run are: the classes of equal stacks, or all threads.
 int stacks_command(const RunReference& reference, const StacksCommand& options);
+/// Have a profile of a rank taken, and print its hottest functions and where its files are.
+int profile_command(const RunReference& reference, const ProfileCommand& options);
 /// Put what a bug report about the run needs into one archive.
 int bundle_command(const RunReference& reference, const BundleCommand& options);
 /// Serve runs to browsers until a signal comes.

@@ -147,6 +147,22 @@ void add_logs_options(CLI::App* command, train::LogsCommand& logs) {
   add_fold_option(command, logs.no_fold);
 }
 
+void add_profile_options(CLI::App* command, train::ProfileCommand& profile) {
+  command->add_option("--rank", profile.rank, "The rank")
+      ->required()
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--seconds", profile.seconds, "How long (default 5, at most 60)")
+      ->check(CLI::Range(0.01, 60.0));
+  command
+      ->add_option("--kind", profile.kind,
+                   "cpu: where it uses a processor (default); wall: where its threads are, also "
+                   "where they wait")
+      ->check(CLI::IsMember({"cpu", "wall"}));
+  command->add_option("-o", profile.file,
+                      "Copy the profile to this file, whose ending says the format: .html, "
+                      ".speedscope.json, .folded or .txt");
+}
+
 void add_dashboard_options(CLI::App* command, train::DashboardOptions& dashboard) {
   command->add_option("places", dashboard.places,
                       "Runs, folders with runs, or URLs of runs in object stores (default "
@@ -287,6 +303,12 @@ int main(int argc, char** argv) {
       "--all-threads", stacks.all_threads,
       "Print every thread of every rank, not only what the ranks have in common");
   add_output_option(stacks_command, stacks_output);
+  train::ProfileCommand profile;
+  CLI::App* profile_command =
+      commands.add(app, "profile", "Show where a rank spends its time, and make a flame graph",
+                   [&] { return train::profile_command(reference, profile); });
+  add_reference(profile_command);
+  add_profile_options(profile_command, profile);
   train::BundleCommand bundle;
   CLI::App* bundle_command =
       commands.add(app, "bundle",

@@ -1,24 +1,17 @@
 // stacks: asks the train-run that controls a run for the stacks of its workers, through the run's
 // folder, and prints what it writes there.
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <chrono>
-#include <thread>
 
+#include "cmd/train-run/ask_run.h"
 #include "cmd/train-run/commands.h"
 #include "cmd/train-run/run_life.h"
-#include "launcher/cluster/checkpoints/remote_run.h"
-#include "launcher/cluster/run/run_requests.h"
 #include "launcher/report/rank_set.h"
 #include "lib/base/print.h"
 #include "lib/base/text_file.h"
-#include "lib/storage/run_folder.h"
 
 namespace train {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
 constexpr auto kAnswerWithin = std::chrono::seconds(40);  // train-run waits 15 s for the nodes
 constexpr int kRanksMax = 65536;
 constexpr std::size_t kShownWholeMax = 4;  // ranks; of more, the classes suffice
@@ -31,19 +24,6 @@ Result<std::vector<Rank>> named_ranks(const std::string& text) {
   for (std::int32_t rank = 0; rank < kRanksMax; ++rank)
     if (set.contains(rank)) ranks.push_back(Rank{rank});
   return ranks;
-}
-
-int no_stacks(const Error& why) {
-  print_error(why);
-  return exit_code::kUnavailable;
-}
-
-void print_lines(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    print_out("{}\n", text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
 }
 
 int show(const std::string& text_path, const StacksCommand& options, std::size_t ranks) {
@@ -70,28 +50,13 @@ int stacks_command(const RunReference& reference, const StacksCommand& options) 
     print_error(ranks.error());
     return exit_code::kUsage;
   }
-  const auto folder = folder_of(reference);
+  const auto folder = folder_to_ask(reference);
   if (!folder) return failed(folder.error());
-  if (!is_running(*folder))
-    return no_stacks({Errc::Unavailable, folder->path() + " is not running: it has no workers"});
-  if (const std::string host = running_elsewhere(*folder); !host.empty())
-    return no_stacks({Errc::Unavailable,
-                      fmt::format("{} runs on {}, which has its folder", folder->path(), host),
-                      "run this command there"});
-  auto request = PendingRequest::leave(*folder, {*ranks});
+  auto request = PendingRequest::leave(*folder, StacksRequest{*ranks});
   if (!request) return failed(request.error());
-  Life life;
-  for (const auto until = SteadyClock::now() + kAnswerWithin; SteadyClock::now() < until;) {
-    if (const auto answer = request->take_answer()) {
-      if (!answer->error.empty()) return no_stacks({Errc::Unavailable, answer->error});
-      return show(join_path(folder->path(), answer->path), options, ranks->size());
-    }
-    if (!life.goes_on(*folder)) break;
-    std::this_thread::sleep_for(kPollEvery);
-  }
-  return no_stacks({Errc::Unavailable, folder->path() +
-                                           ": no stacks came: the run has ended, or its "
-                                           "train-run does not answer"});
+  const auto path = answer_of(std::move(*request), *folder, kAnswerWithin, "stacks");
+  if (!path) return failed(path.error());
+  return show(*path, options, ranks->size());
 }
 
 }  // namespace train

@@ -1,7 +1,8 @@
 // trainrun-unwind: reads captured processes from standard input, and writes their stacks to
-// standard output, a message each (lib/stacks/stacks_codec.h). A supervisor starts it; it is no
-// command for users. It reads programs and debug information that anybody may have written, so it
-// takes no more than its limits, and its end harms nobody.
+// standard output, a message each (lib/stacks/stacks_codec.h). With --profile, it reads samples,
+// and writes a profile of each message (lib/profile/profile_codec.h). A supervisor starts it; it is
+// no command for users. It reads programs and debug information that anybody may have written, so
+// it takes no more than its limits, and its end harms nobody.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -13,8 +14,11 @@
 #include <cstdlib>
 #include <string>
 
+#include "lib/profile/profile_builder.h"
+#include "lib/profile/profile_codec.h"
 #include "lib/stacks/stacks_codec.h"
 #include "lib/stacks/unwind/unwinder.h"
+#include "lib/stacks/unwinder_process.h"
 
 namespace {
 
@@ -24,6 +28,7 @@ using namespace train;
 constexpr rlim_t kAddressSpaceMax = rlim_t{8} << 30;
 constexpr rlim_t kProcessorSecondsMax = 30;
 constexpr rlim_t kOutputBytesMax = 256u << 20;
+constexpr int kNiceOfProfile = 10;
 constexpr int kCaptures = STDIN_FILENO, kStacks = STDOUT_FILENO;  // bytes, no text
 constexpr unsigned kWallSecondsMax = 120;                         // storage of the files may hang
 
@@ -78,18 +83,32 @@ bool write_bytes(std::string_view bytes) {
   return true;
 }
 
+/// Return what is to be written for a message, or an error if it is none.
+Result<std::string> stacks_of(std::string_view payload, Unwinder& unwinder) {
+  TRY(const ProcessCapture capture, decode_capture(payload));
+  return encode_stacks(unwinder.unwind(capture));
+}
+
+Result<std::string> profile_of(std::string_view payload, Unwinder& unwinder) {
+  TRY(const SampleBatch batch, decode_samples(payload));
+  ProfileBuilder profile;
+  profile.add(unwinder.unwind(batch.process), batch.samples, batch.other_process);
+  return encode_profile(std::move(profile).take());
+}
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   limit_myself();
+  const bool profile = argc == 2 && std::string_view(argv[1]) == kUnwindProfile;
+  if (profile) (void)!::nice(kNiceOfProfile);  // beside training, for a minute
   Unwinder unwinder;
   for (std::string header, payload; read_bytes(header, kStackMessageHeaderBytes);) {
     const auto size = stack_message_size(header);
     if (!size || !read_bytes(payload, *size)) return 65;
-    const auto capture = decode_capture(payload);
-    if (!capture) return 65;
-    const std::string stacks = encode_stacks(unwinder.unwind(*capture));
-    if (!write_bytes(stack_message_header(stacks.size()) + stacks)) return 74;
+    const auto answer = profile ? profile_of(payload, unwinder) : stacks_of(payload, unwinder);
+    if (!answer) return 65;
+    if (!write_bytes(stack_message_header(answer->size()) + *answer)) return 74;
   }
   return 0;
 }

@@ -23,6 +23,7 @@
 #include "daemon/supervisor/processes/validation_runner.h"
 #include "daemon/supervisor/uplink.h"
 #include "daemon/supervisor/workers/answered_collectives.h"
+#include "daemon/supervisor/workers/profile_taker.h"
 #include "daemon/supervisor/workers/stack_taker.h"
 #include "daemon/supervisor/workers/worker_admission.h"
 #include "daemon/supervisor/workers/worker_environment.h"
@@ -47,8 +48,8 @@ namespace {
 
 /// All messages that come down from traind: its own, and those that it relays.
 using LauncherMessage =
-    AnyOf<LauncherState, PrepareAttempt, StartWorkers, StopWorkers, TakeStacks, AckReports,
-          AckOutput, CheckpointOutcome, CollectiveResult, PauseWorkers, RunValidation,
+    AnyOf<LauncherState, PrepareAttempt, StartWorkers, StopWorkers, TakeStacks, TakeProfile,
+          AckReports, AckOutput, CheckpointOutcome, CollectiveResult, PauseWorkers, RunValidation,
           ReportedCheckpoints, ReleaseAttempt, ReadFile, FileBytes, KeepShard>;
 
 constexpr Duration kSampleEvery = seconds(1);
@@ -75,7 +76,8 @@ class Supervisor {
         admission_({changed_, orders_, slots_, standbys_, runner_, checkpoints_}),
         validations_(executor_, scope_, uplink_),
         sampler_(slots_),
-        stack_taker_(slots_, uplink_) {}
+        stack_taker_(slots_, uplink_),
+        profile_taker_(slots_, uplink_) {}
 
   int run();
 
@@ -138,6 +140,7 @@ class Supervisor {
   ValidationRunner validations_;
   WorkerSampler sampler_;
   StackTaker stack_taker_;
+  ProfileTaker profile_taker_;
 };
 
 int Supervisor::run() {
@@ -215,57 +218,58 @@ void Supervisor::received(const Frame& frame) {
   auto message = decode_any<LauncherMessage>(frame);
   if (!message) return;  // malformed by its sender: traind relays frames without decoding them
   std::visit(
-      Overloaded{[](const std::monostate&) {},  // of a newer protocol
-                 [&](const LauncherState& m) { on_launcher_state(m); },
-                 [&](const PrepareAttempt& m) { on_prepare(m); },
-                 [&](StartWorkers& m) { on_start(std::move(m)); },
-                 [&](const StopWorkers& m) { feed(to_event(m)); },
-                 [&](TakeStacks& m) { scope_.spawn("stacks", stack_taker_.take(std::move(m))); },
-                 [&](const AckReports& m) { on_ack_reports(m); },
-                 [&](const AckOutput& m) {
-                   if (WorkerSlot* slot = slot_of(m.rank)) OutputPump::acknowledge(*slot, m);
-                   uplink_.output_moved();
-                   changed_.notify();
-                 },
-                 [&](const CheckpointOutcome& m) {
-                   resolved_checkpoint_ = std::max(resolved_checkpoint_, m.checkpoint_seq);
-                   for (auto& [rank, slot] : slots_) slot.unresolved_shards.erase(m.checkpoint_seq);
-                   if (workers_) workers_->send_to_all(frame);
-                   checkpoints_.tell([&](CheckpointTransport& way) { way.resolved(m); });
-                 },
-                 [&](CollectiveResult& m) {
-                   for (auto& [rank, slot] : slots_) slot.unanswered_collectives.erase(m.sequence);
-                   answered_.add(generation_,
-                                 std::make_shared<const CollectiveResult>(std::move(m)));
-                   if (workers_) workers_->send_to_all(frame);
-                 },
-                 [&](const PauseWorkers& m) {
-                   pause_ = frame;
-                   for (auto& [rank, slot] : slots_) {
-                     if (slot.connected) pause_passed_on(slot, m);
-                   }
-                   if (workers_) workers_->send_to_all(frame);
-                 },
-                 [&](RunValidation& m) {
-                   if (orders_.start) scope_.spawn("validation", validate(std::move(m)));
-                 },
-                 [&](const ReportedCheckpoints& m) {
-                   if (WorkerSlot* slot = slot_of(m.rank)) slot->unanswered_asks.erase(m.request);
-                   if (workers_) workers_->send(Rank{m.rank}, frame);
-                 },
-                 [&](const ReleaseAttempt&) {
-                   checkpoints_.give_up();
-                   feed(GroupRelease{});
-                 },
-                 [&](const ReadFile& m) {
-                   checkpoints_.tell([&](CheckpointTransport& way) { way.serve(m); });
-                 },
-                 [&](FileBytes& m) {
-                   checkpoints_.tell([&](CheckpointTransport& way) { way.bytes(std::move(m)); });
-                 },
-                 [&](KeepShard& m) {
-                   checkpoints_.tell([&](CheckpointTransport& way) { way.keep(std::move(m)); });
-                 }},
+      Overloaded{
+          [](const std::monostate&) {},  // of a newer protocol
+          [&](const LauncherState& m) { on_launcher_state(m); },
+          [&](const PrepareAttempt& m) { on_prepare(m); },
+          [&](StartWorkers& m) { on_start(std::move(m)); },
+          [&](const StopWorkers& m) { feed(to_event(m)); },
+          [&](TakeStacks& m) { scope_.spawn("stacks", stack_taker_.take(std::move(m))); },
+          [&](TakeProfile& m) { scope_.spawn("profile", profile_taker_.take(std::move(m))); },
+          [&](const AckReports& m) { on_ack_reports(m); },
+          [&](const AckOutput& m) {
+            if (WorkerSlot* slot = slot_of(m.rank)) OutputPump::acknowledge(*slot, m);
+            uplink_.output_moved();
+            changed_.notify();
+          },
+          [&](const CheckpointOutcome& m) {
+            resolved_checkpoint_ = std::max(resolved_checkpoint_, m.checkpoint_seq);
+            for (auto& [rank, slot] : slots_) slot.unresolved_shards.erase(m.checkpoint_seq);
+            if (workers_) workers_->send_to_all(frame);
+            checkpoints_.tell([&](CheckpointTransport& way) { way.resolved(m); });
+          },
+          [&](CollectiveResult& m) {
+            for (auto& [rank, slot] : slots_) slot.unanswered_collectives.erase(m.sequence);
+            answered_.add(generation_, std::make_shared<const CollectiveResult>(std::move(m)));
+            if (workers_) workers_->send_to_all(frame);
+          },
+          [&](const PauseWorkers& m) {
+            pause_ = frame;
+            for (auto& [rank, slot] : slots_) {
+              if (slot.connected) pause_passed_on(slot, m);
+            }
+            if (workers_) workers_->send_to_all(frame);
+          },
+          [&](RunValidation& m) {
+            if (orders_.start) scope_.spawn("validation", validate(std::move(m)));
+          },
+          [&](const ReportedCheckpoints& m) {
+            if (WorkerSlot* slot = slot_of(m.rank)) slot->unanswered_asks.erase(m.request);
+            if (workers_) workers_->send(Rank{m.rank}, frame);
+          },
+          [&](const ReleaseAttempt&) {
+            checkpoints_.give_up();
+            feed(GroupRelease{});
+          },
+          [&](const ReadFile& m) {
+            checkpoints_.tell([&](CheckpointTransport& way) { way.serve(m); });
+          },
+          [&](FileBytes& m) {
+            checkpoints_.tell([&](CheckpointTransport& way) { way.bytes(std::move(m)); });
+          },
+          [&](KeepShard& m) {
+            checkpoints_.tell([&](CheckpointTransport& way) { way.keep(std::move(m)); });
+          }},
       *message);
 }
 

@@ -95,6 +95,13 @@ std::string read_proc_text(const std::string& path, std::size_t bytes_max) {
   return text;
 }
 
+std::string executable_of(pid_t pid) {
+  std::array<char, kMappingPathBytesMax> path{};
+  const ssize_t size =
+      ::readlink(fmt::format("/proc/{}/exe", pid).c_str(), path.data(), path.size());
+  return std::string(path.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+}
+
 Result<std::vector<pid_t>> threads_of(pid_t pid) {
   DIR* folder = ::opendir(fmt::format("/proc/{}/task", pid).c_str());
   if (folder == nullptr) return system_error(errno, fmt::format("listing threads of {}", pid));

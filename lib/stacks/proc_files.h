@@ -14,6 +14,9 @@ namespace train {
 /// Return at most `bytes_max` bytes of a file, or "" if it cannot be read.
 std::string read_proc_text(const std::string& path, std::size_t bytes_max);
 
+/// Return the path of the program that a process runs, or "".
+std::string executable_of(pid_t pid);
+
 /// Return the threads of a process, the main thread first, the others ascending. NotFound if there
 /// is no such process.
 Result<std::vector<pid_t>> threads_of(pid_t pid);

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 
 #include "lib/stacks/proc_files.h"
@@ -42,10 +41,7 @@ ProcessReader::ProcessReader(pid_t pid, std::size_t stack_bytes_max)
 #if defined(__x86_64__)
   process_.machine = EM_X86_64;
 #endif
-  std::array<char, kMappingPathBytesMax> path{};
-  const ssize_t size =
-      ::readlink(fmt::format("/proc/{}/exe", pid).c_str(), path.data(), path.size());
-  if (size > 0) process_.executable.assign(path.data(), static_cast<std::size_t>(size));
+  process_.executable = executable_of(pid);
   memory_.reset(::open(fmt::format("/proc/{}/mem", pid).c_str(), O_RDONLY | O_CLOEXEC));
   if (memory_.get() < 0)
     process_.notes.push_back(system_error(errno, "its memory cannot be read").message);

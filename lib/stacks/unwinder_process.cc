@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,15 +31,15 @@ int milliseconds_until(TimePoint deadline) {
 
 /// Start the program with only three descriptors, no environment (libdw would ask the servers of
 /// DEBUGINFOD_URLS), and default signals.
-Result<pid_t> spawn(const std::string& program, int input, int output) {
+Result<pid_t> spawn(const std::string& program, const char* argument, int input, int output) {
   SpawnActions files;
   ::posix_spawn_file_actions_adddup2(&files.actions, input, STDIN_FILENO);
   ::posix_spawn_file_actions_adddup2(&files.actions, output, STDOUT_FILENO);
   ::posix_spawn_file_actions_addopen(&files.actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   ::posix_spawn_file_actions_addclosefrom_np(&files.actions, STDERR_FILENO + 1);
   SpawnAttributes how;
-  std::string name = program;
-  char* const arguments[] = {name.data(), nullptr};
+  std::string name = program, word = argument == nullptr ? "" : argument;
+  char* const arguments[] = {name.data(), argument == nullptr ? nullptr : word.data(), nullptr};
   char* const environment[] = {nullptr};
   pid_t pid = 0;
   const int error =
@@ -69,6 +70,19 @@ EndOfChild wait_for_child(pid_t pid, const FileDescriptor& handle, TimePoint dea
   const char* signal = end.si_code == CLD_EXITED ? nullptr : ::sigabbrev_np(end.si_status);
   if (signal != nullptr) return {ChildEnd::Badly, fmt::format("was killed by SIG{}", signal)};
   return {ChildEnd::Badly, fmt::format("ended with {}", end.si_status)};
+}
+
+FileDescriptor process_handle(pid_t pid) {
+  return FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+/// Wait until the child has ended, and kill it at the deadline. Return what went wrong, or "".
+std::string wait_or_kill(pid_t pid, const FileDescriptor& handle, TimePoint deadline) {
+  const EndOfChild end = wait_for_child(pid, handle, deadline);
+  if (end.kind != ChildEnd::None) return end.how;
+  ::syscall(SYS_pidfd_send_signal, handle.get(), SIGKILL, nullptr, 0);
+  (void)wait_for_child(pid, handle, std::chrono::steady_clock::now() + kKillWait);
+  return "did not end in time and was killed";
 }
 
 std::string read_whole(const FileDescriptor& file) {
@@ -109,17 +123,47 @@ Result<UnwinderOutput> run_unwinder(const std::string& program, const FileDescri
                                     TimePoint deadline) {
   TRY(const FileDescriptor output, memory_file("stacks"));
   if (::lseek(captures.get(), 0, SEEK_SET) < 0) return system_error(errno, "reading captures");
-  TRY(const pid_t pid, spawn(program, captures.get(), output.get()));
-  const FileDescriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-
-  EndOfChild end = wait_for_child(pid, handle, deadline);
-  std::string trouble = end.how;
-  if (end.kind == ChildEnd::None) {
-    trouble = "did not end in time and was killed";
-    ::syscall(SYS_pidfd_send_signal, handle.get(), SIGKILL, nullptr, 0);
-    (void)wait_for_child(pid, handle, std::chrono::steady_clock::now() + kKillWait);
-  }
+  TRY(const pid_t pid, spawn(program, nullptr, captures.get(), output.get()));
+  const FileDescriptor handle = process_handle(pid);
+  std::string trouble = wait_or_kill(pid, handle, deadline);
   return UnwinderOutput{.messages = read_whole(output), .trouble = std::move(trouble)};
+}
+
+Result<UnwinderStream> UnwinderStream::start(const std::string& program, const char* argument) {
+  TRY(FileDescriptor output, memory_file("profile"));
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return system_error(errno, "making a socket pair");
+  FileDescriptor ours(ends[0]);
+  const FileDescriptor theirs(ends[1]);
+  TRY(const pid_t pid, spawn(program, argument, theirs.get(), output.get()));
+  return UnwinderStream(pid, process_handle(pid), std::move(ours), std::move(output));
+}
+
+UnwinderStream::~UnwinderStream() {
+  if (pid_ != 0) (void)wait_or_kill(pid_, handle_, TimePoint{});
+}
+
+Result<Unit> UnwinderStream::write(std::string_view bytes, TimePoint deadline) {
+  while (!bytes.empty()) {
+    const ssize_t size =
+        ::send(input_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (size >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(size));
+      continue;
+    }
+    if (errno != EAGAIN && errno != EINTR) return system_error(errno, "writing to the unwinder");
+    pollfd writable{input_.get(), POLLOUT, 0};
+    if (::poll(&writable, 1, milliseconds_until(deadline)) == 0)
+      return Error{Errc::Timeout, "the unwinder does not keep up"};
+  }
+  return Unit{};
+}
+
+UnwinderOutput UnwinderStream::finish(TimePoint deadline) {
+  input_.reset();
+  std::string trouble = wait_or_kill(std::exchange(pid_, 0), handle_, deadline);
+  return {.messages = read_whole(output_), .trouble = std::move(trouble)};
 }
 
 }  // namespace train

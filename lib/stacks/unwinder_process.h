@@ -1,7 +1,11 @@
 // Runs trainrun-unwind over a file of captures.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "lib/base/file_descriptor.h"
 #include "lib/base/result.h"
@@ -21,5 +25,38 @@ Result<Unit> append_to(const FileDescriptor& file, std::string_view bytes);
 /// Run the program with `captures` as its standard input until it ends, or kill it at `deadline`.
 Result<UnwinderOutput> run_unwinder(const std::string& program, const FileDescriptor& captures,
                                     TimePoint deadline);
+
+/// The argument with which the program takes samples (lib/profile/profile_codec.h), and writes a
+/// profile of each message.
+inline constexpr const char* kUnwindProfile = "--profile";
+
+/// The program while it runs, and gets its input piece by piece. It is killed at the end.
+class UnwinderStream {
+ public:
+  static Result<UnwinderStream> start(const std::string& program, const char* argument);
+
+  UnwinderStream(UnwinderStream&& other) noexcept
+      : pid_(std::exchange(other.pid_, 0)),
+        handle_(std::move(other.handle_)),
+        input_(std::move(other.input_)),
+        output_(std::move(other.output_)) {}
+  UnwinderStream& operator=(UnwinderStream&&) = delete;
+  ~UnwinderStream();
+
+  /// Write all of `bytes`, or fail: it has ended, or does not read until `deadline`.
+  Result<Unit> write(std::string_view bytes, TimePoint deadline);
+  /// End its input, and wait until it ends; kill it at `deadline`. Call this once.
+  UnwinderOutput finish(TimePoint deadline);
+
+ private:
+  UnwinderStream(pid_t pid, FileDescriptor handle, FileDescriptor input, FileDescriptor output)
+      : pid_(pid),
+        handle_(std::move(handle)),
+        input_(std::move(input)),
+        output_(std::move(output)) {}
+
+  pid_t pid_;  // 0: finished
+  FileDescriptor handle_, input_, output_;
+};
 
 }  // namespace train

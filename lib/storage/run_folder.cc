@@ -38,6 +38,7 @@ std::string RunFolder::error_json(Attempt id, Rank number) const {
 }
 std::string RunFolder::cause_json(Attempt id) const { return join_path(attempt(id), "cause.json"); }
 std::string RunFolder::stacks(Attempt id) const { return join_path(attempt(id), "stacks"); }
+std::string RunFolder::profiles(Attempt id) const { return join_path(attempt(id), "profiles"); }
 
 Result<Unit> check_run_name(std::string_view name) {
   const bool fits =

@@ -19,6 +19,8 @@ TRAIN_CODEC(ShardWritten);
 TRAIN_CODEC(WorkerSamples);
 TRAIN_CODEC(TakeStacks);
 TRAIN_CODEC(StacksTaken);
+TRAIN_CODEC(TakeProfile);
+TRAIN_CODEC(ProfileTaken);
 TRAIN_CODEC(StorageTrouble);
 TRAIN_CODEC(CheckpointOutcome);
 TRAIN_CODEC(OutputChunk);

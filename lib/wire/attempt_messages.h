@@ -172,6 +172,24 @@ struct StacksTaken {  // in as many messages as are needed
   TRAIN_FIELDS(request, workers, last, error)
 };
 
+struct TakeProfile {  // launcher → supervisor
+  static constexpr MessageType kType = MessageType::TakeProfile;
+  std::uint64_t request = 0;  // chosen by the launcher; the answer has it
+  std::int32_t rank = 0;
+  std::string kind = {};  // cpu | wall
+  std::uint32_t time_ms = 0;
+  TRAIN_FIELDS(request, rank, kind, time_ms)
+};
+
+struct ProfileTaken {  // in as many messages as are needed
+  static constexpr MessageType kType = MessageType::ProfileTaken;
+  std::uint64_t request = 0;
+  std::string data = {};   // the next piece of the profile, as lib/profile/profile_codec encodes it
+  bool last = false;       // nothing more comes for this request
+  std::string error = {};  // why there is none
+  TRAIN_FIELDS(request, data, last, error)
+};
+
 // supervisor → launcher: a line for people about trouble, such as repeated requests
 struct StorageTrouble {
   static constexpr MessageType kType = MessageType::StorageTrouble;

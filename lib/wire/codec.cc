@@ -78,6 +78,8 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(WorkerSamples);
     TRAIN_NAME(TakeStacks);
     TRAIN_NAME(StacksTaken);
+    TRAIN_NAME(TakeProfile);
+    TRAIN_NAME(ProfileTaken);
     TRAIN_NAME(RunValidation);
     TRAIN_NAME(ValidationEnded);
     TRAIN_NAME(AskCheckpoints);

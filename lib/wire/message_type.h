@@ -61,6 +61,8 @@ enum class MessageType : std::uint16_t {
   WorkerSamples = 0x118,
   TakeStacks = 0x119,
   StacksTaken = 0x11a,
+  TakeProfile = 0x11c,
+  ProfileTaken = 0x11d,
   RunValidation = 0x120,
   ValidationEnded = 0x121,
   AskCheckpoints = 0x122,

@@ -57,6 +57,7 @@ struct Process {
   pid_t pid = 0;
   char state = '?';
   std::int64_t cpu_us = 0, threads = 0, resident_bytes = 0;
+  std::uint64_t began = 0;
 };
 
 /// Read /proc/PID/stat (proc(5)): the fields after the program's name, which may contain anything.
@@ -71,6 +72,7 @@ std::optional<Process> read_process(pid_t pid) {
   for (std::int64_t& field : fields) field = next_number(rest);
   process.cpu_us = ticks_to_us(fields[10] + fields[11] + fields[12] + fields[13]);
   process.threads = fields[16];
+  process.began = static_cast<std::uint64_t>(fields[18]);
   process.resident_bytes = fields[20] * page_bytes;
   return process;
 }
@@ -132,6 +134,18 @@ ProcessSample sample_processes(pid_t root, pid_t program) {
     if (where != "0") sample.waits_in = utf8_text(where, kWaitBytesMax);
   }
   return sample;
+}
+
+std::vector<pid_t> process_tree(pid_t root) {
+  std::vector<pid_t> pids;
+  for (const Process& process : read_tree(root))
+    if (process.state != 'Z' && process.state != 'X') pids.push_back(process.pid);
+  return pids;
+}
+
+std::uint64_t process_began(pid_t pid) {
+  const auto process = read_process(pid);
+  return process ? process->began : 0;
 }
 
 }  // namespace train

@@ -23,9 +23,9 @@ struct Sender {
 using NodeMessage =
     AnyOf<Prepared, WorkersStarted, StartFailed, WorkerJoined, WorkerExited, GroupGone,
           WorkerPaused, ReportBatch, ShardWritten, StorageTrouble, OutputChunk, CollectiveJoin,
-          CollectiveAnswered, WorkerResult, WorkerSamples, StacksTaken, AttemptSnapshot,
-          AttemptLost, NodeDraining, NodeStatus, ReadFile, FileBytes, ShardKept, ValidationEnded,
-          AskCheckpoints>;
+          CollectiveAnswered, WorkerResult, WorkerSamples, StacksTaken, ProfileTaken,
+          AttemptSnapshot, AttemptLost, NodeDraining, NodeStatus, ReadFile, FileBytes, ShardKept,
+          ValidationEnded, AskCheckpoints>;
 
 /// Decode a frame. Protocol if it cannot be decoded, or if it names a rank that an attempt of
 /// `ranks` cannot have.

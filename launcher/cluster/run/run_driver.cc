@@ -77,6 +77,7 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       validations_(checkpoint_context(), scope_, record_->folder(), controller_, links_, screen_),
       commits_(checkpoint_context(), validations_),
       stacks_(executor_, clock_, links_, disk_, record_->files(), record_->folder()),
+      profiles_(executor_, clock_, links_, disk_, record_->files(), record_->folder()),
       samples_(clock_, screen_, record_->folder()) {
   const std::optional<LivingAttempt>& living = record_->start().living;
   // A living attempt's placement follows the spec that it began with.
@@ -154,9 +155,17 @@ int RunDriver::run() {
   connect();
   scope_.spawn("journal", journal_.run());
   stop_requests_.begin(scope_);
-  RequestHandlers requests{.stacks = [this](const std::string& id, StacksRequest request) {
-    feed(StacksAsked{kRequested + id, std::move(request.ranks)});
-  }};
+  RequestHandlers requests{.stacks =
+                               [this](const std::string& id, StacksRequest request) {
+                                 feed(StacksAsked{kRequested + id, std::move(request.ranks)});
+                               },
+                           .profile =
+                               [this](const std::string& id, Result<ProfileRequest> request) {
+                                 if (request)
+                                   scope_.spawn("profile", collect_profile(id, *request));
+                                 else
+                                   answer(id, {.error = request.error().describe()});
+                               }};
   scope_.spawn("requests", watch_requests(record_->folder().path(), std::move(requests)));
   scope_.spawn("deadlines", tick_loop());
   scope_.spawn("samples", samples_.run());
@@ -255,6 +264,7 @@ void RunDriver::received(NodeId node, const Frame& frame) {
                  },
                  [&](NodeStatus& m) { on_node_status(links_.name(node), std::move(m)); },
                  [&](const StacksTaken& m) { stacks_.received(from, m); },
+                 [&](const ProfileTaken& m) { profiles_.received(from, m); },
                  [&](const OutputChunk& m) { on_output(node, from.attempt, m); },
                  [&](const WorkerExited& m) {
                    const RankExited exited = to_event(from, m);
@@ -444,6 +454,18 @@ asio::awaitable<void> RunDriver::collect_stacks(CollectStacks action) {
     answer(collected->why.substr(kRequested.size()),
            {.path = collected->path, .error = collected->error});
   feed(*collected);
+}
+
+asio::awaitable<void> RunDriver::collect_profile(std::string id, ProfileRequest request) {
+  const Attempt attempt = controller_.attempt();
+  const auto node = controller_.node_of(attempt, request.rank);
+  if (!node) {
+    answer(id, {.error = fmt::format("rank {} has no worker now", request.rank.value)});
+    co_return;
+  }
+  auto collecting = profiles_.collect(attempt, *node, request);
+  const auto collected = co_await std::move(collecting);
+  if (collected) answer(id, *collected);
 }
 
 void RunDriver::answer(const std::string& request, RequestAnswer answer) {

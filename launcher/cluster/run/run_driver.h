@@ -23,6 +23,7 @@
 #include "launcher/cluster/reports/output_log.h"
 #include "launcher/cluster/reports/report_pipeline.h"
 #include "launcher/cluster/run/journal_writer.h"
+#include "launcher/cluster/run/profile_collector.h"
 #include "launcher/cluster/run/run_job.h"
 #include "launcher/cluster/run/run_log.h"
 #include "launcher/cluster/run/run_news.h"
@@ -78,6 +79,7 @@ class RunDriver final : private LinkObserver {
   asio::awaitable<void> commit(Commit action);
   asio::awaitable<void> release(Release action);
   asio::awaitable<void> collect_stacks(CollectStacks action);
+  asio::awaitable<void> collect_profile(std::string id, ProfileRequest request);
   void answer(const std::string& request, RequestAnswer answer);
   asio::awaitable<void> finish(RunEnded ended);
   Result<Unit> put_end(const RunSummary& summary);
@@ -132,6 +134,7 @@ class RunDriver final : private LinkObserver {
   ValidationExecutor validations_;
   CheckpointCommitter commits_;
   StackCollector stacks_;
+  ProfileCollector profiles_;
   SampleRecorder samples_;
 };
 

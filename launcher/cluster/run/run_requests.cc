@@ -21,9 +21,11 @@ constexpr Duration kLookEvery = milliseconds(500);
 constexpr std::size_t kRequestBytesMax = 1u << 20;  // more than 65,536 ranks take
 constexpr std::size_t kAnswerBytesMax = 64u << 10;
 constexpr std::size_t kErrorBytesMax = 8192;
+constexpr std::int64_t kRanksMax = 1 << 24;
 constexpr std::size_t kIdBytesMax = 64;
 constexpr auto kUntakenMax = std::chrono::minutes(10);
-constexpr std::string_view kStacks = ".stacks-", kAnswer = ".answer-", kDraft = ".draft-";
+constexpr std::string_view kStacks = ".stacks-", kProfile = ".profile-", kAnswer = ".answer-",
+                           kDraft = ".draft-";
 constexpr std::string_view kResults = "attempts/";  // where all results are
 
 bool is_id(std::string_view text) {
@@ -74,10 +76,34 @@ StacksRequest parse_stacks_request(const std::string& text) {
   if (list == nullptr) return request;
   for (const auto& item : *list) {
     const auto* rank = item.if_int64();
-    if (rank != nullptr && *rank >= 0 && *rank < (1 << 24))
+    if (rank != nullptr && *rank >= 0 && *rank < kRanksMax)
       request.ranks.push_back(Rank{static_cast<std::int32_t>(*rank)});
   }
   return request;
+}
+
+Result<ProfileRequest> parse_profile_request(const std::string& text) {
+  boost::system::error_code error;
+  const auto value = json::parse(text, error);
+  const auto* object = error ? nullptr : value.if_object();
+  if (object == nullptr) return Error{Errc::InvalidArgument, "the request cannot be read"};
+  const auto number_of = [object](std::string_view key) {
+    const auto* member = object->if_contains(key);
+    return member != nullptr && member->is_int64() ? member->as_int64() : -1;
+  };
+  const auto* name = object->if_contains("kind");
+  const auto kind = name == nullptr || !name->is_string()
+                        ? std::nullopt
+                        : profile_kind(std::string_view(name->as_string()));
+  const std::int64_t rank = number_of("rank"), time_ms = number_of("time_ms");
+  if (rank < 0 || rank >= kRanksMax)
+    return Error{Errc::InvalidArgument, "the request names no rank"};
+  if (!kind) return Error{Errc::InvalidArgument, "this train-run knows no such kind of profile"};
+  if (time_ms < 1 || milliseconds(std::min<std::int64_t>(time_ms, 1'000'000)) > kProfileTimeMax)
+    return Error{Errc::InvalidArgument,
+                 fmt::format("a profile takes up to {}", format_duration(kProfileTimeMax))};
+  return ProfileRequest{
+      .rank = Rank{static_cast<std::int32_t>(rank)}, .kind = *kind, .time = milliseconds(time_ms)};
 }
 
 /// Return the names in the folder that begin with a dot, up to a bound.
@@ -144,6 +170,15 @@ Result<PendingRequest> PendingRequest::leave(const RunFolder& folder,
   return leave(folder, kStacks, json::serialize(list));
 }
 
+Result<PendingRequest> PendingRequest::leave(const RunFolder& folder,
+                                             const ProfileRequest& request) {
+  const json::object text{
+      {"rank", request.rank.value},
+      {"kind", to_string(request.kind)},
+      {"time_ms", std::chrono::duration_cast<milliseconds>(request.time).count()}};
+  return leave(folder, kProfile, json::serialize(text));
+}
+
 Result<PendingRequest> PendingRequest::leave(const RunFolder& folder, std::string_view prefix,
                                              const std::string& text) {
   const std::string id = new_id();
@@ -169,10 +204,14 @@ std::optional<RequestAnswer> PendingRequest::take_answer() {
 asio::awaitable<void> watch_requests(std::string folder, RequestHandlers handlers) {
   for (;;) {
     for (const std::string& name : hidden_names(folder)) {
-      const std::string id = id_in(name, kStacks);
-      if (id.empty()) continue;
-      if (const auto text = take_file(join_path(folder, name), kRequestBytesMax))
-        handlers.stacks(id, parse_stacks_request(*text));
+      const std::string stacks = id_in(name, kStacks), profile = id_in(name, kProfile);
+      if (stacks.empty() && profile.empty()) continue;
+      const auto text = take_file(join_path(folder, name), kRequestBytesMax);
+      if (!text) continue;
+      if (stacks.empty())
+        handlers.profile(profile, parse_profile_request(*text));
+      else
+        handlers.stacks(stacks, parse_stacks_request(*text));
     }
     const auto woken = co_await pause_for(kLookEvery);
     if (!woken) co_return;

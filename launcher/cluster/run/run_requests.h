@@ -1,10 +1,12 @@
 // Requests to the train-run that controls a run, through the run's folder. Whoever wants something
-// of a running run (a command, the dashboard) leaves a file `.stacks-ID`; the launcher takes it,
+// of a running run (a command, the dashboard) leaves a file `.stacks-ID` or `.profile-ID`; the
+// launcher takes it,
 // does what it asks for, and answers in a file `.answer-ID`, which whoever asked removes.
 //
 // Others may write to the folder, too: requests and answers may hold anything.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <string>
@@ -13,7 +15,9 @@
 #include <vector>
 
 #include "launcher/core/run_events.h"
+#include "lib/base/time.h"
 #include "lib/net/task.h"
+#include "lib/profile/profile.h"
 #include "lib/storage/run_folder.h"
 
 namespace train {
@@ -22,6 +26,16 @@ namespace train {
 struct StacksRequest {
   std::vector<Rank> ranks = {};
 };
+
+/// A request for a profile of a rank.
+struct ProfileRequest {
+  Rank rank;
+  ProfileKind kind = ProfileKind::Cpu;
+  Duration time = seconds(5);  // 1 ms to kProfileTimeMax
+};
+/// The endings of the files of a profile. The answer's path is that with the first one.
+inline constexpr std::array<const char*, 4> kProfileEndings = {".txt", ".folded",
+                                                               ".speedscope.json", ".html"};
 
 /// What came of a request.
 struct RequestAnswer {
@@ -37,6 +51,7 @@ class PendingRequest {
  public:
   /// Leave a request in the folder of a run that a launcher on this machine has.
   static Result<PendingRequest> leave(const RunFolder& folder, const StacksRequest& request);
+  static Result<PendingRequest> leave(const RunFolder& folder, const ProfileRequest& request);
 
   PendingRequest(PendingRequest&& other) noexcept
       : folder_(std::move(other.folder_)),
@@ -64,6 +79,8 @@ class PendingRequest {
 
 struct RequestHandlers {
   std::function<void(const std::string& id, StacksRequest)> stacks;
+  /// An error says what is wrong with the request.
+  std::function<void(const std::string& id, Result<ProfileRequest>)> profile;
 };
 
 /// Look for requests in `folder` until the flow is cancelled, and pass each on once.

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
+#include "launcher/cluster/run/dated_files.h"
 #include "lib/base/secrets.h"
 #include "lib/base/utf8.h"
 #include "lib/net/blocking.h"
@@ -21,39 +21,8 @@ namespace {
 constexpr Duration kAnswerWithin = seconds(15);      // a capture takes 10 s at most
 constexpr std::size_t kStacksBytesMax = 256u << 20;  // of all nodes, as they are sent
 constexpr std::size_t kErrorBytesMax = 4096;
-constexpr std::size_t kKeptMax = 128;  // files of an attempt: the newest 64 stacks
-
-/// Return whether we have given a file this name: "20261126-101500.123-hung.txt".
-bool is_ours(std::string_view name) {
-  constexpr std::string_view kPattern = "00000000-000000.000-";
-  if (name.size() <= kPattern.size() || !(name.ends_with(".txt") || name.ends_with(".json")))
-    return false;
-  for (std::size_t i = 0; i < kPattern.size(); ++i) {
-    const bool digit = name[i] >= '0' && name[i] <= '9';
-    if (kPattern[i] == '0' ? !digit : name[i] != kPattern[i]) return false;
-  }
-  return true;
-}
-
-/// Remove the oldest of our files, so that kKeptMax are left. Their names begin with their times.
-void keep_newest(FileSystem& files, const std::string& folder) {
-  const auto entries = files.list(folder);
-  if (!entries || entries->size() <= kKeptMax) return;
-  std::vector<std::string> names;
-  for (const FolderEntry& entry : *entries)
-    if (entry.kind == FileKind::File && is_ours(entry.name)) names.push_back(entry.name);
-  std::sort(names.begin(), names.end());
-  for (std::size_t i = 0; i + kKeptMax < names.size(); ++i)
-    (void)files.remove_file(join_path(folder, names[i]));
-}
-
-/// Return "20261126-101500.123", which sorts by time.
-std::string time_text(std::chrono::system_clock::time_point wall) {
-  std::string text;
-  for (const char c : format_utc(wall).substr(0, 23))
-    if (c != '-' && c != ':') text += c == 'T' ? '-' : c;
-  return text;
-}
+constexpr std::size_t kKept = 64;
+const std::vector<std::string> kEndings = {".txt", ".json"};
 
 }  // namespace
 
@@ -112,7 +81,7 @@ Task<StacksCollected> StackCollector::collect(CollectStacks order) {
   event.classes = describe_classes(stack_classes(ranks_));
   const std::string folder = folder_.stacks(order.attempt);
   const std::string stem =
-      join_path(folder, fmt::format("{}-{}", time_text(clock_.wall()), order.why));
+      join_path(folder, fmt::format("{}-{}", dated_name(clock_.wall()), order.why));
   event.path = stem + ".txt";
   std::function<Result<Unit>()> work = [this, folder, stem, ranks = std::move(ranks_),
                                         notes = std::exchange(notes_, {})]() -> Result<Unit> {
@@ -120,7 +89,7 @@ Task<StacksCollected> StackCollector::collect(CollectStacks order) {
     for (const std::string& note : notes) text += note + "\n";
     text += redacted(describe_stacks(ranks));
     TRY_VOID(make_folders(files_, folder));
-    keep_newest(files_, folder);
+    keep_newest(files_, folder, kEndings, kKept - 1);
     TRY_VOID(write_small_file(files_, stem + ".json", redacted(stacks_json(ranks)) + "\n"));
     return write_small_file(files_, stem + ".txt", text);  // last: who waits for it finds both
   };

@@ -20,15 +20,21 @@ class RunRequestsTest : public NetTest {
   struct Taken {
     std::string id;
     StacksRequest stacks;
+    Result<ProfileRequest> profile = Error{};
   };
   /// Return the first request that is found.
   Taken next() {
     std::optional<Taken> found;
     Scope scope(executor());
     run([&]() -> asio::awaitable<void> {
-      RequestHandlers handlers{.stacks = [&](const std::string& id, StacksRequest request) {
-        if (!found) found = {id, std::move(request)};
-      }};
+      RequestHandlers handlers{.stacks =
+                                   [&](const std::string& id, StacksRequest request) {
+                                     if (!found) found = {id, std::move(request)};
+                                   },
+                               .profile =
+                                   [&](const std::string& id, Result<ProfileRequest> request) {
+                                     if (!found) found = {id, {}, std::move(request)};
+                                   }};
       scope.spawn("watch", watch_requests(folder_.string(), std::move(handlers)));
       while (!found) (void)co_await pause_for(1ms);
       scope.cancel();
@@ -59,6 +65,29 @@ TEST_F(RunRequestsTest, AreTakenOnceAndAnswered) {
   EXPECT_EQ(files(), 1u);
   EXPECT_EQ(request->take_answer(), (RequestAnswer{"attempts/000/stacks/a.txt", ""}));
   EXPECT_EQ(files(), 0u);
+}
+
+TEST_F(RunRequestsTest, ForAProfileSayRankKindAndTime) {
+  auto request = PendingRequest::leave(
+      RunFolder(folder_.string()),
+      ProfileRequest{.rank = Rank{3}, .kind = ProfileKind::Wall, .time = milliseconds(250)});
+  ASSERT_TRUE(request);
+  const Taken taken = next();
+  ASSERT_TRUE(taken.profile) << taken.profile.error().describe();
+  EXPECT_EQ(taken.profile->rank, Rank{3});
+  EXPECT_EQ(taken.profile->kind, ProfileKind::Wall);
+  EXPECT_EQ(taken.profile->time, milliseconds(250));
+}
+
+TEST_F(RunRequestsTest, ForAProfileThatNobodyCanTakeAreErrors) {
+  for (const char* text :
+       {"", "[]", R"({"rank":-1,"kind":"cpu","time_ms":1})", R"({"kind":"cpu","time_ms":1})",
+        R"({"rank":1,"kind":"gpu","time_ms":1})", R"({"rank":1,"kind":7,"time_ms":1})",
+        R"({"rank":1,"kind":"cpu","time_ms":60001})", R"({"rank":1,"kind":"cpu","time_ms":0})",
+        R"({"rank":1,"kind":"cpu","time_ms":9223372036854775807})"}) {
+    std::ofstream(path(".profile-1")) << text;
+    EXPECT_FALSE(next().profile) << text;
+  }
 }
 
 TEST_F(RunRequestsTest, ThatNobodyTakesLeaveNothing) {

@@ -83,9 +83,9 @@ TEST_F(StackCollectorTest, RemovesTheOldestOfItsOwnFilesAndNoOthers) {
   ASSERT_TRUE(collect());
   EXPECT_EQ(files("-notes.txt"), 200u);
   EXPECT_EQ(files(".core"), 1u);
-  EXPECT_EQ(files("-hung.txt"), 129u);
-  EXPECT_FALSE(fs::exists(stacks_ + "/20200101-000000.071-hung.txt"));
-  EXPECT_TRUE(fs::exists(stacks_ + "/20200101-000000.072-hung.txt"));
+  EXPECT_EQ(files("-hung.txt"), 64u);
+  EXPECT_FALSE(fs::exists(stacks_ + "/20200101-000000.136-hung.txt"));
+  EXPECT_TRUE(fs::exists(stacks_ + "/20200101-000000.137-hung.txt"));
 }
 
 }  // namespace

@@ -210,6 +210,8 @@ inline std::vector<Frame> golden_frames() {
           StacksTaken{
               .request = 1, .workers = {{.rank = 2, .stacks = "s"}}, .last = true, .error = "e"},
           attempt),
+      encode(TakeProfile{.request = 1, .rank = 2, .kind = "cpu", .time_ms = 3}, attempt),
+      encode(ProfileTaken{.request = 1, .data = "d", .last = true, .error = "e"}, attempt),
       encode(StorageTrouble{.text = "t"}, attempt),
       encode(WorkerResult{.rank = 1, .json = "{}"}, attempt),
       encode(ReleaseAttempt{}, attempt),

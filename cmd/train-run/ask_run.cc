@@ -1,0 +1,50 @@
+#include "cmd/train-run/ask_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "cmd/train-run/run_life.h"
+#include "launcher/cluster/checkpoints/remote_run.h"
+#include "lib/base/print.h"
+
+namespace train {
+
+Result<RunFolder> folder_to_ask(const RunReference& reference) {
+  TRY(RunFolder folder, folder_of(reference));
+  if (!is_running(folder))
+    return Error{Errc::Unavailable, folder.path() + " is not running: it has no workers"};
+  if (const std::string host = running_elsewhere(folder); !host.empty())
+    return Error{Errc::Unavailable,
+                 fmt::format("{} runs on {}, which has its folder", folder.path(), host),
+                 "run this command there"};
+  return folder;
+}
+
+Result<std::string> answer_of(PendingRequest request, const RunFolder& folder,
+                              std::chrono::milliseconds within, const std::string& what) {
+  using SteadyClock = std::chrono::steady_clock;
+  Life life;
+  for (const auto until = SteadyClock::now() + within; SteadyClock::now() < until;) {
+    if (const auto answer = request.take_answer()) {
+      if (!answer->error.empty()) return Error{Errc::Unavailable, answer->error};
+      return join_path(folder.path(), answer->path);
+    }
+    if (!life.goes_on(folder)) break;
+    std::this_thread::sleep_for(kPollEvery);
+  }
+  return Error{Errc::Unavailable,
+               fmt::format("{}: no {} came: the run has ended, or its train-run does not answer",
+                           folder.path(), what)};
+}
+
+void print_lines(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    print_out("{}\n", text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+}  // namespace train

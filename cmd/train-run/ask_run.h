@@ -1,0 +1,24 @@
+// What the commands share that ask a running train-run for something (run_requests.h).
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "cmd/train-run/commands.h"
+#include "launcher/cluster/run/run_requests.h"
+#include "lib/storage/run_folder.h"
+
+namespace train {
+
+/// Return the folder of a run that goes on, on this machine. Unavailable: it does not.
+Result<RunFolder> folder_to_ask(const RunReference& reference);
+
+/// Wait for the answer, and return the path of the file with the result. Unavailable: there is
+/// none, and why. `what`: what was asked for, "stacks".
+Result<std::string> answer_of(PendingRequest request, const RunFolder& folder,
+                              std::chrono::milliseconds within, const std::string& what);
+
+/// Print a text of ours.
+void print_lines(std::string_view text);
+
+}  // namespace train

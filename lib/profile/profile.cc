@@ -1,0 +1,24 @@
+#include "lib/profile/profile.h"
+
+#include "lib/stacks/function_names.h"
+
+namespace train {
+
+std::string short_name(const ProfileFrame& frame) {
+  if (frame.function.empty() || frame.module.empty()) return full_name(frame);
+  std::string name = short_function_name(frame.function);
+  return name.empty() ? frame.function : name;
+}
+
+std::string full_name(const ProfileFrame& frame) {
+  if (!frame.function.empty()) return frame.function;
+  return frame.module.empty() ? "[unknown]" : "[" + frame.module + "]";
+}
+
+std::uint64_t samples_of(const Profile& profile) {
+  std::uint64_t samples = 0;
+  for (const ProfileStack& stack : profile.stacks) samples += stack.samples;
+  return samples;
+}
+
+}  // namespace train

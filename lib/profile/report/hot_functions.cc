@@ -1,0 +1,94 @@
+#include "lib/profile/report/hot_functions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "lib/base/terminal_text.h"
+
+namespace train {
+namespace {
+
+constexpr std::size_t kShown = 15;
+constexpr int kNameColumns = 72;
+constexpr double kIdlePart = 0.05;  // of the time on a processor: then nothing can be said
+
+double seconds_of(Duration time) { return std::chrono::duration<double>(time).count(); }
+
+double percent(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+bool is_idle(const ProfileFacts& facts) {
+  return facts.kind == ProfileKind::Cpu &&
+         seconds_of(facts.cpu_time) < kIdlePart * seconds_of(facts.lasted);
+}
+
+}  // namespace
+
+std::vector<HotFunction> hot_functions(const Profile& profile, std::size_t count) {
+  std::vector<HotFunction> functions(profile.frames.size());
+  for (const ProfileStack& stack : profile.stacks) {
+    if (stack.frames.empty()) continue;
+    functions[stack.frames.back()].self += stack.samples;
+    for (const std::uint32_t frame : std::set(stack.frames.begin(), stack.frames.end()))
+      functions[frame].total += stack.samples;
+  }
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    functions[i].name = short_name(profile.frames[i]);
+    functions[i].module = profile.frames[i].module;
+  }
+  std::erase_if(functions, [](const HotFunction& one) { return one.self == 0; });
+  std::stable_sort(functions.begin(), functions.end(),
+                   [](const HotFunction& a, const HotFunction& b) { return a.self > b.self; });
+  functions.resize(std::min(functions.size(), count));
+  return functions;
+}
+
+std::string profile_title(const Profile& profile, const ProfiledRank& whom) {
+  std::string title =
+      fmt::format("{} profile of rank {}", to_string(profile.facts.kind), whom.rank);
+  if (!whom.node.empty()) title += " on " + whom.node;
+  return title;
+}
+
+std::string describe_sampling(const Profile& profile) {
+  const ProfileFacts& facts = profile.facts;
+  const double lasted = seconds_of(facts.lasted);
+  std::string text = fmt::format("{:.2f} of {:.1f} s on a CPU", seconds_of(facts.cpu_time), lasted);
+  text += fmt::format("; {} samples", samples_of(profile));
+  if (facts.period > Duration{0})
+    text += fmt::format(", one each {:.0f} ms", 1e3 * seconds_of(facts.period));
+  text += ", by " + facts.engine;
+  if (facts.lost > 0) text += fmt::format("; {} more were lost", facts.lost);
+  if (is_idle(facts)) text += "; to see where it waits: --kind wall";
+  return text;
+}
+
+std::string describe_profile(const Profile& profile, const ProfiledRank& whom) {
+  const ProfileFacts& facts = profile.facts;
+  std::string text = profile_title(profile, whom);
+  text +=
+      fmt::format(", pid {}, {}\n{}\n", facts.pid, facts.executable, describe_sampling(profile));
+  const std::uint64_t samples = samples_of(profile);
+  const auto functions = hot_functions(profile, kShown);
+  if (!functions.empty()) text += "\n   self  total  function\n";
+  for (const HotFunction& one : functions) {
+    text += fmt::format("{:5.1f} % {:4.0f} %  {}", percent(one.self, samples),
+                        percent(one.total, samples),
+                        cut_to_columns(terminal_safe(one.name), kNameColumns));
+    text += one.module.empty() || one.name == "[" + one.module + "]"
+                ? "\n"
+                : fmt::format("  [{}]\n", one.module);
+  }
+  if (facts.guessed > 0)
+    text += fmt::format(
+        "note: the outer functions of {} samples are guessed: code without call "
+        "frame information lies between\n",
+        facts.guessed);
+  for (const std::string& note : facts.notes) text += fmt::format("note: {}\n", note);
+  return terminal_safe_lines(text);
+}
+
+}  // namespace train

@@ -1,0 +1,99 @@
+#include "lib/profile/sampling/take_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/profile/profile_builder.h"
+#include "lib/profile/profile_codec.h"
+#include "lib/stacks/proc_files.h"
+#include "lib/stacks/stacks_codec.h"
+#include "lib/stacks/take_stacks.h"
+#include "lib/stacks/unwinder_process.h"
+
+namespace train {
+namespace {
+
+constexpr Duration kSamplerMargin = seconds{5};  // for /proc to answer at the end
+
+TimePoint now() { return std::chrono::steady_clock::now(); }
+
+/// Say why perf events cannot be had, and what to do, in one line.
+std::string without_perf(const Error& why) {
+  std::string paranoid = read_proc_text("/proc/sys/kernel/perf_event_paranoid", 16);
+  paranoid.resize(std::min(paranoid.find('\n'), paranoid.size()));
+  return fmt::format(
+      "sampled by stops of threads (ptrace), since perf_event_open is refused here: {}; "
+      "kernel.perf_event_paranoid is {}: 2 or less allows it, in a container also CAP_PERFMON",
+      why.describe(), paranoid.empty() ? "not known" : paranoid);
+}
+
+struct Begun {
+  std::shared_ptr<Sampling> sampling;
+  std::string note;
+};
+
+Result<Begun> begin_sampling(const SamplingOrder& order) {
+  Begun begun{.sampling = std::make_shared<Sampling>(), .note = ""};
+  if (order.kind == ProfileKind::Cpu) {
+    const auto perf = begin_perf_sampling(order, begun.sampling);
+    if (perf) return begun;
+    if (perf.error().code != Errc::Permission) return perf.error();
+    begun.note = without_perf(perf.error());
+  }
+  TRY_VOID(begin_ptrace_sampling(order, begun.sampling));
+  return begun;
+}
+
+/// Pass on batches until none comes any more. An unwinder that does not take them ends with an
+/// error of its own; the rank is sampled to the end all the same.
+void pass_on(Sampling& sampling, UnwinderStream& unwinder, TimePoint deadline) {
+  bool takes = true;
+  while (const auto batch = sampling.queue.pop(deadline)) {
+    if (!takes) continue;
+    const std::string payload = encode_samples(*batch);
+    takes = unwinder.write(stack_message_header(payload.size()), deadline).has_value() &&
+            unwinder.write(payload, deadline).has_value();
+  }
+}
+
+void merge(std::string_view messages, ProfileBuilder& all) {
+  while (const auto payload = next_stack_message(messages)) {
+    const auto profile = decode_profile(*payload);
+    if (!profile) break;
+    all.add(*profile);
+  }
+}
+
+}  // namespace
+
+Result<Profile> take_profile(const SamplingOrder& order, const TakeProfileOptions& options) {
+  const std::string program = options.unwinder.empty() ? find_unwinder() : options.unwinder;
+  if (program.empty()) return Error{Errc::NotFound, "trainrun-unwind is not installed"};
+  const auto listed = order.processes();
+  if (listed.empty()) return Error{Errc::NotFound, "the worker has ended"};
+  const std::string executable = executable_of(listed.front().pid);
+  const TimePoint sampled_by = now() + order.time + kSamplerMargin;
+  TRY(UnwinderStream unwinder, UnwinderStream::start(program, kUnwindProfile));
+  TRY(const Begun begun, begin_sampling(order));
+  pass_on(*begun.sampling, unwinder, sampled_by);
+  const UnwinderOutput output = unwinder.finish(now() + kUnwindWithin);
+  if (!begun.sampling->queue.closed()) {
+    begun.sampling->queue.close();  // a sampler that still hangs ends in vain
+    return Error{Errc::Timeout, "/proc did not answer in time"};
+  }
+  ProfileBuilder all;
+  ProfileFacts& facts = all.facts();
+  facts = begun.sampling->found();
+  facts.kind = order.kind;
+  facts.pid = listed.front().pid;
+  facts.executable = executable;
+  if (!begun.note.empty()) add_note(facts, begun.note);
+  if (facts.lasted + kListEvery < order.time) add_note(facts, "the worker ended meanwhile");
+  merge(output.messages, all);
+  if (!output.trouble.empty())
+    add_note(facts, "some samples have no stacks: the program that unwinds them " + output.trouble);
+  return std::move(all).take();
+}
+
+}  // namespace train
