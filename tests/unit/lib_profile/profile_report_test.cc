@@ -81,7 +81,7 @@ TEST(Speedscope, HasAProfileOfSampledStacks) {
       R"json({"name":"void train::step<float>(int)","file":"worker.cc"},)json"
       R"json({"name":"[libblas.so]"}]},)json"
       R"json("profiles":[{"type":"sampled","name":"cpu profile of rank 3 on n2",)json"
-      R"json("unit":"microseconds","startValue":0,"endValue":100000.0,)json"
+      R"json("unit":"microseconds","startValue":0,"endValue":1e+05,)json"
       R"json("samples":[[0,1,2],[0,1,2,3],[0,1,2,2]],"weights":[20000.0,70000.0,10000.0]}]})json");
 }
 
