@@ -27,6 +27,7 @@ CASES = {
     "vit": ("ViT 32x32/4, 12 layers of 384, batch 16, AdamW", "vit", "adamw", 5, 5),
 }
 LIKE_FOR_LIKE = "pytorch, bucket view"
+UNMARKED = "ours, no marks"  # of progress: shows what these cost
 
 
 def default_python():
@@ -79,6 +80,9 @@ def measure(options, name):
     sides = {"ours": (ours, world_size), LIKE_FOR_LIKE: ([*theirs, "--bucket-view"], world_size), "pytorch": (theirs, world_size)}
     if not on_gpu:
         sides["one process"] = (ours, 1)
+    if options.side:
+        sides[UNMARKED] = ([ours[0] + "_unmarked", *flags], world_size)
+        sides = {side: sides[side] for side in options.side}
     seconds = {side: [] for side in sides}
     failures = {side: [] for side in sides}
     for _ in range(options.rounds or rounds):
@@ -95,7 +99,7 @@ def describe(case):
     shown = [f"{side} {statistics.median(values) * 1000:.1f} ms ({min(values) * 1000:.1f}-{max(values) * 1000:.1f})"
              for side, values in case["seconds"].items() if values]
     failed = [f"{side} {kind}: {why}" for side, found in case["failures"].items() for kind, why in found]
-    ours, theirs = case["seconds"]["ours"], case["seconds"][LIKE_FOR_LIKE]
+    ours, theirs = case["seconds"].get("ours"), case["seconds"].get(LIKE_FOR_LIKE)
     ratio = f"ratio {statistics.median(ours) / statistics.median(theirs):.2f}" if ours and theirs else "no ratio"
     return f"{case['name']}: " + ", ".join([*shown, ratio, *failed])
 
@@ -106,6 +110,7 @@ def main():
     parser.add_argument("--python", default=default_python(), help="one with PyTorch")
     parser.add_argument("--json", help="write the figures into this file")
     parser.add_argument("--rounds", type=int)
+    parser.add_argument("--side", action="append", help=f"only this one: ours, '{UNMARKED}', pytorch, …")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--case", action="append", choices=sorted(CASES))
     options = parser.parse_args()

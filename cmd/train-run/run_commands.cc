@@ -17,6 +17,8 @@
 #include "launcher/cluster/checkpoints/remote_run.h"
 #include "launcher/cluster/run/detached_run.h"
 #include "launcher/cluster/run/run_record.h"
+#include "launcher/core/run_history.h"
+#include "launcher/report/goodput_text.h"
 #include "launcher/report/rank_status.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/host.h"
@@ -66,6 +68,21 @@ RunView view_of(const RunFolder& folder) {
     return true;
   });
   return view;
+}
+
+/// Return what the time of the run's workers was used for: as its end says, or as its launcher
+/// wrote down last.
+TimeAccounts time_of(const RunFolder& folder, bool running, std::int64_t attempt) {
+  const auto member = [](const boost::json::object& object, std::string_view key) {
+    const auto* value = object.if_contains(key);
+    return value != nullptr && value->is_object() ? time_in(value->as_object()) : TimeAccounts{};
+  };
+  if (!running) {
+    const TimeAccounts whole = member(read_json(folder.run_json()), "goodput");
+    if (whole.total() > Duration{}) return whole;
+  }
+  const Attempt newest{static_cast<std::uint32_t>(attempt)};
+  return member(read_json(folder.goodput_json(newest)), "run");
 }
 
 std::string metric_text(const MetricValue& value) {
@@ -172,6 +189,10 @@ int status_command(const RunReference& reference, bool json) {
                             {"world_size", view.world_size},
                             {"restarts", view.restarts},
                             {"checkpoint", view.checkpoint}};
+    const TimeAccounts time = time_of(*folder, running, view.attempt);
+    if (time.total() > Duration{})
+      out["goodput"] = boost::json::object{{"ratio", time.share(TimeUse::Step)},
+                                           {"worker_seconds", json_of(time)}};
     if (!running && !exit.empty()) out["exit"] = exit;
     if (view.report) {
       boost::json::object metrics;
@@ -208,6 +229,8 @@ int status_command(const RunReference& reference, bool json) {
   print_out("attempt:    {} ({} workers, {} restarts)\n", view.attempt, view.world_size,
             view.restarts);
   print_out("checkpoint: {}\n", view.checkpoint.empty() ? "none" : view.checkpoint);
+  if (const auto text = goodput_text(time_of(*folder, running, view.attempt)); !text.empty())
+    print_out("goodput:    {}\n", text);
   if (view.report) {
     print_out("metrics:   ");
     for (const auto& [name, value] : view.report->metrics)

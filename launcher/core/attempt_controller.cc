@@ -17,7 +17,8 @@ AttemptController::AttemptController(const RunContext& run, Attempt id, const Pl
       ending_(run_, group_),
       restart_count_(restart_count),
       collectives_(placement.world_size),
-      hangs_(run_, group_) {}
+      hangs_(run_, group_),
+      time_(placement.world_size, now()) {}
 
 AttemptController::AttemptController(const RunContext& run, const LivingAttempt& living)
     : run_(run),
@@ -25,7 +26,10 @@ AttemptController::AttemptController(const RunContext& run, const LivingAttempt&
       ending_(run_, group_),
       restart_count_(living.restart_count),
       collectives_(living.placement.world_size),
-      hangs_(run_, group_) {}
+      hangs_(run_, group_),
+      time_(living.placement.world_size, now() - living.age, living.noted) {
+  time_.committed(living.resolved_seq);
+}
 
 // ---- starting
 
@@ -79,6 +83,8 @@ void AttemptController::advance_preparing() {
 void AttemptController::on(const AttemptStarted& event) {
   if (!group_.hosts.has(event.node)) return;
   if (group_.hosts.started(event.node)) from_standby_ += event.from_standby;
+  for (const auto& [rank, pid] : event.pids)
+    if (group_.ranks.find(rank) != nullptr) time_.started(rank, now());
   if (state() == RunState::Starting && group_.hosts.all_started())
     change_state(RunTrigger::AllStarted, "");
 }
@@ -191,9 +197,28 @@ void AttemptController::on(const RankReported& event) {
   rank->reported = std::max(rank->reported, event.report_seq);
 }
 
+void AttemptController::on(const RanksSampled& event) {
+  hangs_.on(event);
+  for (const RankSample& sample : event.ranks) {
+    if (group_.ranks.find(sample.rank) == nullptr) continue;
+    time_.sampled(sample.rank, sample.progress, now());
+    stragglers_.sampled(sample, now());
+  }
+  look_for_stragglers();
+}
+
+void AttemptController::look_for_stragglers() {
+  if (state() != RunState::Running) return stragglers_.interrupt();
+  for (StragglerDetector::Finding& found : stragglers_.judge(group_.ranks, run_.nodes, now()))
+    run_.progress.add(StragglerChanged{group_.id, found.slow, std::move(found.ranks),
+                                       run_.nodes.name(found.node), found.phase, found.behind,
+                                       found.lasted, found.odds, std::move(found.text)});
+}
+
 void AttemptController::on(const RankPaused& event) {
   RankTable::Entry* rank = group_.ranks.find(event.rank);
   if (rank == nullptr) return;
+  time_.paused(event.rank);
   rank->reported = std::max(rank->reported, event.report_seq);
   // A pause that is repeated over a new link predates the order that says how far to go.
   if (state() == RunState::Pausing && ending_.quiesce()->meeting_at_report() && !event.arrived)
@@ -210,6 +235,7 @@ void AttemptController::on(const RankExited& event) {
   RankTable::Entry* rank = group_.ranks.find(event.rank);
   if (rank == nullptr || !rank->alive()) return;
   group_.ranks.ended(*rank, event.end);
+  time_.ended(event.rank, event.progress, event.ago, now());
   ending_.rank_ended(event.rank);
   // A rank that waits for this one in a collective call must be stopped as well, before it fails.
   const bool by_us_now = state() == RunState::TearingDown;
@@ -297,6 +323,7 @@ void AttemptController::on(const ShardStaged& event) {
 }
 
 void AttemptController::on(const CommitFinished& event) {
+  if (event.checkpoint) time_.committed(event.checkpoint_seq);
   perform(run_.checkpoints.commit_finished(event, situation()));
 }
 
@@ -396,7 +423,18 @@ AttemptEnded AttemptController::conclude() {
   group_.hosts.for_each_supervised([this](NodeId node) {
     run_.progress.add(Release{group_.id, node});
   });
-  return ending_.describe();
+  AttemptEnded ended = ending_.describe();
+  ended.time = time_.accounts(end_of_time(ended), now());
+  return ended;
+}
+
+/// Say how the attempt ended, as far as its work is concerned. What was done since the newest
+/// checkpoint is kept only if nothing is to be done after it.
+AttemptTime::End AttemptController::end_of_time(const AttemptEnded& ended) const {
+  if (ended.failure == FailureKind::Hung) return AttemptTime::End::Hung;
+  const std::optional<Stop>& stop = run_.progress.stop();
+  const bool well = stop ? !run_.progress.stop_requested() : cause().none();
+  return well ? AttemptTime::End::Good : AttemptTime::End::Bad;
 }
 
 }  // namespace train

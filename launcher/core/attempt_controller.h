@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "launcher/core/attempt_group.h"
+#include "launcher/core/attempt_time.h"
 #include "launcher/core/collective_tracker.h"
 #include "launcher/core/group_ending.h"
 #include "launcher/core/hang_controller.h"
+#include "launcher/core/straggler_detector.h"
 
 namespace train {
 
@@ -33,6 +35,8 @@ class AttemptController {
   const AttemptCause& cause() const { return ending_.cause(); }
   /// Return whether a report has arrived or a collective call has completed.
   bool progressed() const { return progressed_; }
+  /// Return what its time was used for, until `now`.
+  TimeAccounts time(TimePoint now) const { return time_.accounts(AttemptTime::End::None, now); }
   /// Return how many of its workers were standby processes.
   int from_standby() const { return from_standby_; }
   bool pauses_at_checkpoint() const {
@@ -57,7 +61,7 @@ class AttemptController {
     if (RankTable::Entry* rank = group_.ranks.find(event.rank)) rank->joined = true;
   }
   void on(const RankReported& event);
-  void on(const RanksSampled& event) { hangs_.on(event); }
+  void on(const RanksSampled& event);
   void on(const RankPaused& event);
   void on(const RankExited& event);
   void on(const StacksCollected& event) { hangs_.on(event); }
@@ -99,6 +103,7 @@ class AttemptController {
   void advance_attaching();
   void advance_preparing();
   void advance_running();
+  void look_for_stragglers();
   Prepare prepare_for(const PlacedNode& placed) const;
   void send_again(NodeId node);
   void host_lost(NodeId node, const std::string& reason, FailureKind kind);
@@ -106,6 +111,7 @@ class AttemptController {
   CheckpointCoordinator::Situation situation() const;
   void perform(CheckpointCoordinator::Effects effects);
   bool give_up_restored(const Error& error);
+  AttemptTime::End end_of_time(const AttemptEnded& ended) const;
 
   RunState state() const { return run_.progress.state(); }
   TimePoint now() const { return run_.progress.now(); }
@@ -120,6 +126,8 @@ class AttemptController {
   std::uint32_t master_port_ = 0;
   CollectiveTracker collectives_;
   HangController hangs_;
+  AttemptTime time_;
+  StragglerDetector stragglers_;
   std::vector<CollectiveRelease> held_back_;  // until all supervisors have answered
   bool progressed_ = false;
   int from_standby_ = 0;

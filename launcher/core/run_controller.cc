@@ -20,7 +20,12 @@ RunController::RunController(const JobSpec& spec, RunStart start, TimePoint now)
       next_attempt_(start.first_attempt),
       checkpoints_(spec.run_config, std::move(start.checkpoint), std::move(start.older),
                    start.last_checkpoint_number),
-      validations_(spec.run_config.checkpoint_config.validation.every) {
+      validations_(spec.run_config.checkpoint_config.validation.every),
+      time_(start.time) {
+  if (start.down_places > 0 && !start.living) {
+    down_since_ = now - start.down_for;
+    down_places_ = start.down_places;
+  }
   nodes_.placed(std::move(start.placed));
   policy_.recall(std::move(start.failures), now);
   for (const CheckpointInfo& checkpoint : start.unvalidated) add_validation(checkpoint);
@@ -78,6 +83,7 @@ void RunController::begin_attempt(const Placement& placement) {
   checkpoints_.begin_attempt(id, placement.world_size);
   scheduling_.placed();
   growth_.attempt_began();
+  workers_are_back();
   attempt_.emplace(RunContext{spec_, nodes_, checkpoints_, progress_}, id, placement,
                    scheduling_.restarts());
   attempt_->begin();
@@ -241,6 +247,8 @@ void RunController::conclude_attempt() {
   tell_of_useless_standbys();
   validations_.end_attempt();
   const AttemptEnded ended = attempt_->conclude();
+  time_ += ended.time;
+  workers_went_down(world_size());
   progress_.add(ended);
   const std::optional<Stop>& stop = progress_.stop();
   if (progress_.stop_requested()) return end_run(RunTrigger::EndedByRequest, stop->reason);
@@ -272,11 +280,30 @@ FailureDecision RunController::decide(const AttemptEnded& ended) {
 
 void RunController::end_run(RunTrigger trigger, const std::string& reason) {
   for (const NodeId node : standbys_.nodes()) release_standby(node);
+  workers_are_back();  // none will come
   progress_.change_state(trigger, attempt(), reason);
   std::optional<StopKind> stop;
   if (ended_before_) stop = ended_before_->stop;
   if (progress_.stop()) stop = progress_.stop()->kind;
   progress_.add(RunEnded{state(), reason, stop});
+}
+
+// ---- what its time was used for
+
+void RunController::workers_are_back() {
+  if (down_since_) time_[TimeUse::Down] += (now() - *down_since_) * down_places_;
+  down_since_.reset();
+}
+
+TimeAccounts RunController::attempt_time(TimePoint now) const {
+  return has_attempt() ? attempt_->time(now) : TimeAccounts{};
+}
+
+TimeAccounts RunController::time(TimePoint now) const {
+  TimeAccounts all = time_;
+  all += attempt_time(now);
+  if (down_since_) all[TimeUse::Down] += (now - *down_since_) * down_places_;
+  return all;
 }
 
 // ---- do what is now possible

@@ -40,6 +40,10 @@ struct RunStart {
   /// The newest attempt's placement: ranks stay on its nodes, as far as those still exist.
   Placement placed = {};
   std::string run_id = {};
+  TimeAccounts time = {};  // of the attempts that have ended, and between them
+  /// Since the newest attempt ended, if the run had not; for so many places.
+  Duration down_for = {};
+  int down_places = 0;
 };
 
 class RunController {
@@ -70,6 +74,10 @@ class RunController {
   bool pauses_at_checkpoint() const { return attempt_ && attempt_->pauses_at_checkpoint(); }
 
   int restarts() const { return scheduling_.restarts(); }
+  /// Return what the time of the run's workers was used for, until `now`: of the current attempt
+  /// alone, and of all attempts and the time between them.
+  TimeAccounts attempt_time(TimePoint now) const;
+  TimeAccounts time(TimePoint now) const;
   const std::optional<CheckpointInfo>& newest_checkpoint() const { return checkpoints_.newest(); }
   /// Return the numbers of the checkpoints that are being validated or wait for validation. They
   /// must be kept.
@@ -108,6 +116,9 @@ class RunController {
   bool ends_well() const;
   void end_run(RunTrigger trigger, const std::string& reason);
 
+  void workers_went_down(int places) { down_since_ = now(), down_places_ = places; }
+  void workers_are_back();
+
   void readmit_nodes();
   bool may_be_used(NodeId node);
   void consider_growth();
@@ -141,6 +152,9 @@ class RunController {
   CheckpointCoordinator checkpoints_;
   ValidationQueue validations_;
   std::optional<AttemptController> attempt_;  // the newest
+  TimeAccounts time_;                         // of attempts that have ended, and between them
+  std::optional<TimePoint> down_since_;       // there has been no attempt since then,
+  int down_places_ = 0;                       // for so many workers
 };
 
 }  // namespace train

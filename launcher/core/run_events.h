@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/core/attempt_time.h"
 #include "launcher/core/failure_policy.h"
 #include "launcher/core/placement.h"
 #include "launcher/core/run_state.h"
@@ -18,6 +19,7 @@
 #include "lib/model/checkpoint_shard.h"
 #include "lib/model/pause_step.h"
 #include "lib/model/rank_sample.h"
+#include "lib/model/time_accounts.h"
 #include "lib/model/worker_end.h"
 
 namespace train {
@@ -106,6 +108,8 @@ struct RankExited {
   Attempt attempt;
   Rank rank;
   WorkerEnd end;
+  WorkerProgress progress = {};  // its last
+  Duration ago{};                // since it ended; at least, if an earlier launcher knew of it
 };
 /// All the node's workers are reaped, and everything they sent has arrived.
 struct NodeGroupGone {
@@ -296,6 +300,18 @@ struct Note {
   std::string text;
   bool operator==(const Note&) const = default;
 };
+struct StragglerChanged {  // for the journal and the screen: ranks are slow, or no longer
+  Attempt attempt;
+  bool slow = true;
+  std::vector<Rank> ranks;  // of one node
+  std::string node;
+  Phase phase = Phase::Step;
+  double behind = 0;  // the median, as a share of the median's own time
+  Duration lasted{};  // so far
+  double odds = 1;    // that this is chance
+  std::string text;   // one line
+  bool operator==(const StragglerChanged&) const = default;
+};
 struct StateChanged {  // for the journal, the screen and status
   RunState from{}, to{};
   RunTrigger trigger{};
@@ -329,6 +345,7 @@ struct AttemptEnded {  // for cause.json and the summary
   std::string root_node;
   std::optional<Error> start_error;  // the root rank never ran
   int collateral = 0;                // deaths that followed from it
+  TimeAccounts time = {};            // of all its workers, from grant to release
   bool operator==(const AttemptEnded&) const = default;
 };
 struct RunEnded {
@@ -338,9 +355,10 @@ struct RunEnded {
   bool operator==(const RunEnded&) const = default;
 };
 
-using RunAction = std::variant<Prepare, Start, StandBy, StopGroup, Pause, Release, SendCollective,
-                               TellCheckpoint, Commit, GiveUpCommit, Validate, CollectStacks,
-                               HangFound, Note, StateChanged, AttemptBegun, AttemptEnded, RunEnded>;
+using RunAction =
+    std::variant<Prepare, Start, StandBy, StopGroup, Pause, Release, SendCollective, TellCheckpoint,
+                 Commit, GiveUpCommit, Validate, CollectStacks, HangFound, Note, StragglerChanged,
+                 StateChanged, AttemptBegun, AttemptEnded, RunEnded>;
 
 /// An attempt that began under an earlier launcher and has no known end.
 struct LivingAttempt {
@@ -355,6 +373,8 @@ struct LivingAttempt {
   std::optional<std::string> stop_condition;  // the one that had been met
   std::uint64_t resolved_seq = 0;  // of its newest committed checkpoint, at `resolved_path`
   std::string resolved_path;
+  Duration age{};                       // since it began, by the wall clock
+  std::optional<NotedTime> noted = {};  // what its launcher wrote down of its time
 };
 
 }  // namespace train

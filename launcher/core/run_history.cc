@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "lib/base/time.h"
 #include "lib/base/utf8.h"
 
 namespace train {
@@ -146,7 +147,8 @@ boost::json::object record_of(const AttemptEnded& ended, const std::string& caus
   boost::json::object record{{"event", "attempt_ended"},
                              {"attempt", ended.attempt.value},
                              {"cause", words(cause)},
-                             {"failed", ended.failed}};
+                             {"failed", ended.failed},
+                             {"worker_seconds", json_of(ended.time)}};
   if (ended.failure) record["failure"] = to_string(*ended.failure);
   if (ended.node) record["node"] = ended.node->value;
   if (ended.location) {
@@ -164,11 +166,51 @@ boost::json::object record_of(const RunEnded& ended) {
           {"reason", words(ended.reason)}};
 }
 
+boost::json::object record_of(const StragglerChanged& change) {
+  boost::json::array ranks;
+  for (const Rank rank : change.ranks) ranks.push_back(rank.value);
+  boost::json::object record{{"event", change.slow ? "straggler" : "straggler_cleared"},
+                             {"attempt", change.attempt.value},
+                             {"ranks", std::move(ranks)},
+                             {"node", change.node},
+                             {"lasted_s", std::chrono::duration<double>(change.lasted).count()}};
+  if (!change.slow) return record;
+  record["phase"] = to_string(change.phase);
+  record["behind"] = change.behind;
+  record["odds"] = change.odds;
+  return record;
+}
+
 boost::json::object checkpoint_record(Attempt attempt, std::uint64_t checkpoint_seq,
                                       std::uint64_t report_seq, const CheckpointInfo& checkpoint) {
   return {{"event", "checkpoint_committed"},  {"attempt", attempt.value},
           {"checkpoint_seq", checkpoint_seq}, {"report", report_seq},
           {"checkpoint", checkpoint.number},  {"trained_epoch", checkpoint.epoch}};
+}
+
+boost::json::object json_of(const TimeAccounts& time) {
+  boost::json::object object;
+  for (std::size_t i = 0; i < kTimeUses.size(); ++i) {
+    const Duration used = time[static_cast<TimeUse>(i)];
+    if (used > Duration{}) object[kTimeUses[i]] = std::chrono::duration<double>(used).count();
+  }
+  return object;
+}
+
+TimeAccounts time_in(const boost::json::object& event) {
+  constexpr double kSecondsMax = 1e9;  // so that the sum of many fits
+  TimeAccounts time;
+  const auto* object = event.if_contains("worker_seconds");
+  if (object == nullptr || !object->is_object()) return time;
+  for (const auto& [name, value] : object->as_object()) {
+    const auto use = parse_time_use(name);
+    boost::system::error_code ec;
+    const double read = value.to_number<double>(ec);
+    if (!use || ec || !(read > 0)) continue;
+    time[*use] = std::chrono::duration_cast<Duration>(
+        std::chrono::duration<double>(std::min(read, kSecondsMax)));
+  }
+  return time;
 }
 
 void RunHistory::add(Generation generation, const std::string& time,
@@ -199,6 +241,7 @@ void RunHistory::add(Generation generation, const std::string& time,
     // A launcher that ends the run for one that has died does not say again who asked for that.
     if (!end->stop && ended_ && ended_->outcome == end->outcome) end->stop = ended_->stop;
     ended_ = std::move(end);
+    down_since_.clear();
   }
   if (what != "state" || !begun_ || begun_->id != attempt) return;
   if (state == to_string(RunState::Starting)) living_ = begun_;
@@ -267,6 +310,11 @@ void RunHistory::attempt_began(Generation generation, const std::string& time,
   if (ended_) policy_ = FailurePolicy(config_, elastic_);  // somebody has started it again by hand
   ended_.reset();
   next_attempt_ = std::max(next_attempt_, attempt.id.next());
+  if (!down_since_.empty())
+    time_[TimeUse::Down] +=
+        std::max<Duration>(Duration{}, parse_utc(time) - parse_utc(down_since_)) *
+        attempts_.back().world_size;
+  down_since_.clear();
   // It had begun already: a late commit let it begin from a newer checkpoint.
   if (!attempts_.empty() && attempts_.back().id == attempt.id) attempts_.pop_back();
   attempts_.push_back({.id = attempt.id,
@@ -296,6 +344,9 @@ void RunHistory::attempt_ended(const std::string& time, const boost::json::objec
   if (attempts_.empty()) return;
   attempts_.back().ended = time;
   attempts_.back().failed = has_failed;
+  attempts_.back().time = time_in(event);
+  time_ += attempts_.back().time;
+  down_since_ = time;
   if (has_failed) attempts_.back().cause = text_of(event, "cause");
 }
 

@@ -21,9 +21,15 @@ boost::json::object record_of(const AttemptBegun& begun);
 /// `cause`: as the user reads it.
 boost::json::object record_of(const AttemptEnded& ended, const std::string& cause);
 boost::json::object record_of(const RunEnded& ended);
+boost::json::object record_of(const StragglerChanged& change);
 /// `report_seq`: of the report that the checkpoint came with.
 boost::json::object checkpoint_record(Attempt attempt, std::uint64_t checkpoint_seq,
                                       std::uint64_t report_seq, const CheckpointInfo& checkpoint);
+
+/// Return the seconds of each use that has any.
+boost::json::object json_of(const TimeAccounts& time);
+/// Return the member worker_seconds of a record, or of the file goodput.json of an attempt.
+TimeAccounts time_in(const boost::json::object& event);
 
 // ---- their fold
 
@@ -38,6 +44,7 @@ struct PastAttempt {
   // journal does not say), and when it was committed.
   std::uint64_t checkpoint_report = 0;
   std::string checkpoint_at = {};
+  TimeAccounts time = {};  // what the time of its workers was used for; zero while it may live
 };
 
 class RunHistory {
@@ -74,6 +81,11 @@ class RunHistory {
   /// Return whether each node of that attempt is at the same place in `cluster_nodes`. True if the
   /// journal does not say.
   bool living_is_on(const std::vector<std::string>& cluster_nodes) const;
+  /// Return what the time of the run's workers was used for, until its newest attempt ended.
+  const TimeAccounts& time() const { return time_; }
+  /// Return when the newest attempt ended (RFC 3339), if the run did not end then, and the next has
+  /// not begun. Until that begins, its workers are down. Else empty.
+  const std::string& down_since() const { return down_since_; }
   /// Return whether every rank had ended with 0 or a stop condition was met, so that nothing is
   /// left to train.
   bool finished() const { return ended_ && ended_->outcome == RunState::Finished; }
@@ -99,6 +111,8 @@ class RunHistory {
   int restarts_ = 0;
   std::uint64_t newest_checkpoint_ = 0;  // its number
   Placement placed_;
+  TimeAccounts time_;
+  std::string down_since_;
   std::optional<RunEnded> ended_;
   std::optional<LivingAttempt> begun_;  // perhaps without workers yet
   std::optional<LivingAttempt> living_;

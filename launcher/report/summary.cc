@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "launcher/report/goodput_text.h"
 #include "lib/base/terminal_text.h"
 
 namespace train {
@@ -174,6 +175,14 @@ void put_attempts(Block& block, const std::vector<AttemptSummary>& attempts) {
   }
 }
 
+void put_goodput(Block& block, const TimeAccounts& time) {
+  const std::string text = goodput_text(time);
+  if (text.empty()) return;
+  block.row("goodput", text);
+  const std::string advice = goodput_advice(time);
+  if (!advice.empty()) block.row("", advice);
+}
+
 std::string checkpoint_text(const CheckpointSummary& checkpoint, std::string_view which) {
   if (!checkpoint.score) return fmt::format("{} ({})", checkpoint.path, which);
   return fmt::format("{} ({}, {} {:.6g})", checkpoint.path, which, checkpoint.score_metric,
@@ -247,6 +256,7 @@ std::string summary_text(const RunSummary& summary, TextStyle style) {
   put_result(block, summary);
   put_checkpoints(block, summary);
   put_attempts(block, summary.attempts);
+  put_goodput(block, summary.time);
   if (!summary.logs.empty()) block.row("logs", summary.logs);
   if (!summary.path.empty()) block.row("everything", summary.path);
   for (const std::string& warning : summary.warnings) block.row("warning", warning);

@@ -14,6 +14,7 @@
 #include "lib/base/error.h"
 #include "lib/base/metrics.h"
 #include "lib/base/time.h"
+#include "lib/model/time_accounts.h"
 
 namespace train {
 
@@ -42,6 +43,7 @@ struct AttemptSummary {
   /// Rank 0's reports after the newest checkpoint, which the next attempt makes again.
   std::int64_t redone = 0;
   Duration lost = Duration::zero();  // the time since that checkpoint, or since it began
+  TimeAccounts time = {};            // of its workers
 };
 
 struct CheckpointSummary {
@@ -67,6 +69,7 @@ struct RunSummary {
   std::optional<CheckpointSummary> best = {}, latest = {};
   /// Rank 0's reports after the latest checkpoint, which are lost.
   std::optional<std::int64_t> lost_steps = {};
+  TimeAccounts time = {};                 // of the workers of all attempts, and between these
   Metrics metrics = {};                   // rank 0's last report
   std::vector<std::string> results = {};  // set_result() by rank, JSON; empty string: none
   std::vector<std::string> warnings = {};

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "launcher/report/goodput_text.h"
 #include "launcher/report/summary.h"
 #include "lib/observe/json_text.h"
 
@@ -159,6 +160,7 @@ std::string run_json(const RunSummary& summary) {
   json.member("duration_s", seconds_of(summary.duration)).member("metrics", summary.metrics);
   put_checkpoint(json, "best_checkpoint", summary.best);
   put_checkpoint(json, "latest_checkpoint", summary.latest);
+  put_goodput(json, summary.time);
   json.key("attempts").array();
   for (const AttemptSummary& attempt : summary.attempts) {
     json.object().member("attempt", attempt.attempt).member("world_size", attempt.world_size);
@@ -166,8 +168,9 @@ std::string run_json(const RunSummary& summary) {
     json.member("duration_s", seconds_of(attempt.duration))
         .text_or_null("cause", attempt.cause)
         .member("lost_s", seconds_of(attempt.lost))
-        .member("redone_reports", attempt.redone)
-        .end();
+        .member("redone_reports", attempt.redone);
+    put_goodput(json, attempt.time);
+    json.end();
   }
   json.end().key("results").array();
   for (const std::string& result : summary.results) {

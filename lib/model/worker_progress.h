@@ -56,6 +56,17 @@ struct PhaseIntervals {
   TRAIN_ARRAY(count, total_us, longest_us)
 };
 
+/// Checkpoints whose hand-over is remembered: two may be in progress, and one is committed.
+inline constexpr std::size_t kHandedOverMax = 4;
+
+/// A checkpoint that a worker has handed over, and how long it had been in Phase::Step until then.
+struct HandedOverCheckpoint {
+  std::uint64_t checkpoint_seq = 0;
+  std::int64_t step_us = 0;
+  bool operator==(const HandedOverCheckpoint&) const = default;
+  TRAIN_ARRAY(checkpoint_seq, step_us)
+};
+
 /// A worker's progress at one moment. A sign of life is a change of the phase or of its text, or
 /// the end of a step.
 struct WorkerProgress {
@@ -69,9 +80,10 @@ struct WorkerProgress {
   std::int64_t last_step_us = 0;               // how long the last step took; 0: not known
   std::uint64_t collectives = 0;               // completed calls
   std::vector<PhaseIntervals> intervals = {};  // by Phase
+  std::vector<HandedOverCheckpoint> handed_over = {};  // the newest ones, in any order
   bool operator==(const WorkerProgress&) const = default;
   TRAIN_ARRAY(phase, name, text, quiet_us, limit_us, signs, steps, last_step_us, collectives,
-              intervals)
+              intervals, handed_over)
 };
 
 }  // namespace train

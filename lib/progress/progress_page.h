@@ -19,9 +19,10 @@ inline constexpr std::size_t kProgressBytes = 4096;
 inline constexpr std::size_t kPhaseNameBytesMax = 64;
 inline constexpr std::size_t kPhaseTextBytesMax = 96;
 
-/// All times are nanoseconds of CLOCK_MONOTONIC, which both processes share.
+/// All times are nanoseconds of CLOCK_MONOTONIC, which both processes share. A later version only
+/// adds fields at the end, which in an older page are zero: so any reader takes any version.
 struct ProgressPage {
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;  // 2: handed_over
   using Number = std::atomic<std::uint64_t>;
   static_assert(Number::is_always_lock_free);
 
@@ -32,6 +33,10 @@ struct ProgressPage {
   };
   struct Intervals {
     Number count{0}, total{0}, longest{0};
+  };
+  struct HandedOver {
+    Number checkpoint_seq{0};  // 0: none
+    Number step{0};            // the time in Phase::Step until then
   };
 
   std::atomic<std::uint32_t> version{0};  // 0: the worker has not marked anything yet
@@ -47,6 +52,7 @@ struct ProgressPage {
   std::array<Intervals, kPhases.size()> intervals{};  // by phase
   Text<kPhaseNameBytesMax> name;
   Text<kPhaseTextBytesMax> text;
+  std::array<HandedOver, kHandedOverMax> handed_over{};  // by checkpoint_seq, modulo its size
 };
 static_assert(sizeof(ProgressPage) <= kProgressBytes);
 

@@ -41,13 +41,18 @@ WorkerProgress read_once(const ProgressPage& page, std::uint64_t now) {
     progress.intervals.push_back({intervals.count.load(kRelaxed),
                                   microseconds(intervals.total.load(kRelaxed)),
                                   microseconds(intervals.longest.load(kRelaxed))});
+  for (const ProgressPage::HandedOver& one : page.handed_over) {
+    const std::uint64_t checkpoint_seq = one.checkpoint_seq.load(kRelaxed);
+    if (checkpoint_seq != 0)
+      progress.handed_over.push_back({checkpoint_seq, microseconds(one.step.load(kRelaxed))});
+  }
   return progress;
 }
 
 }  // namespace
 
 WorkerProgress read_progress(const ProgressPage& page, std::uint64_t now) {
-  if (page.version.load(std::memory_order_acquire) != ProgressPage::kVersion) return {};
+  if (page.version.load(std::memory_order_acquire) == 0) return {};
   WorkerProgress progress;
   for (int tries = 0; tries < kTriesMax; ++tries) {
     const std::uint64_t before = page.writes.load(std::memory_order_acquire);

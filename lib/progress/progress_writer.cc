@@ -125,6 +125,17 @@ void ProgressWriter::end_step(StepSource source, std::uint64_t now) {
   step_began_ = now;
 }
 
+void ProgressWriter::hand_over(std::uint64_t checkpoint_seq, std::uint64_t now) {
+  std::uint64_t step = page_->intervals[static_cast<std::size_t>(Phase::Step)].total.load(kRelaxed);
+  if (current_.phase == Phase::Step)
+    step += now - std::min(now, page_->sign_of_life.load(kRelaxed));
+  begin_write();
+  ProgressPage::HandedOver& place = page_->handed_over[checkpoint_seq % kHandedOverMax];
+  place.checkpoint_seq.store(checkpoint_seq, kRelaxed);
+  place.step.store(step, kRelaxed);
+  end_write();
+}
+
 void ProgressWriter::move_to(ProgressPage& page) {
   ProgressPage& from = *page_;
   page_ = &page;
@@ -137,6 +148,11 @@ void ProgressWriter::move_to(ProgressPage& page) {
     page.intervals[i].count.store(from.intervals[i].count.load(kRelaxed), kRelaxed);
     page.intervals[i].total.store(from.intervals[i].total.load(kRelaxed), kRelaxed);
     page.intervals[i].longest.store(from.intervals[i].longest.load(kRelaxed), kRelaxed);
+  }
+  for (std::size_t i = 0; i < page.handed_over.size(); ++i) {
+    const ProgressPage::HandedOver& one = from.handed_over[i];
+    page.handed_over[i].checkpoint_seq.store(one.checkpoint_seq.load(kRelaxed), kRelaxed);
+    page.handed_over[i].step.store(one.step.load(kRelaxed), kRelaxed);
   }
   copy_text(from.name, page.name);
   copy_text(from.text, page.text);

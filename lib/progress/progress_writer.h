@@ -39,6 +39,9 @@ class ProgressWriter {
   /// End a step, unless the program has a better source.
   void end_step(StepSource source, std::uint64_t now);
 
+  /// Note that this checkpoint of the attempt was handed over.
+  void hand_over(std::uint64_t checkpoint_seq, std::uint64_t now);
+
   /// Continue in another page, with everything that is known.
   void move_to(ProgressPage& page);
 

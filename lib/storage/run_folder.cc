@@ -37,6 +37,9 @@ std::string RunFolder::error_json(Attempt id, Rank number) const {
   return join_path(rank(id, number), "error.json");
 }
 std::string RunFolder::cause_json(Attempt id) const { return join_path(attempt(id), "cause.json"); }
+std::string RunFolder::goodput_json(Attempt id) const {
+  return join_path(attempt(id), "goodput.json");
+}
 std::string RunFolder::stacks(Attempt id) const { return join_path(attempt(id), "stacks"); }
 std::string RunFolder::profiles(Attempt id) const { return join_path(attempt(id), "profiles"); }
 

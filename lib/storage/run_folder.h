@@ -41,6 +41,7 @@ class RunFolder {
   std::string output_times(Attempt id) const;  // when both of all ranks arrived
   std::string error_json(Attempt id, Rank number) const;
   std::string cause_json(Attempt id) const;
+  std::string goodput_json(Attempt id) const;
   std::string stacks(Attempt id) const;    // attempts/000/stacks, a folder
   std::string profiles(Attempt id) const;  // attempts/000/profiles, a folder
 

@@ -76,7 +76,9 @@ struct WorkerExited {
   std::int32_t rank = 0;
   std::int64_t pid = 0;
   WorkerEnd end;
-  TRAIN_FIELDS(rank, pid, end)
+  WorkerProgress progress = {};  // its last
+  std::int64_t ended_us = 0;     // how long ago it ended, when this was sent
+  TRAIN_FIELDS(rank, pid, end, progress, ended_us)
 };
 
 // Every worker of this node has been reaped, and its reports and output have been sent.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <bit>
 #include <msgpack.hpp>
 
@@ -19,8 +20,9 @@ struct StringSink {  // lets msgpack::packer write straight into our string
 // would change the metric's type.
 void append_double(double value, std::string& out) {
   const auto bits = std::bit_cast<std::uint64_t>(value);
-  out += '\xcb';
-  for (int shift = 56; shift >= 0; shift -= 8) out += static_cast<char>(bits >> shift);
+  std::array<char, 9> bytes{'\xcb'};
+  for (std::size_t i = 1; i < bytes.size(); ++i) bytes[i] = static_cast<char>(bits >> (64 - 8 * i));
+  out.append(bytes.data(), bytes.size());
 }
 
 Result<MetricValue> to_metric(const msgpack::object& object) {

@@ -1,6 +1,7 @@
 #include "sdk/client/metrics_dict.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/base/utf8.h"
 
@@ -13,11 +14,11 @@ namespace {
                     " (a metric is a number, a bool or a string, or a dict of such)");
 }
 
-void add(const std::string& name, const Value& value, Metrics& out) {
+void add(std::string name, const Value& value, Metrics& out) {
   if (name.empty() || name.back() == '.')
     throw Failure("invalid_argument", "report: a metric in '" + name + "' has an empty name");
   struct Visitor {
-    const std::string& name;
+    std::string& name;
     Metrics& out;
     void operator()(std::monostate) const { refuse(name, "null"); }
     void operator()(const List& list) const {
@@ -26,10 +27,10 @@ void add(const std::string& name, const Value& value, Metrics& out) {
     void operator()(const Dict& dict) const {
       for (const auto& [key, item] : dict) add(name + "." + utf8_text(key), item, out);
     }
-    void operator()(bool v) const { out.emplace_back(name, v); }
-    void operator()(std::int64_t v) const { out.emplace_back(name, v); }
-    void operator()(double v) const { out.emplace_back(name, v); }
-    void operator()(const std::string& v) const { out.emplace_back(name, utf8_text(v)); }
+    void operator()(bool v) const { out.emplace_back(std::move(name), v); }
+    void operator()(std::int64_t v) const { out.emplace_back(std::move(name), v); }
+    void operator()(double v) const { out.emplace_back(std::move(name), v); }
+    void operator()(const std::string& v) const { out.emplace_back(std::move(name), utf8_text(v)); }
   };
   std::visit(Visitor{name, out}, value.storage());
 }
@@ -54,9 +55,9 @@ Metrics flatten(const Dict& metrics) {
   out.reserve(metrics.size());
   bool may_repeat = false;
   for (const auto& [given, value] : metrics) {
-    const std::string name = utf8_text(given);
+    std::string name = utf8_text(given);
     may_repeat = may_repeat || value.is_dict() || name != given;
-    add(name, value, out);
+    add(std::move(name), value, out);
   }
   if (may_repeat) refuse_repeats(out);
   return out;

@@ -70,9 +70,16 @@ void say_in_phase(std::string_view text) {
   writer().say(text, progress_now());
 }
 
-void end_step(StepSource source) {
+void end_step(StepSource source, std::uint64_t now) {
   const Marking marking;
-  writer().end_step(source, progress_now());
+  writer().end_step(source, now);
+}
+
+void end_step(StepSource source) { end_step(source, progress_now()); }
+
+void hand_over_checkpoint(std::uint64_t checkpoint_seq) {
+  const Marking marking;
+  writer().hand_over(checkpoint_seq, progress_now());
 }
 
 InGradientSync::InGradientSync() {

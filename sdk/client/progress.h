@@ -30,8 +30,12 @@ class InPhase {
 void set_base_phase(Phase phase);
 /// Say what the current phase is doing.
 void say_in_phase(std::string_view text);
-/// End a step. Any thread: whoever trains shows a sign of life.
+/// End a step. Any thread: whoever trains shows a sign of life. `now`: of progress_now().
+void end_step(StepSource source, std::uint64_t now);
 void end_step(StepSource source);
+
+/// Mark that the checkpoint has been handed over: the steps so far are in it. Any thread.
+void hand_over_checkpoint(std::uint64_t checkpoint_seq);
 
 /// Marks the wait of a backward pass for the other ranks. Any thread may mark it: the loop waits
 /// until the pass is over.

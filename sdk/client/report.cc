@@ -1,15 +1,11 @@
 #include <train/report.h>
 
 #include "sdk/client/checkpoint_stager.h"
-#include "sdk/client/progress.h"
 #include "sdk/client/worker_session.h"
 
 namespace train {
 
-void report(const Dict& metrics) {
-  sdk::current_session().report(metrics, nullptr);
-  sdk::end_step(StepSource::Report);
-}
+void report(const Dict& metrics) { sdk::current_session().report(metrics, nullptr); }
 
 void report(const Dict& metrics, const Checkpoint& checkpoint, const ReportOptions& options) {
   sdk::WorkerSession& session = sdk::current_session();
@@ -20,7 +16,6 @@ void report(const Dict& metrics, const Checkpoint& checkpoint, const ReportOptio
     session.report(metrics, &checkpoint);
   }
   if (options.upload == Upload::Sync) (void)wait_for_checkpoint();
-  sdk::end_step(StepSource::Report);
 }
 
 std::optional<std::filesystem::path> wait_for_checkpoint() {

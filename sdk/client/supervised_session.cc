@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "lib/base/overloaded.h"
 #include "lib/base/time.h"
@@ -15,6 +16,7 @@
 #include "sdk/client/failure.h"
 #include "sdk/client/metrics_dict.h"
 #include "sdk/client/progress.h"
+#include "sdk/client/report_time.h"
 
 namespace train::sdk {
 namespace {
@@ -25,13 +27,9 @@ using SupervisorMessage = AnyOf<AckReports, CheckpointOutcome, CollectiveResult,
 
 constexpr auto kHandOverWithin = seconds(30);
 
-std::int64_t wall_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-std::string pack_report(bool has_checkpoint, const Metrics& metrics) {
+/// Write one report to `packed`, over what it holds.
+void pack_report(std::int64_t wall_us, bool has_checkpoint, const Metrics& metrics,
+                 std::string& packed) {
   if (metrics.size() > kReportMetricsMax) {
     throw Failure(
         "invalid_argument",
@@ -39,18 +37,17 @@ std::string pack_report(bool has_checkpoint, const Metrics& metrics) {
                     "into a checkpoint or a file)",
                     metrics.size(), kReportMetricsMax));
   }
-  std::string packed;
-  packed.reserve(256);
-  append_report(wall_us(), has_checkpoint, metrics, packed);
+  packed.clear();
+  append_report(wall_us, has_checkpoint, metrics, packed);
   if (packed.size() > kReportBytesMax) {
+    const std::size_t bytes = std::exchange(packed, {}).size();
     throw Failure(
         "invalid_argument",
         fmt::format(
             "report: {} bytes of metrics, at most {} fit into one report (put large values into "
             "a checkpoint or a file)",
-            packed.size(), kReportBytesMax));
+            bytes, kReportBytesMax));
   }
-  return packed;
 }
 
 Dict parse_dict(const std::string& json) {
@@ -112,8 +109,16 @@ SupervisedSession::~SupervisedSession() {
 
 void SupervisedSession::report(const Dict& metrics, const Checkpoint* checkpoint) {
   const Metrics flat = flatten(metrics);
-  const std::string packed = pack_report(checkpoint != nullptr, flat);
-  if (checkpoint != nullptr) return report_with_checkpoint(flat, packed, *checkpoint);
+  const ReportTime now = report_time();
+  if (checkpoint != nullptr) {
+    std::string packed;
+    pack_report(now.wall_us, true, flat, packed);
+    end_step(StepSource::Report, now.monotonic_ns);
+    return report_with_checkpoint(flat, packed, *checkpoint);
+  }
+  thread_local std::string packed;  // keeps its memory
+  pack_report(now.wall_us, false, flat, packed);
+  end_step(StepSource::Report, now.monotonic_ns);
   Lock lock(mutex_);
   queue_report(lock, packed);
   if (gate_.closed()) {
@@ -157,6 +162,7 @@ void SupervisedSession::report_with_checkpoint(const Metrics& metrics, std::stri
     lock.lock();
     staged.report_seq = queue_report(lock, packed);
     checkpoint_seq_ = staged.checkpoint_seq;
+    hand_over_checkpoint(checkpoint_seq_);
     last_checkpoint_report_seq_ = staged.report_seq;
     unresolved_.insert(staged.checkpoint_seq);
     lock.unlock();
@@ -251,6 +257,7 @@ void SupervisedSession::make_stop_checkpoint(Lock& lock, const Metrics& metrics)
   stage_directory(*checkpoint.impl(), staged.dir);
   lock.lock();
   checkpoint_seq_ = staged.checkpoint_seq;
+  hand_over_checkpoint(checkpoint_seq_);
   last_checkpoint_report_seq_ = report_seq;
   unresolved_.insert(staged.checkpoint_seq);
   lock.unlock();

@@ -262,6 +262,7 @@ void SimLauncher::perform(const RunAction& action) {
             remember(record_of(ended, ended.cause));
           },
           [&](const Note& note) { sim_.timeline.trace("note: {}", note.text); },
+          [&](const StragglerChanged& changed) { remember(record_of(changed)); },
           [&](const RunEnded& ended) {
             ending_ = true;
             when_flushed([this, ended] {

@@ -9,6 +9,7 @@
 #include "daemon/supervisor/limits/oom_watch.h"
 #include "daemon/supervisor/network_interface.h"
 #include "daemon/supervisor/processes/spawn.h"
+#include "lib/progress/progress_clock.h"
 
 namespace train {
 namespace {
@@ -81,6 +82,7 @@ asio::awaitable<void> WorkerRunner::watch(WorkerSlot& slot) {
   auto status = co_await wait_for_end(parts_.executor, static_cast<pid_t>(slot.pid));
   if (!status) co_return;
   slot.reaped_at = parts_.clock.wall();
+  slot.reaped_ns = progress_now();
   slot.out_of_memory = slot.memory.end(status->signaled && status->status == SIGKILL);
   slot.pids_limit_hit = parts_.confinement.pids_limit_hit(slot.cgroup);
   parts_.feed(WorkerReaped{rank, *status});

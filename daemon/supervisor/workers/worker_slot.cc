@@ -5,6 +5,8 @@
 #include "daemon/supervisor/group_messages.h"
 #include "lib/base/utf8.h"
 #include "lib/model/pause_step.h"
+#include "lib/progress/progress_clock.h"
+#include "lib/progress/progress_reader.h"
 #include "lib/storage/posix_file_system.h"
 
 namespace train {
@@ -43,6 +45,8 @@ WorkerExited exit_message(const WorkerSlot& slot) {
   end.told_to_stop = slot.told_to_stop;
   end.last_lines = slot.last_lines.lines();
   if (slot.error) end.error = cut(*slot.error);
+  if (slot.progress) message.progress = read_progress(slot.progress->page(), slot.reaped_ns);
+  message.ended_us = static_cast<std::int64_t>((progress_now() - slot.reaped_ns) / 1000);
   return message;
 }
 

@@ -81,6 +81,7 @@ struct WorkerSlot {
   bool said_goodbye = false;
   bool told_to_stop = false;  // to leave its loop, before it had left
   std::chrono::system_clock::time_point reaped_at{};
+  std::uint64_t reaped_ns = 0;  // of progress_now()
   std::optional<TellExited> exit;
   bool exit_sent = false;
 

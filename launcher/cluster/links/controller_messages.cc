@@ -37,19 +37,29 @@ std::int32_t highest_rank(const Message& message) {
 constexpr std::int64_t kSampledMax = std::int64_t{1} << 50;  // 35 years in µs, or 1 PiB
 
 /// Bring what another machine measured into a range that can be computed with.
-void keep_in_range(RankSample& sample) {
+template <class Fields>
+void clamp_numbers(Fields& fields) {
   const auto clamp = [](auto& number) {
     if constexpr (std::is_same_v<std::decay_t<decltype(number)>, std::int64_t>)
       number = std::clamp<std::int64_t>(number, 0, kSampledMax);
   };
-  const auto clamp_all = [&](auto&... fields) { (clamp(fields), ...); };
-  sample.progress.visit_fields(clamp_all);
-  sample.process.visit_fields(clamp_all);
-  sample.progress.intervals.resize(kPhases.size());
-  for (PhaseIntervals& intervals : sample.progress.intervals) {
-    intervals.visit_fields(clamp_all);
+  fields.visit_fields([&](auto&... all) { (clamp(all), ...); });
+}
+
+void keep_in_range(WorkerProgress& progress) {
+  clamp_numbers(progress);
+  progress.intervals.resize(kPhases.size());
+  for (PhaseIntervals& intervals : progress.intervals) {
+    clamp_numbers(intervals);
     intervals.count = std::min<std::uint64_t>(intervals.count, kSampledMax);
   }
+  if (progress.handed_over.size() > kHandedOverMax) progress.handed_over.resize(kHandedOverMax);
+  for (HandedOverCheckpoint& one : progress.handed_over) clamp_numbers(one);
+}
+
+void keep_in_range(RankSample& sample) {
+  clamp_numbers(sample.process);
+  keep_in_range(sample.progress);
 }
 
 /// Return the end as people and files may see it: without secrets and within their limits.
@@ -95,7 +105,13 @@ RankJoined to_event(const Sender& from, const WorkerJoined& message) {
 }
 
 RankExited to_event(const Sender& from, const WorkerExited& message) {
-  return {from.attempt, Rank{message.rank}, shown(message.end)};
+  WorkerProgress progress = message.progress;
+  keep_in_range(progress);
+  progress.name.clear();
+  progress.text.clear();
+  const std::int64_t ago = std::clamp<std::int64_t>(message.ended_us, 0, kSampledMax);
+  return {from.attempt, Rank{message.rank}, shown(message.end), std::move(progress),
+          std::chrono::microseconds(ago)};
 }
 
 NodeGroupGone to_event(const Sender& from, const GroupGone&) { return {from.attempt, from.node}; }

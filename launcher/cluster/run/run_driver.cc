@@ -78,7 +78,8 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       commits_(checkpoint_context(), validations_),
       stacks_(executor_, clock_, links_, disk_, record_->files(), record_->folder()),
       profiles_(executor_, clock_, links_, disk_, record_->files(), record_->folder()),
-      samples_(clock_, screen_, record_->folder()) {
+      samples_(clock_, screen_, record_->folder()),
+      time_notes_(clock_, disk_, record_->folder(), controller_) {
   const std::optional<LivingAttempt>& living = record_->start().living;
   // A living attempt's placement follows the spec that it began with.
   ranks_ =
@@ -169,6 +170,7 @@ int RunDriver::run() {
   scope_.spawn("requests", watch_requests(record_->folder().path(), std::move(requests)));
   scope_.spawn("deadlines", tick_loop());
   scope_.spawn("samples", samples_.run());
+  scope_.spawn("time notes", time_notes_.run());
   scope_.spawn("screen", screen_.run(links_.size(), [this] { return missing_nodes(); }));
   if (daemon_) scope_.spawn("private traind", keep_private_daemon());
   // Both files exist before any worker does, for a `resume`; nobody needs to wait for the syncs.
@@ -365,6 +367,10 @@ void RunDriver::perform(const RunAction& action) {
             else
               screen_.warn(note.text);
           },
+          [&](const StragglerChanged& changed) {
+            journal_.remember(record_of(changed));
+            changed.slow ? screen_.warn(changed.text) : screen_.phase(changed.text);
+          },
           [&](const StateChanged& changed) { on_state_changed(changed); },
           [&](const AttemptBegun& begun) {
             journal_.remember(record_of(begun));
@@ -388,6 +394,7 @@ void RunDriver::on_state_changed(const StateChanged& change) {
 void RunDriver::on_attempt_ended(const AttemptEnded& ended) {
   shards_.attempt_ended(ended.attempt);
   summary_builder_.attempt_ended(ended);
+  time_notes_.attempt_ended(ended);
   journal_.hold_until([this, number = pipeline_->flush()] { return flushed_ >= number; });
   journal_.remember(record_of(ended, summary_builder_.last_cause()));
   output_log_.close(ended.attempt);
@@ -511,7 +518,7 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   }
   (void)co_await shutdown_flush_.wait_for_thread(samples_.last_write());
   const auto summary = std::make_shared<const RunSummary>(
-      summary_builder_.summary(ended, pipeline_->last_metrics()));
+      summary_builder_.summary(ended, pipeline_->last_metrics(), controller_.time(clock_.now())));
   exit_code_ = exit_code_of(*summary);
   if (commits_.hanging() == 0) co_await shutdown_flush_.wait_for(disk_is_idle());
   const auto put = std::make_shared<Result<Unit>>(Unit{});

@@ -35,6 +35,7 @@
 #include "launcher/cluster/run/shutdown_flush.h"
 #include "launcher/cluster/run/stack_collector.h"
 #include "launcher/cluster/run/stop_requests.h"
+#include "launcher/cluster/run/time_notes.h"
 #include "launcher/core/run_controller.h"
 #include "lib/base/exit_code.h"
 #include "lib/net/notifier.h"
@@ -136,6 +137,7 @@ class RunDriver final : private LinkObserver {
   StackCollector stacks_;
   ProfileCollector profiles_;
   SampleRecorder samples_;
+  TimeNotes time_notes_;
 };
 
 }  // namespace train

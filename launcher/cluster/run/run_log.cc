@@ -245,6 +245,9 @@ void RunLog::action(const RunAction& action) const {
           [&](const Note& a) {
             if (a.level == NoteLevel::Info) log_.info(a.text);  // the others are logged as warnings
           },
+          [&](const StragglerChanged& a) {
+            if (!a.slow) log_.info(a.text);  // the others are logged as warnings
+          },
           [&](const StateChanged& a) {
             log_.info("state", {{"from", to_string(a.from)},
                                 {"to", to_string(a.to)},

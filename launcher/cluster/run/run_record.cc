@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "launcher/cluster/checkpoints/run_checkpoints.h"
+#include "launcher/cluster/run/time_notes.h"
 #include "lib/base/file_descriptor.h"
 #include "lib/base/host.h"
 #include "lib/base/metrics.h"
@@ -357,9 +358,25 @@ Result<Unit> RunRecord::read_history(const JobSpec& spec, const RunRecordOptions
   start_.living = history.living();
   start_.ended = history.ended();
   past_ = history.attempts();
+  read_time(history);
   if (start_.living) TRY_VOID(check_living(spec, options, history));
   if (!past_.empty()) start_.restarts = history.restarts() + (start_.living ? 0 : 1);
   return Unit{};
+}
+
+/// Find out what the time of the run's workers has been used for so far.
+void RunRecord::read_time(const RunHistory& history) {
+  const auto since = [now = std::chrono::system_clock::now()](const std::string& time) {
+    return std::max<Duration>(Duration{}, now - parse_utc(time));
+  };
+  start_.time = history.time();
+  if (!history.down_since().empty()) {
+    start_.down_for = since(history.down_since());
+    start_.down_places = past_.back().world_size;
+  }
+  if (!start_.living) return;
+  start_.living->age = since(past_.back().began);
+  start_.living->noted = read_time_note(folder_, *start_.living);
 }
 
 /// Check that the living attempt can be taken over. With --force, give up one that ran on other

@@ -96,6 +96,7 @@ class RunRecord {
   Result<Unit> take_ownership(const JobSpec& spec, const RunRecordOptions& options);
   Result<Unit> read_start(const JobSpec& spec);
   Result<Unit> read_history(const JobSpec& spec, const RunRecordOptions& options);
+  void read_time(const RunHistory& history);
   Result<Unit> check_living(const JobSpec& spec, const RunRecordOptions& options,
                             const RunHistory& history);
   Result<std::vector<PendingCheckpoint>> pending_of_living();

@@ -49,7 +49,8 @@ RunSummaryBuilder::RunSummaryBuilder(const JobSpec& spec, RunRecord& record, con
                          .duration = ended ? parse_utc(past.ended) - begun : Duration{},
                          .cause = past.failed ? past.cause
                                   : ended     ? ""
-                                              : "its launcher ended"});
+                                              : "its launcher ended",
+                         .time = past.time});
     if (past.checkpoint_report == 0) continue;
     checkpoint_report_ = {past.id, past.checkpoint_report};
     checkpoint_at_ = moment_of(parse_utc(past.checkpoint_at));
@@ -173,6 +174,7 @@ void RunSummaryBuilder::attempt_ended(const AttemptEnded& ended) {
     attempt_started(ended.attempt, placement_.world_size);
   AttemptSummary& attempt = attempts_.back();
   attempt.duration = clock_.now() - attempt_began_;
+  attempt.time = ended.time;
   if (ended.failed || ended.resized) attempt.cause = last_cause_;
   if (!ended.failed) return;
   const bool has_checkpoint = checkpoint_report_ && checkpoint_report_->first == ended.attempt;
@@ -202,8 +204,10 @@ void RunSummaryBuilder::checkpoints_found(const CheckpointManager& manager) {
   latest_ = manager.latest();
 }
 
-RunSummary RunSummaryBuilder::summary(const RunEnded& ended, const Metrics& last_metrics) const {
+RunSummary RunSummaryBuilder::summary(const RunEnded& ended, const Metrics& last_metrics,
+                                      const TimeAccounts& time) const {
   RunSummary summary;
+  summary.time = time;
   summary.run = record_.name();
   summary.path = record_.location();
   summary.logs = record_.folder().path() + "/attempts";

@@ -46,7 +46,9 @@ class RunSummaryBuilder {
   int nnodes() const { return static_cast<int>(placement_.nodes.size()); }
   const std::string& last_cause() const { return last_cause_; }
   bool last_failed() const { return last_failed_; }
-  RunSummary summary(const RunEnded& ended, const Metrics& last_metrics) const;
+  /// `time`: of all workers of the run.
+  RunSummary summary(const RunEnded& ended, const Metrics& last_metrics,
+                     const TimeAccounts& time) const;
 
  private:
   void write(const std::string& folder, const std::string& path, std::string text);

@@ -160,11 +160,22 @@ TEST(ControllerMessages, AnEndIsToldAsTheSupervisorSawIt) {
                 .last_report_seq = 77,
                 .memory = {1, 2, "claim"},
                 .pids_limit_hit = 3};
+  exited.progress = {.phase = Phase::Own, .name = "secret", .quiet_us = 5};
+  exited.progress.handed_over.resize(100, {1, -1});
+  exited.ended_us = -4;
 
   const auto event = event_of<RankExited>(exited);
 
   EXPECT_EQ(event.rank, Rank{2});
   EXPECT_EQ(event.end, exited.end);
+  EXPECT_EQ(event.ago, Duration{});
+  EXPECT_EQ(event.progress.phase, Phase::Own);
+  EXPECT_EQ(event.progress.name, "");
+  EXPECT_EQ(event.progress.intervals.size(), kPhases.size());
+  EXPECT_EQ(event.progress.handed_over,
+            (std::vector<HandedOverCheckpoint>(kHandedOverMax, {1, 0})));
+  exited.ended_us = 7;
+  EXPECT_EQ(event_of<RankExited>(exited).ago, std::chrono::microseconds(7));
   exited.end.error.reset();
   EXPECT_EQ(event_of<RankExited>(exited).end.error, std::nullopt);
 }

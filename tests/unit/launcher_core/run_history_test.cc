@@ -1,6 +1,8 @@
 // Folds the journal's records of the controller's actions, as a later launcher does.
 #include "launcher/core/run_history.h"
 
+#include <fmt/format.h>
+
 #include <boost/json.hpp>
 
 #include "tests/unit/launcher_core/controller_fixture.h"
@@ -391,6 +393,56 @@ TEST(RunHistory, PassesOverWhatItDoesNotKnow) {
   journal.add({{"event", "state"}, {"state", "starting"}, {"attempt", 4}});
   EXPECT_FALSE(journal.history.living());  // nobody knows where it was
   EXPECT_EQ(journal.history.next_attempt(), Attempt{5});
+}
+
+TEST(RunHistory, KnowsWhatTheTimeOfTheWorkersWasUsedFor) {
+  const auto at = [](int second) { return fmt::format("2026-11-26T10:00:{:02}.000000Z", second); };
+  Journaled journal;
+  RunHistory& history = journal.history;
+  const auto add = [&](int second, const boost::json::object& record) {
+    history.add(Generation{1}, at(second), record);
+  };
+  AttemptEnded ended{.attempt = kFirst,
+                     .cause = "",
+                     .failed = true,
+                     .root_rank = {},
+                     .root_end = {},
+                     .root_node = "",
+                     .start_error = {}};
+  ended.time[TimeUse::Step] = milliseconds(1500);
+  ended.time[TimeUse::Lost] = seconds(8);
+
+  add(0, record_of(begun(kFirst, both(), {"node-a", "node-b"})));
+  add(5, record_of(ended, "rank 1 was killed"));
+  EXPECT_EQ(history.attempts().at(0).time, ended.time);
+  EXPECT_EQ(history.down_since(), at(5));
+
+  add(15, record_of(begun(kSecond, both(), {"node-a", "node-b"}, 1)));
+  add(15, record_of(begun(kSecond, both(), {"node-a", "node-b"}, 1)));  // from a newer checkpoint
+  TimeAccounts expected = ended.time;
+  expected[TimeUse::Down] = seconds(20);  // of two workers
+  EXPECT_EQ(history.time(), expected);
+  EXPECT_EQ(history.down_since(), "");
+
+  // A run that has ended is not down until somebody resumes it.
+  ended.attempt = kSecond;
+  add(20, record_of(ended, "rank 1 was killed"));
+  add(20, record_of(StateChanged{S::TearingDown, S::Errored, RunTrigger::GaveUp, kSecond, ""}));
+  EXPECT_EQ(history.down_since(), "");
+  add(50, record_of(begun(Attempt{2}, both(), {"node-a", "node-b"}, 1)));
+  expected += ended.time;
+  EXPECT_EQ(history.time(), expected);
+}
+
+TEST(RunHistory, TakesNoTimeFromADamagedRecord) {
+  TimeAccounts expected;
+  expected[TimeUse::Data] = seconds(2);
+  EXPECT_EQ(time_in({{"worker_seconds",
+                      {{"data", 2}, {"step", -1}, {"lost", "x"}, {"of a newer version", 3}}}}),
+            expected);
+  EXPECT_EQ(time_in({{"worker_seconds", 3}}), TimeAccounts{});
+  EXPECT_LT(time_in({{"worker_seconds", {{"step", 1e300}}}})[TimeUse::Step],
+            std::chrono::hours(300'000));
 }
 
 TEST(RunHistory, RecordsHoldNoTextOfAnyLength) {

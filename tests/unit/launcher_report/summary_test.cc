@@ -80,6 +80,10 @@ TEST(Summary, Succeeded) {
   summary.best = checkpoint(2, 0.98);
   summary.latest = checkpoint(3, 0.9712);
   summary.results = {R"({"accuracy":0.97})", "", "3", ""};
+  summary.time[TimeUse::Step] = seconds(200);
+  summary.time[TimeUse::Data] = seconds(40);
+  summary.time[TimeUse::Checkpoint] = seconds(20);
+  summary.attempts[0].time = summary.time;
   expect_all_golden("succeeded", summary);
 }
 
@@ -97,6 +101,10 @@ TEST(Summary, FailedBySignalAfterARestart) {
   summary.attempts[0].cause = "rank 1 on node-a exited with code 7";
   summary.attempts[0].lost = milliseconds(12'500);
   summary.attempts[0].redone = 4;
+  summary.attempts[0].time[TimeUse::Lost] = milliseconds(50'500);
+  summary.attempts[0].time[TimeUse::Step] = milliseconds(209'500);
+  summary.time = summary.attempts[0].time;
+  summary.time[TimeUse::Down] = seconds(3);
   summary.attempts.push_back(
       {.attempt = 1,
        .world_size = 4,

@@ -123,7 +123,31 @@ TEST_F(Loop, CutsNamesAndTextsThatAreTooLong) {
   EXPECT_EQ(read_progress(page, 0).text, std::string(kPhaseTextBytesMax, 't'));
 }
 
+TEST_F(Loop, SaysHowLongItHadTrainedWhenItHandedACheckpointOver) {
+  writer.end_step(StepSource::Report, 200 * kMs);  // the loop has begun
+  writer.hand_over(1, 250 * kMs);
+  const auto outer = writer.enter(Phase::Checkpoint, "", 0, 300 * kMs);
+  writer.hand_over(2, 400 * kMs);  // what passes in a checkpoint is no step
+  writer.leave(outer, 500 * kMs);
+  EXPECT_EQ(read_progress(page, 600 * kMs).handed_over,
+            (std::vector<HandedOverCheckpoint>{{1, 50'000}, {2, 100'000}}));
+  for (std::uint64_t next = 3; next <= 6; ++next) writer.hand_over(next, 500 * kMs);
+  EXPECT_EQ(
+      read_progress(page, 600 * kMs).handed_over,
+      (std::vector<HandedOverCheckpoint>{{4, 100'000}, {5, 100'000}, {6, 100'000}, {3, 100'000}}));
+}
+
+TEST(ProgressPage, IsReadWhateverItsVersion) {
+  ProgressPage page;
+  ProgressWriter writer(page, kMs);
+  for (const std::uint32_t version : {1u, ProgressPage::kVersion + 1}) {
+    page.version.store(version);
+    EXPECT_EQ(read_progress(page, 2 * kMs).phase, Phase::Start) << version;
+  }
+}
+
 TEST_F(Loop, GoesOnInAnotherPageWithWhatItKnows) {
+  writer.hand_over(7, 150 * kMs);
   (void)writer.enter(Phase::Own, "eval", 9 * kMs, 200 * kMs);
   writer.say("half", 250 * kMs);
   writer.end_step(StepSource::Report, 260 * kMs);
