@@ -146,6 +146,7 @@ TimeAccounts AttemptTime::accounts_of(const Place& place, End end, TimePoint now
 
   for (std::size_t i = 0; i < place.closed.size(); ++i) {
     const Phase phase = static_cast<Phase>(i);
+    if (phase == Phase::Start) continue;
     Duration time = place.closed[i];
     if (phase == Phase::Report && place.report_before_pause) {
       filling.add(TimeUse::Paused, time - *place.report_before_pause);
@@ -153,6 +154,9 @@ TimeAccounts AttemptTime::accounts_of(const Place& place, End end, TimePoint now
     }
     filling.add(use_of(phase), time);
   }
+
+  // Last: a process that stood by has started long before it had the place.
+  filling.add(TimeUse::Start, place.closed[index(Phase::Start)]);
 
   if (place.open != Phase::None) {
     filling.rest(adopted_ && place.ended_at ? after_end : TimeUse::Start);

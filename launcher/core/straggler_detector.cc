@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
+#include <utility>
 
 #include "launcher/core/collective_tracker.h"
 
@@ -36,6 +37,27 @@ Spread spread_of(std::vector<double> values) {
   spread.deviation = median(values);
   return spread;
 }
+
+/// A value of each rank.
+class OfRanks {
+ public:
+  explicit OfRanks(std::vector<double> values)
+      : values_(std::move(values)), all_(spread_of(values_)) {}
+  double operator[](std::size_t i) const { return values_[i]; }
+  /// Return the spread of the values of all ranks but this one.
+  Spread of_others(std::size_t i) const {
+    if (values_.size() > kExactRanksMax) return all_;
+    std::vector<double> rest = values_;
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(i));
+    return spread_of(std::move(rest));
+  }
+  double median() const { return all_.median; }
+  const std::vector<double>& values() const { return values_; }
+
+ private:
+  std::vector<double> values_;
+  Spread all_;
+};
 
 std::size_t slow_in(std::size_t newest, const auto& windows) {
   const std::size_t first = windows.size() - std::min(newest, windows.size());
@@ -122,32 +144,28 @@ std::optional<std::vector<StragglerDetector::OwnTime>> StragglerDetector::own_ti
 }
 
 /// Add a window to the ranks' histories.
-void StragglerDetector::remember(std::vector<OwnTime> times) {
+void StragglerDetector::remember(const std::vector<OwnTime>& times) {
   ++windows_;
-  std::vector<double> own, wholes;
-  for (const OwnTime& time : times) own.push_back(time.own()), wholes.push_back(time.whole);
-  std::vector<double> sorted = own;
+  const auto each = [&times](const auto& value_of) {
+    std::vector<double> values;
+    for (const OwnTime& time : times) values.push_back(value_of(time));
+    return OfRanks(std::move(values));
+  };
+  const OfRanks own = each([](const OwnTime& time) { return time.own(); });
+  const OfRanks data = each([](const OwnTime& time) { return time.data; });
+  const OfRanks whole = each([](const OwnTime& time) { return time.whole; });
+  std::vector<double> sorted = own.values();
   std::sort(sorted.begin(), sorted.end());
-  const Spread of_all = spread_of(own);
-  const double step = median(wholes);
   for (std::size_t i = 0; i < times.size(); ++i) {
     InWindow window;
     const auto as_slow = sorted.end() - std::lower_bound(sorted.begin(), sorted.end(), own[i]);
     window.slower = static_cast<std::uint32_t>(as_slow - 1);
-    Spread others = of_all;
-    if (times.size() <= kExactRanksMax && own[i] > of_all.median) {
-      std::vector<double> rest = own;
-      rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(i));
-      others = spread_of(std::move(rest));
-    }
-    const double lag = own[i] - others.median;
-    window.slow = lag > std::max(kBehindMin * step, kDeviationsMin * others.deviation);
-    window.behind = static_cast<float>(others.median > 0 ? lag / others.median : 0);
-    if (window.slow) {
-      std::vector<double> data;
-      for (const OwnTime& time : times)
-        if (time.rank != times[i].rank) data.push_back(time.data);
-      window.data = times[i].data - median(data) > lag / 2;
+    if (own[i] > own.median()) {
+      const Spread others = own.of_others(i);
+      const double lag = own[i] - others.median;
+      window.slow = lag > std::max(kBehindMin * whole.median(), kDeviationsMin * others.deviation);
+      window.behind = static_cast<float>(others.median > 0 ? lag / others.median : 0);
+      window.data = window.slow && data[i] - data.of_others(i).median > lag / 2;
     }
     History& history = histories_[times[i].rank];
     if (!history.since && !window.slow) continue;
@@ -181,7 +199,7 @@ std::vector<StragglerDetector::Finding> StragglerDetector::judge(const RankTable
   if (!times) return {};
   std::vector<Finding> found;
   if (!times->empty()) {
-    remember(std::move(*times));
+    remember(*times);
     found = findings(ranks, nodes, now);
   }
   begin_window(ranks, now);

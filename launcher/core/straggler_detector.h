@@ -97,7 +97,7 @@ class StragglerDetector {
   static bool compares(const RankTable& ranks, Rank rank, const Counters& counters);
   void begin_window(const RankTable& ranks, TimePoint now);
   std::optional<std::vector<OwnTime>> own_times(const RankTable& ranks, TimePoint now) const;
-  void remember(std::vector<OwnTime> times);
+  void remember(const std::vector<OwnTime>& times);
   std::size_t suspected() const;
   double odds_of(const History& history, std::size_t suspected) const;
   static void add(Finding& finding, Rank rank, const History& history, double odds, TimePoint now);

@@ -152,6 +152,13 @@ TEST(AttemptTime, ASecondProgramOfAWorkerAddsToTheFirst) {
   expect_accounts(time, End::None, 15, {{TimeUse::Step, 13}, {TimeUse::Start, 2}});
 }
 
+TEST(AttemptTime, AProcessThatStoodByBeforeItHadThePlaceDidNotStartForSoLong) {
+  AttemptTime time(1, kBegan);
+  time.sampled(Rank{0}, progress(Phase::Step, {{Phase::Start, 600}, {Phase::Step, 10}}),
+               kBegan + seconds(11));
+  expect_accounts(time, End::None, 11, {{TimeUse::Step, 10}, {TimeUse::Start, 1}});
+}
+
 TEST(AttemptTime, MissedSamplesCostNothing) {
   AttemptTime every(1, kBegan), last(1, kBegan);
   for (int t = 1; t <= 20; ++t) {
