@@ -86,8 +86,9 @@ void put_attempt(JsonWriter& json, const AttemptView& attempt, const boost::json
   put(json, "redone_reports", ended ? whole_member(*ended, "redone_reports") : std::nullopt);
   put(json, "lost_s", ended ? number_member(*ended, "lost_s") : std::nullopt);
   const auto* goodput = ended != nullptr ? object_member(*ended, "goodput") : nullptr;
+  const auto* by_use = goodput != nullptr ? object_member(*goodput, "worker_seconds") : nullptr;
   json.key("goodput");
-  goodput != nullptr ? put_json(json, *goodput) : void(json.null());
+  by_use != nullptr ? put_json(json, *by_use) : void(json.null());
   json.end();
 }
 
