@@ -135,7 +135,7 @@ using NodeAction =
 
 /// How much of a node is in use.
 struct NodeCounts {
-  Resources total, claimed;
+  Resources total = {}, claimed = {};
   int runs = 0;
   int supervisors = 0, standby = 0;  // standby: of the supervisors
   bool draining = false;

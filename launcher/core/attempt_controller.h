@@ -36,7 +36,9 @@ class AttemptController {
   /// Return whether a report has arrived or a collective call has completed.
   bool progressed() const { return progressed_; }
   /// Return what its time was used for, until `now`.
-  TimeAccounts time(TimePoint now) const { return time_.accounts(AttemptTime::End::None, now); }
+  TimeAccounts worker_time(TimePoint now) const {
+    return time_.accounts(AttemptTime::End::None, now);
+  }
   /// Return how many of its workers were standby processes.
   int from_standby() const { return from_standby_; }
   bool pauses_at_checkpoint() const {

@@ -296,10 +296,10 @@ void RunController::workers_are_back() {
 }
 
 TimeAccounts RunController::attempt_time(TimePoint now) const {
-  return has_attempt() ? attempt_->time(now) : TimeAccounts{};
+  return has_attempt() ? attempt_->worker_time(now) : TimeAccounts{};
 }
 
-TimeAccounts RunController::time(TimePoint now) const {
+TimeAccounts RunController::worker_time(TimePoint now) const {
   TimeAccounts all = time_;
   all += attempt_time(now);
   if (down_since_) all[TimeUse::Down] += (now - *down_since_) * down_places_;

@@ -77,7 +77,7 @@ class RunController {
   /// Return what the time of the run's workers was used for, until `now`: of the current attempt
   /// alone, and of all attempts and the time between them.
   TimeAccounts attempt_time(TimePoint now) const;
-  TimeAccounts time(TimePoint now) const;
+  TimeAccounts worker_time(TimePoint now) const;
   const std::optional<CheckpointInfo>& newest_checkpoint() const { return checkpoints_.newest(); }
   /// Return the numbers of the checkpoints that are being validated or wait for validation. They
   /// must be kept.

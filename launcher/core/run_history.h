@@ -82,7 +82,7 @@ class RunHistory {
   /// journal does not say.
   bool living_is_on(const std::vector<std::string>& cluster_nodes) const;
   /// Return what the time of the run's workers was used for, until its newest attempt ended.
-  const TimeAccounts& time() const { return time_; }
+  const TimeAccounts& worker_time() const { return time_; }
   /// Return when the newest attempt ended (RFC 3339), if the run did not end then, and the next has
   /// not begun. Until that begins, its workers are down. Else empty.
   const std::string& down_since() const { return down_since_; }

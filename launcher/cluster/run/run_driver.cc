@@ -517,8 +517,8 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
     for (const std::string& warning : pipeline_->end_warnings()) summary_builder_.warn(warning);
   }
   (void)co_await shutdown_flush_.wait_for_thread(samples_.last_write());
-  const auto summary = std::make_shared<const RunSummary>(
-      summary_builder_.summary(ended, pipeline_->last_metrics(), controller_.time(clock_.now())));
+  const auto summary = std::make_shared<const RunSummary>(summary_builder_.summary(
+      ended, pipeline_->last_metrics(), controller_.worker_time(clock_.now())));
   exit_code_ = exit_code_of(*summary);
   if (commits_.hanging() == 0) co_await shutdown_flush_.wait_for(disk_is_idle());
   const auto put = std::make_shared<Result<Unit>>(Unit{});

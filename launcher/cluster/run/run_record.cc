@@ -369,7 +369,7 @@ void RunRecord::read_time(const RunHistory& history) {
   const auto since = [now = std::chrono::system_clock::now()](const std::string& time) {
     return std::max<Duration>(Duration{}, now - parse_utc(time));
   };
-  start_.time = history.time();
+  start_.time = history.worker_time();
   if (!history.down_since().empty()) {
     start_.down_for = since(history.down_since());
     start_.down_places = past_.back().world_size;

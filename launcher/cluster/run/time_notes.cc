@@ -34,7 +34,7 @@ void TimeNotes::write(Attempt attempt, const TimeAccounts& of_attempt) {
   if (*writing_ >= kWritesMax) return;
   ++*writing_;
   std::string text = goodput_json(attempt.value, controller_.world_size(), of_attempt,
-                                  controller_.time(clock_.now()), clock_.wall());
+                                  controller_.worker_time(clock_.now()), clock_.wall());
   asio::post(disk_, [writing = writing_, folder = folder_.attempt(attempt),
                      path = folder_.goodput_json(attempt), text = std::move(text)] {
     std::error_code ec;

@@ -77,7 +77,7 @@ class RunSummaryBuilderTest : public testing::Test {
     return ended;
   }
   RunSummary summary(RunState outcome, std::optional<StopKind> stop = {}) const {
-    return builder_->summary({outcome, "", stop}, {});
+    return builder_->summary({outcome, "", stop}, {}, {});
   }
 
   TempFolder temp_;

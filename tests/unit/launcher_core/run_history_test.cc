@@ -421,7 +421,7 @@ TEST(RunHistory, KnowsWhatTheTimeOfTheWorkersWasUsedFor) {
   add(15, record_of(begun(kSecond, both(), {"node-a", "node-b"}, 1)));  // from a newer checkpoint
   TimeAccounts expected = ended.time;
   expected[TimeUse::Down] = seconds(20);  // of two workers
-  EXPECT_EQ(history.time(), expected);
+  EXPECT_EQ(history.worker_time(), expected);
   EXPECT_EQ(history.down_since(), "");
 
   // A run that has ended is not down until somebody resumes it.
@@ -431,7 +431,7 @@ TEST(RunHistory, KnowsWhatTheTimeOfTheWorkersWasUsedFor) {
   EXPECT_EQ(history.down_since(), "");
   add(50, record_of(begun(Attempt{2}, both(), {"node-a", "node-b"}, 1)));
   expected += ended.time;
-  EXPECT_EQ(history.time(), expected);
+  EXPECT_EQ(history.worker_time(), expected);
 }
 
 TEST(RunHistory, TakesNoTimeFromADamagedRecord) {
