@@ -7,6 +7,7 @@
 
 #include "cmd/train-run/run_life.h"
 #include "launcher/cluster/checkpoints/remote_run.h"
+#include "lib/base/exit_code.h"
 #include "lib/base/print.h"
 
 namespace train {
@@ -37,6 +38,11 @@ Result<std::string> answer_of(PendingRequest request, const RunFolder& folder,
   return Error{Errc::Unavailable,
                fmt::format("{}: no {} came: the run has ended, or its train-run does not answer",
                            folder.path(), what)};
+}
+
+int not_answered(const Error& error) {
+  const int code = failed(error);
+  return error.code == Errc::Unavailable ? exit_code::kUnavailable : code;
 }
 
 void print_lines(std::string_view text) {

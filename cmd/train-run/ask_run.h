@@ -18,6 +18,9 @@ Result<RunFolder> folder_to_ask(const RunReference& reference);
 Result<std::string> answer_of(PendingRequest request, const RunFolder& folder,
                               std::chrono::milliseconds within, const std::string& what);
 
+/// Print why a run cannot be asked, or has not answered, and return the exit code.
+int not_answered(const Error& error);
+
 /// Print a text of ours.
 void print_lines(std::string_view text);
 

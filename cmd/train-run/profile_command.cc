@@ -54,15 +54,15 @@ int profile_command(const RunReference& reference, const ProfileCommand& options
     return exit_code::kUsage;
   }
   const auto folder = folder_to_ask(reference);
-  if (!folder) return failed(folder.error());
+  if (!folder) return not_answered(folder.error());
   const ProfileRequest wanted{.rank = Rank{options.rank},
                               .kind = profile_kind(options.kind).value_or(ProfileKind::Cpu),
                               .time = milliseconds(std::llround(options.seconds * 1000))};
   auto request = PendingRequest::leave(*folder, wanted);
-  if (!request) return failed(request.error());
+  if (!request) return not_answered(request.error());
   const auto within = std::chrono::duration_cast<milliseconds>(wanted.time) + kAnswerWithin;
   const auto path = answer_of(std::move(*request), *folder, within, "profile");
-  if (!path) return failed(path.error());
+  if (!path) return not_answered(path.error());
   const auto shown = show(*path, options);
   return shown ? 0 : failed(shown.error());
 }

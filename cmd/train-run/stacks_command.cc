@@ -51,11 +51,11 @@ int stacks_command(const RunReference& reference, const StacksCommand& options) 
     return exit_code::kUsage;
   }
   const auto folder = folder_to_ask(reference);
-  if (!folder) return failed(folder.error());
+  if (!folder) return not_answered(folder.error());
   auto request = PendingRequest::leave(*folder, StacksRequest{*ranks});
-  if (!request) return failed(request.error());
+  if (!request) return not_answered(request.error());
   const auto path = answer_of(std::move(*request), *folder, kAnswerWithin, "stacks");
-  if (!path) return failed(path.error());
+  if (!path) return not_answered(path.error());
   return show(*path, options, ranks->size());
 }
 

@@ -86,6 +86,7 @@ class Dashboard(unittest.TestCase):
 
     def test_search_and_state_narrow_the_list_and_stay_in_the_address(self):
         self.browser.open("#/runs")
+        self.browser.see_count(self.page.locator("tbody tr"), 4)
         self.page.keyboard.press("/")
         self.page.keyboard.type("finish")
         self.browser.see_count(self.page.locator("tbody tr"), 1)
@@ -269,8 +270,10 @@ class Dashboard(unittest.TestCase):
             self.open_run("finished")
             self.narrow(f"overview-400-{theme}")
             for tab in ("Metrics", "Workers", "Data", "Nodes", "Logs", "Events", "Spec"):
-                self.page.get_by_role("navigation", name="Parts of the run").get_by_role("link", name=tab).click()
-                self.browser.see_attribute(self.page.get_by_role("link", name=tab), "aria-current", "page")
+                parts = self.page.get_by_role("navigation", name="Parts of the run")
+                link = parts.get_by_role("link", name=tab, exact=True)
+                link.click()
+                self.browser.see_attribute(link, "aria-current", "page")
                 self.browser.see_text(self.page.locator(".tab-body"))
                 self.narrow(f"{tab.lower()}-400-{theme}")
 

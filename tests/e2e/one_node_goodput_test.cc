@@ -79,7 +79,7 @@ TEST(Goodput, OfARunThatGoesOnIsInItsStatus) {
   Process& run = cluster.train_run({stepping(cluster, "step_ms: 20")});
   std::string shown;
   ASSERT_TRUE(wait_until([&] {
-    Process& status = cluster.train_run({"status", cluster.run_dir("job"), "--json"});
+    Process& status = cluster.train_run({"status", cluster.run_dir("job"), "--output", "json"});
     return status.wait() == 0 && contains(shown = status.out(), "\"goodput\":");
   })) << shown;
   EXPECT_TRUE(contains(shown, "\"worker_seconds\":{\"step\":")) << shown;

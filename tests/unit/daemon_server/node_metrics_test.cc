@@ -27,7 +27,7 @@ TEST(NodeMetrics, AreThePageThatPrometheusReads) {
                           .memory_available = 400,
                           .disks = {{"spool", 2000, 1500}, {"data", 3000, 1}}};
   fakes::expect_golden(std::string(TRAIN_SOURCE_DIR) + "/tests/golden/report/node_metrics.txt",
-                       node_metrics_text(counts, vitals, "gpu-\"1\"", "0.1.0"));
+                       node_metrics_text(counts, vitals, "gpu-\"1\"", "1.2.3"));
 }
 
 TEST(NodeMetrics, LeaveOutWhatTheMachineDoesNotSay) {

@@ -47,9 +47,9 @@ TEST(PrometheusText, ALiveRunHasItsSeries) {
   live.row.metrics = {{"loss", 0.5}, {"name", std::string("x")}};
   live.samples = {ranks(2)};
 
-  const std::string text = prometheus_text({live, run("b~1", false)}, "0.1.0", kNow);
+  const std::string text = prometheus_text({live, run("b~1", false)}, "1.2.3", kNow);
 
-  EXPECT_THAT(text, HasSubstr("trainrun_build_info{version=\"0.1.0\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("trainrun_build_info{version=\"1.2.3\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("trainrun_runs{state=\"finished\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("# TYPE trainrun_run_attempts_total counter\n"));
   EXPECT_THAT(text, HasSubstr("trainrun_run_attempts_total{run=\"a~1\"} 2\n"));
