@@ -271,7 +271,7 @@ class Dashboard(unittest.TestCase):
             self.narrow(f"overview-400-{theme}")
             for tab in ("Metrics", "Workers", "Data", "Nodes", "Logs", "Events", "Spec"):
                 parts = self.page.get_by_role("navigation", name="Parts of the run")
-                link = parts.get_by_role("link", name=tab, exact=True)
+                link = parts.get_by_role("link", name=tab)
                 link.click()
                 self.browser.see_attribute(link, "aria-current", "page")
                 self.browser.see_text(self.page.locator(".tab-body"))
