@@ -10,6 +10,7 @@
 //     0.xid 79            an event, once; another number: another event
 #include <time.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -21,10 +22,13 @@ namespace {
 constexpr int kSuccess = 0, kUnknown = 2, kNotSupported = 3, kTimeout = 10, kLost = 15;
 
 struct Device {
-  bool found = false;
-  unsigned index = 0;
+  std::atomic<bool> found{false};  // by some thread
 };
 Device devices[8];
+
+unsigned index_of(const void* device) {
+  return static_cast<unsigned>(static_cast<const Device*>(device) - devices);
+}
 
 std::map<std::string, std::string> settings() {
   std::map<std::string, std::string> all;
@@ -35,7 +39,7 @@ std::map<std::string, std::string> settings() {
 }
 
 std::string setting(void* device, const std::string& key) {
-  return settings()[std::to_string(static_cast<Device*>(device)->index) + "." + key];
+  return settings()[std::to_string(index_of(device)) + "." + key];
 }
 
 void pause_ms(long ms) {
@@ -91,13 +95,12 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
 }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
   if (index >= 8) return kUnknown;
-  devices[index].index = index;
   devices[index].found = true;
   *device = &devices[index];
   return setting(*device, "lost").empty() ? kSuccess : kLost;
 }
 int nvmlDeviceGetUUID(void* device, char* to, unsigned size) {
-  return text(device, "GPU-fake-" + std::to_string(static_cast<Device*>(device)->index), to, size);
+  return text(device, "GPU-fake-" + std::to_string(index_of(device)), to, size);
 }
 int nvmlDeviceGetName(void* device, char* to, unsigned size) {
   return text(device, "Fake GPU", to, size);
@@ -138,7 +141,8 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, Proce
 int nvmlEventSetCreate(void** set) {
   auto* made = new EventSet;  // never freed: a thread may wait for it
   for (const Device& device : devices)
-    if (device.found) made->told[device.index] = settings()[std::to_string(device.index) + ".xid"];
+    if (device.found)
+      made->told[index_of(&device)] = settings()[std::to_string(index_of(&device)) + ".xid"];
   *set = made;
   return kSuccess;
 }
@@ -147,7 +151,7 @@ int nvmlEventSetWait_v2(void* set, Event* event, unsigned timeout_ms) {
   for (unsigned waited = 0;; waited += 20) {
     for (Device& device : devices) {
       const std::string xid = device.found ? setting(&device, "xid") : "";
-      std::string& told = static_cast<EventSet*>(set)->told[device.index];
+      std::string& told = static_cast<EventSet*>(set)->told[index_of(&device)];
       if (xid.empty() || xid == told) continue;
       told = xid;
       *event = {.device = &device,
