@@ -12,14 +12,13 @@
 #include "launcher/cluster/links/start_messages.h"
 #include "launcher/cluster/reports/report_sinks.h"
 #include "launcher/cluster/run/detached_run.h"
-#include "launcher/cluster/run/run_requests.h"
+#include "launcher/cluster/run/run_end.h"
 #include "launcher/core/run_history.h"
 #include "launcher/report/summary.h"
 #include "launcher/spec/secrets.h"
 #include "lib/base/overloaded.h"
 #include "lib/net/blocking.h"
 #include "lib/net/within.h"
-#include "lib/storage/storage_marker.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/daemon_messages.h"
 #include "lib/wire/link_messages.h"
@@ -28,7 +27,6 @@ namespace train {
 namespace {
 
 constexpr Duration kFlushMin = seconds(30);  // for all waits together; upload_timeout may be longer
-const std::string kRequested = "request-";   // then its id: why stacks are collected
 constexpr Duration kPrivateDaemonEvery = milliseconds(200);
 constexpr int kPrivateDaemonFailuresMax = 3;  // in a row
 
@@ -54,8 +52,8 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       screen_(executor_, progress_options(spec_, *record_, options.output, options.color),
               view_options(options.screen, options.output), clock_, summary_builder_),
       journal_(executor_, record_->journal(), clock_, screen_),
-      output_log_(record_->folder(), OutputLimits{}, &clock_),
       links_(executor_, scope_, std::move(tls), *this),
+      output_(record_->folder(), clock_, links_, screen_, summary_builder_),
       shards_(executor_, scope_, clock_, *record_, spec_.run_config.checkpoint_config.replicas,
               links_, *this, screen_),
       downloader_(executor_, clock_, disk_, *record_, shards_.relay(), screen_),
@@ -76,8 +74,8 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
             spec_.run_config.checkpoint_config.score_attribute.has_value()),
       validations_(checkpoint_context(), scope_, record_->folder(), controller_, links_, screen_),
       commits_(checkpoint_context(), validations_),
-      stacks_(executor_, clock_, links_, disk_, record_->files(), record_->folder()),
-      profiles_(executor_, clock_, links_, disk_, record_->files(), record_->folder()),
+      inspection_(executor_, clock_, links_, disk_, record_->files(), record_->folder(),
+                  controller_, scope_, *this),
       samples_(clock_, screen_, record_->folder()),
       time_notes_(clock_, disk_, record_->folder(), controller_) {
   const std::optional<LivingAttempt>& living = record_->start().living;
@@ -156,18 +154,7 @@ int RunDriver::run() {
   connect();
   scope_.spawn("journal", journal_.run());
   stop_requests_.begin(scope_);
-  RequestHandlers requests{.stacks =
-                               [this](const std::string& id, StacksRequest request) {
-                                 feed(StacksAsked{kRequested + id, std::move(request.ranks)});
-                               },
-                           .profile =
-                               [this](const std::string& id, Result<ProfileRequest> request) {
-                                 if (request)
-                                   scope_.spawn("profile", collect_profile(id, *request));
-                                 else
-                                   answer(id, {.error = request.error().describe()});
-                               }};
-  scope_.spawn("requests", watch_requests(record_->folder().path(), std::move(requests)));
+  inspection_.begin();
   scope_.spawn("deadlines", tick_loop());
   scope_.spawn("samples", samples_.run());
   scope_.spawn("time notes", time_notes_.run());
@@ -265,9 +252,9 @@ void RunDriver::received(NodeId node, const Frame& frame) {
                    feed(sampled);
                  },
                  [&](NodeStatus& m) { on_node_status(links_.name(node), std::move(m)); },
-                 [&](const StacksTaken& m) { stacks_.received(from, m); },
-                 [&](const ProfileTaken& m) { profiles_.received(from, m); },
-                 [&](const OutputChunk& m) { on_output(node, from.attempt, m); },
+                 [&](const StacksTaken& m) { inspection_.received(from, m); },
+                 [&](const ProfileTaken& m) { inspection_.received(from, m); },
+                 [&](const OutputChunk& m) { output_.received(node, from.attempt, m); },
                  [&](const WorkerExited& m) {
                    const RankExited exited = to_event(from, m);
                    summary_builder_.rank_exited(links_.name(node), exited);
@@ -359,7 +346,7 @@ void RunDriver::perform(const RunAction& action) {
                 validation_message(spec_.run_config.checkpoint_config.validation, validate);
             links_.send(validate.node, encode(message, validate.attempt));
           },
-          [&](const CollectStacks& collect) { scope_.spawn("stacks", collect_stacks(collect)); },
+          [&](const CollectStacks& collect) { inspection_.collect(collect); },
           [&](const HangFound& hang) { notifier_.hang_found(hang); },
           [&](const Note& note) {
             if (note.level == NoteLevel::Info)
@@ -397,7 +384,7 @@ void RunDriver::on_attempt_ended(const AttemptEnded& ended) {
   time_notes_.attempt_ended(ended);
   journal_.hold_until([this, number = pipeline_->flush()] { return flushed_ >= number; });
   journal_.remember(record_of(ended, summary_builder_.last_cause()));
-  output_log_.close(ended.attempt);
+  output_.close(ended.attempt);
 }
 
 asio::awaitable<void> RunDriver::tick_loop() {
@@ -454,35 +441,6 @@ asio::awaitable<void> RunDriver::release(Release action) {
   changed_.notify();
 }
 
-asio::awaitable<void> RunDriver::collect_stacks(CollectStacks action) {
-  const auto collected = co_await stacks_.collect(std::move(action));
-  if (!collected) co_return;
-  if (collected->why.starts_with(kRequested))
-    answer(collected->why.substr(kRequested.size()),
-           {.path = collected->path, .error = collected->error});
-  feed(*collected);
-}
-
-asio::awaitable<void> RunDriver::collect_profile(std::string id, ProfileRequest request) {
-  const Attempt attempt = controller_.attempt();
-  const auto node = controller_.node_of(attempt, request.rank);
-  if (!node) {
-    answer(id, {.error = fmt::format("rank {} has no worker now", request.rank.value)});
-    co_return;
-  }
-  auto collecting = profiles_.collect(attempt, *node, request);
-  const auto collected = co_await std::move(collecting);
-  if (collected) answer(id, *collected);
-}
-
-void RunDriver::answer(const std::string& request, RequestAnswer answer) {
-  const std::string folder = record_->folder().path();
-  if (answer.path.starts_with(folder + "/")) answer.path.erase(0, folder.size() + 1);
-  asio::post(disk_, [folder, request, answer = std::move(answer)] {
-    (void)answer_request(folder, request, answer);  // else whoever asked waits in vain, and says so
-  });
-}
-
 Task<Unit> RunDriver::all_released() {
   CO_TRY_VOID(co_await flushed(pipeline_->flush()));
   while (releases_ > 0) {
@@ -522,7 +480,9 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   exit_code_ = exit_code_of(*summary);
   if (commits_.hanging() == 0) co_await shutdown_flush_.wait_for(disk_is_idle());
   const auto put = std::make_shared<Result<Unit>>(Unit{});
-  const std::function<void()> work = [this, summary, put] { *put = put_end(*summary); };
+  const std::function<void()> work = [this, summary, put] {
+    *put = put_run_end(*record_, *summary, options_.detached);
+  };
   asio::awaitable<bool> putting = shutdown_flush_.wait_for_thread(work);
   const bool ended_in_time = co_await std::move(putting);
   if (ended_in_time && put->has_error())
@@ -545,39 +505,7 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   context_.stop();
 }
 
-/// Write the end of the run. This runs on a thread, since storage may hang.
-Result<Unit> RunDriver::put_end(const RunSummary& summary) {
-  const auto owner = record_->check_owner();
-  const bool replaced = owner.has_error() && owner.error().code == Errc::Fenced;
-  if (replaced) return Unit{};  // the run now belongs to another launcher
-  (void)write_small_file(record_->files(), record_->folder().run_json(), run_json(summary));
-  (void)write_small_file(record_->files(), record_->folder().exit_json(), exit_json(summary));
-  remove_storage_markers(record_->files(), record_->folder().path());
-  (void)record_->files().remove_file(record_->folder().stop_request_taken());
-  if (options_.detached) end_detached(record_->folder());
-  if (owner.has_error()) return owner.error();  // who owns the run in the store is not known
-  return record_->remote() != nullptr ? record_->remote()->finish() : Unit{};
-}
-
 // ---- what arrives
-
-void RunDriver::on_output(NodeId node, Attempt attempt, const OutputChunk& chunk) {
-  std::string_view fresh;
-  auto acked =
-      output_log_.append(attempt, Rank{chunk.rank}, chunk.stream, chunk.offset, chunk.data, &fresh);
-  const bool failed = acked.has_error();
-  if (failed && !output_fails_)
-    screen_.warn("workers' output is lost: " + acked.error().describe());
-  output_fails_ = failed;
-  // The worker cannot end before all of its output is acknowledged. The log tells how much is lost.
-  if (failed) acked = chunk.offset + chunk.data.size();
-  if (const auto why = output_log_.take_times_error())
-    screen_.warn("`train-run logs` will not know the times of later output: " + why->describe());
-  if (output_log_.removed_bytes() > 0 && !std::exchange(output_was_removed_, true))
-    summary_builder_.warn("the run's output has reached 1 GiB: the oldest of it is removed");
-  screen_.worker_output(links_.name(node), chunk.rank, chunk.stream, fresh, chunk.end);
-  if (!chunk.end) links_.send(node, encode(AckOutput{chunk.rank, chunk.stream, *acked}, attempt));
-}
 
 void RunDriver::on_node_status(const std::string& name, NodeStatus status) {
   if (finished_) return;

@@ -20,20 +20,18 @@
 #include "launcher/cluster/links/private_daemon.h"
 #include "launcher/cluster/mlflow/mlflow_logger.h"
 #include "launcher/cluster/notify/run_notifier.h"
-#include "launcher/cluster/reports/output_log.h"
 #include "launcher/cluster/reports/report_pipeline.h"
 #include "launcher/cluster/run/journal_writer.h"
-#include "launcher/cluster/run/profile_collector.h"
+#include "launcher/cluster/run/output_receiver.h"
+#include "launcher/cluster/run/run_inspection.h"
 #include "launcher/cluster/run/run_job.h"
 #include "launcher/cluster/run/run_log.h"
 #include "launcher/cluster/run/run_news.h"
 #include "launcher/cluster/run/run_record.h"
-#include "launcher/cluster/run/run_requests.h"
 #include "launcher/cluster/run/run_screen.h"
 #include "launcher/cluster/run/run_summary_builder.h"
 #include "launcher/cluster/run/sample_recorder.h"
 #include "launcher/cluster/run/shutdown_flush.h"
-#include "launcher/cluster/run/stack_collector.h"
 #include "launcher/cluster/run/stop_requests.h"
 #include "launcher/cluster/run/time_notes.h"
 #include "launcher/core/run_controller.h"
@@ -79,17 +77,12 @@ class RunDriver final : private LinkObserver {
   asio::awaitable<void> start_workers(std::vector<Start> actions);
   asio::awaitable<void> commit(Commit action);
   asio::awaitable<void> release(Release action);
-  asio::awaitable<void> collect_stacks(CollectStacks action);
-  asio::awaitable<void> collect_profile(std::string id, ProfileRequest request);
-  void answer(const std::string& request, RequestAnswer answer);
   asio::awaitable<void> finish(RunEnded ended);
-  Result<Unit> put_end(const RunSummary& summary);
   Task<Unit> all_released();
   Task<Unit> disk_is_idle();
   Task<Unit> flushed(std::uint64_t number);
 
   // what arrives
-  void on_output(NodeId node, Attempt attempt, const OutputChunk& chunk);
   void on_node_status(const std::string& name, NodeStatus status);
   void on_report_news(ReportPipeline::News news);
   void on_stop_asked(const StopAsked& stop);
@@ -111,11 +104,9 @@ class RunDriver final : private LinkObserver {
   RunSummaryBuilder summary_builder_;
   RunScreen screen_;
   JournalWriter journal_;
-  OutputLog output_log_;
-  bool output_fails_ = false;  // the newest could not be written
-  bool output_was_removed_ = false;
   std::unique_ptr<ReportPipeline> pipeline_;
   ClusterLinks links_;
+  OutputReceiver output_;
   ShardTransfer shards_;
   int ranks_ = 0;  // the most that an attempt can have
   std::uint64_t flushed_ = 0;
@@ -134,8 +125,7 @@ class RunDriver final : private LinkObserver {
   RunNews news_;
   ValidationExecutor validations_;
   CheckpointCommitter commits_;
-  StackCollector stacks_;
-  ProfileCollector profiles_;
+  RunInspection inspection_;
   SampleRecorder samples_;
   TimeNotes time_notes_;
 };

@@ -1,0 +1,54 @@
+// Answers those who ask a running run for stacks or a profile (run_requests.h), and collects both
+// from the nodes. Main thread only.
+#pragma once
+
+#include <string>
+
+#include "launcher/cluster/links/event_sink.h"
+#include "launcher/cluster/run/profile_collector.h"
+#include "launcher/cluster/run/run_requests.h"
+#include "launcher/cluster/run/stack_collector.h"
+#include "launcher/core/run_controller.h"
+#include "lib/net/scope.h"
+
+namespace train {
+
+class RunInspection {
+ public:
+  /// Commits use `disk`, too. All parts outlive this object.
+  RunInspection(asio::any_io_executor executor, const Clock& clock, NodeLinks& links,
+                asio::thread_pool& disk, FileSystem& files, const RunFolder& folder,
+                const RunController& controller, Scope& scope, EventSink& events)
+      : disk_(disk),
+        folder_(folder.path()),
+        controller_(controller),
+        scope_(scope),
+        events_(events),
+        stacks_(executor, clock, links, disk, files, folder),
+        profiles_(executor, clock, links, disk, files, folder) {}
+
+  /// Look for requests in the run's folder from now on.
+  void begin();
+  /// Collect stacks as the controller orders it, and tell it what came of it.
+  void collect(const CollectStacks& order);
+
+  void received(const Sender& from, const StacksTaken& message) { stacks_.received(from, message); }
+  void received(const Sender& from, const ProfileTaken& message) {
+    profiles_.received(from, message);
+  }
+
+ private:
+  asio::awaitable<void> collect_stacks(CollectStacks order);
+  asio::awaitable<void> collect_profile(std::string id, ProfileRequest request);
+  void answer(const std::string& request, RequestAnswer answer);
+
+  asio::thread_pool& disk_;
+  const std::string folder_;
+  const RunController& controller_;
+  Scope& scope_;
+  EventSink& events_;
+  StackCollector stacks_;
+  ProfileCollector profiles_;
+};
+
+}  // namespace train
