@@ -95,6 +95,7 @@ class Dashboard(unittest.TestCase):
         self.page.reload()
         self.browser.see_count(self.page.locator("tbody tr"), 1)
         self.page.get_by_label("Search runs").fill("")
+        self.browser.see_count(self.page.locator("tbody tr"), 4)
         self.page.get_by_label("State").select_option("errored")
         self.browser.see_count(self.page.locator("tbody tr"), 1)
         self.browser.see(self.page.locator("tbody tr"), "failed")

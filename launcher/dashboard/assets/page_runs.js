@@ -144,10 +144,13 @@ export async function show({main, signal, query: asked, fail, set_crumbs}) {
     });
   let places = [];
 
+  let loads = 0;
   const load = async () => {
+    const number = ++loads;
     try {
       const answer = await get('/runs', filter, signal);
       if (answer.total === 0) places = (await get('/about', {}, signal)).places;
+      if (number !== loads) return;  // the filter may have changed meanwhile
       rows.clear();
       for (const run of answer.runs) rows.set(run.id, run);
       table.update(answer.runs);
