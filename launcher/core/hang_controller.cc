@@ -22,10 +22,13 @@ std::optional<AttemptCause::Failure> HangController::advance() {
   const auto judge_at = detector_.next_deadline();
   if (judge_at && now() >= *judge_at) judge();
   if (!ends_at_ || now() < *ends_at_) return std::nullopt;
-  ends_at_.reset();
   // The rank that was accused first may have moved since, ended, or be held by a debugger.
   auto hung = detector_.failing(group_.ranks, now());
-  if (!hung) return std::nullopt;
+  ends_at_.reset();
+  if (!hung) {
+    if (detector_.accuses(group_.ranks)) ends_at_ = now() + kJudgeEvery;
+    return std::nullopt;
+  }
   const Rank rank = hung->ranks.front();
   return AttemptCause::Failure{.kind = FailureKind::Hung,
                                .cause = std::move(hung->text),

@@ -269,6 +269,14 @@ std::optional<HangDetector::Finding> HangDetector::failing(const RankTable& rank
   return std::nullopt;
 }
 
+bool HangDetector::accuses(const RankTable& ranks) const {
+  return std::any_of(watched_.begin(), watched_.end(), [&](const auto& each) {
+    const auto& [rank, watched] = each;
+    const RankTable::Entry* entry = ranks.find(rank);
+    return entry != nullptr && entry->alive() && watched.fails && !has_moved(watched);
+  });
+}
+
 std::string HangDetector::finding_text(Finding::Kind kind, const std::vector<Rank>& ranks,
                                        const Limit& limit, const Overview& all,
                                        const std::string& node) const {

@@ -56,6 +56,10 @@ class HangDetector {
   std::vector<Finding> judge(const RankTable& ranks, const NodePool& nodes, TimePoint now);
   /// Return a rank that hangs still, if that is to end the group; nothing if all have moved.
   std::optional<Finding> failing(const RankTable& ranks, TimePoint now) const;
+  /// Return whether a living rank has not moved since it was accused so that the group is to end.
+  /// failing() does not name it while it is not judged: a debugger holds it (as whoever takes
+  /// stacks does for a moment), or nothing was heard of it lately.
+  bool accuses(const RankTable& ranks) const;
   std::optional<TimePoint> next_deadline() const;
 
  private:

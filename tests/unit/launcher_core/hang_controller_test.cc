@@ -16,13 +16,14 @@ class HangControllerTest : public ::testing::Test {
     for (const NodeId node : {kNodeA, kNodeB}) group_.hosts.attached(node, true);
   }
 
-  /// Rank 1 has been silent for `silence`, rank 0 for `other`.
-  std::optional<AttemptCause::Failure> see(Duration silence, Duration other = {}) {
+  /// Rank 1 has been silent for `silence`, rank 0 for `other`; both processes are in this state.
+  std::optional<AttemptCause::Failure> see(Duration silence, Duration other = {},
+                                           const std::string& state = "S") {
     progress_.begin_event(now_ += seconds(1));
     RanksSampled event{kFirst, {}};
     for (int rank = 0; rank < 2; ++rank) {
       RankSample& sample = event.ranks.emplace_back(RankSample{.rank = Rank{rank}});
-      sample.process.state = "S";
+      sample.process.state = state;
       const Duration quiet = rank == 1 ? silence : other;
       if (quiet == Duration{0}) ++signs_[rank];
       sample.progress = {.phase = Phase::Step,
@@ -118,11 +119,25 @@ TEST_F(HangControllerTest, ARankThatMovesAgainSavesNoGroupInWhichAnotherHangs) {
   EXPECT_NE(ended->cause.find("rank 0"), std::string::npos);
 }
 
+// Whoever takes stacks holds the process for a moment, and a sample may be of that moment.
+TEST_F(HangControllerTest, ARankThatIsHeldMeanwhileEndsTheGroupOnceItIsLetGo) {
+  EXPECT_FALSE(see(seconds(10)));
+  EXPECT_FALSE(see(seconds(11), {}, "t"));
+  hangs_.on(StacksCollected{kFirst, "hung", "", "", ""});
+  EXPECT_FALSE(hangs_.advance());
+  EXPECT_EQ(hangs_.next_deadline(), now_ + kJudgeEvery);
+  EXPECT_FALSE(see(seconds(12), {}, "t"));
+  const auto ended = see(seconds(13));
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->rank, Rank{1});
+}
+
 TEST_F(HangControllerTest, ARankThatHasEndedMeanwhileEndsNoGroup) {
   EXPECT_FALSE(see(seconds(10)));
   group_.ranks.ended(*group_.ranks.find(Rank{1}), exited(0));
   hangs_.on(StacksCollected{kFirst, "hung", "", "", ""});
   EXPECT_FALSE(hangs_.advance());
+  for (int i = 12; i < 20; ++i) EXPECT_FALSE(see(seconds(i)));
 }
 
 TEST_F(HangControllerTest, StacksThatSomebodyElseAskedForEndNoGroup) {
