@@ -27,17 +27,18 @@ Result<std::string> answer_of(PendingRequest request, const RunFolder& folder,
                               std::chrono::milliseconds within, const std::string& what) {
   using SteadyClock = std::chrono::steady_clock;
   Life life;
-  for (const auto until = SteadyClock::now() + within; SteadyClock::now() < until;) {
+  bool goes_on = true;
+  for (const auto until = SteadyClock::now() + within; goes_on && SteadyClock::now() < until;) {
+    goes_on = life.goes_on(folder);  // looked at first: an answer may be the last that it writes
     if (const auto answer = request.take_answer()) {
       if (!answer->error.empty()) return Error{Errc::Unavailable, answer->error};
       return join_path(folder.path(), answer->path);
     }
-    if (!life.goes_on(folder)) break;
-    std::this_thread::sleep_for(kPollEvery);
+    if (goes_on) std::this_thread::sleep_for(kPollEvery);
   }
   return Error{Errc::Unavailable,
-               fmt::format("{}: no {} came: the run has ended, or its train-run does not answer",
-                           folder.path(), what)};
+               fmt::format("{}: no {} came: {}", folder.path(), what,
+                           goes_on ? "its train-run does not answer" : "the run has ended")};
 }
 
 int not_answered(const Error& error) {

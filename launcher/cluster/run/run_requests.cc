@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 namespace json = boost::json;
 constexpr Duration kLookEvery = milliseconds(500);
+constexpr std::size_t kTakenAtOnceMax = 16;
 constexpr std::size_t kRequestBytesMax = 1u << 20;  // more than 65,536 ranks take
 constexpr std::size_t kAnswerBytesMax = 64u << 10;
 constexpr std::size_t kErrorBytesMax = 8192;
@@ -106,16 +107,12 @@ Result<ProfileRequest> parse_profile_request(const std::string& text) {
       .rank = Rank{static_cast<std::int32_t>(rank)}, .kind = *kind, .time = milliseconds(time_ms)};
 }
 
-/// Return the names in the folder that begin with a dot, up to a bound.
-std::vector<std::string> hidden_names(const std::string& folder) {
-  std::vector<std::string> names;
+/// Pass on the names in the folder, until `go_on` returns false.
+void visit_names(const std::string& folder, const std::function<bool(const std::string&)>& go_on) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::string name = entry->path().filename().string();
-    if (name.starts_with('.')) names.push_back(std::move(name));
-  }
-  return names;
+       entry.increment(error))
+    if (!go_on(entry->path().filename().string())) return;
 }
 
 /// Read a request and remove its file. Nothing if it cannot be removed: it would come again.
@@ -125,14 +122,29 @@ std::optional<std::string> take_file(const std::string& path, std::size_t bytes_
   return text;
 }
 
+/// Take a request, if that is its name, and pass it on. Return whether it was one.
+bool take_request(const std::string& folder, const std::string& name,
+                  const RequestHandlers& handlers) {
+  const std::string stacks = id_in(name, kStacks), profile = id_in(name, kProfile);
+  if (stacks.empty() && profile.empty()) return false;
+  const auto text = take_file(join_path(folder, name), kRequestBytesMax);
+  if (!text) return false;
+  if (stacks.empty())
+    handlers.profile(profile, parse_profile_request(*text));
+  else
+    handlers.stacks(stacks, parse_stacks_request(*text));
+  return true;
+}
+
 void remove_untaken_answers(const std::string& folder) {
-  for (const std::string& name : hidden_names(folder)) {
-    if (id_in(name, kAnswer).empty() && id_in(name, kDraft).empty()) continue;
+  visit_names(folder, [&folder](const std::string& name) {
+    if (id_in(name, kAnswer).empty() && id_in(name, kDraft).empty()) return true;
     std::error_code error;
     const std::string path = join_path(folder, name);
     const auto made = fs::last_write_time(path, error);
     if (!error && fs::file_time_type::clock::now() - made > kUntakenMax) ::unlink(path.c_str());
-  }
+    return true;
+  });
 }
 
 /// Return whether a path can only lead to a file that the run's launcher has made for a request.
@@ -203,16 +215,11 @@ std::optional<RequestAnswer> PendingRequest::take_answer() {
 
 asio::awaitable<void> watch_requests(std::string folder, RequestHandlers handlers) {
   for (;;) {
-    for (const std::string& name : hidden_names(folder)) {
-      const std::string stacks = id_in(name, kStacks), profile = id_in(name, kProfile);
-      if (stacks.empty() && profile.empty()) continue;
-      const auto text = take_file(join_path(folder, name), kRequestBytesMax);
-      if (!text) continue;
-      if (stacks.empty())
-        handlers.profile(profile, parse_profile_request(*text));
-      else
-        handlers.stacks(stacks, parse_stacks_request(*text));
-    }
+    std::size_t taken = 0;
+    visit_names(folder, [&](const std::string& name) {
+      taken += take_request(folder, name, handlers) ? 1 : 0;
+      return taken < kTakenAtOnceMax;
+    });
     const auto woken = co_await pause_for(kLookEvery);
     if (!woken) co_return;
   }

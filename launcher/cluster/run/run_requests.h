@@ -1,7 +1,7 @@
 // Requests to the train-run that controls a run, through the run's folder. Whoever wants something
 // of a running run (a command, the dashboard) leaves a file `.stacks-ID` or `.profile-ID`; the
-// launcher takes it,
-// does what it asks for, and answers in a file `.answer-ID`, which whoever asked removes.
+// launcher takes it, does what it asks for, and answers in a file `.answer-ID`, which whoever asked
+// removes.
 //
 // Others may write to the folder, too: requests and answers may hold anything.
 #pragma once
@@ -83,7 +83,8 @@ struct RequestHandlers {
   std::function<void(const std::string& id, Result<ProfileRequest>)> profile;
 };
 
-/// Look for requests in `folder` until the flow is cancelled, and pass each on once.
+/// Look for requests in `folder` each half second until the flow is cancelled, and pass each on
+/// once. Of very many, some are taken later.
 asio::awaitable<void> watch_requests(std::string folder, RequestHandlers handlers);
 
 /// Answer a request. Answers that nobody has taken for ten minutes are removed. Blocks.

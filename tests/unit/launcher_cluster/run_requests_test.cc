@@ -114,6 +114,15 @@ TEST_F(RunRequestsTest, MayBeAnythingAndNobodyWaitsForThem) {
   EXPECT_TRUE(fs::exists(path(".stacks-4")));
 }
 
+TEST_F(RunRequestsTest, OfVeryManySomeAreTakenLater) {
+  for (int i = 0; i < 100; ++i) {
+    std::ofstream(path(".stacks-" + std::to_string(i))) << "[1]";
+    fs::create_directory(path(".profile-" + std::to_string(i)));  // cannot be taken
+  }
+  (void)next();
+  EXPECT_EQ(files(), 184u);
+}
+
 TEST_F(RunRequestsTest, AnAnswerLeadsNowhereElse) {
   for (const char* text :
        {R"({"path":"attempts/../../secret","error":""})", R"({"path":"/etc/passwd","error":""})",
