@@ -95,6 +95,15 @@ void ProfileCollector::received(const Sender& from, const ProfileTaken& message)
   changed_.notify();
 }
 
+void ProfileCollector::attempt_ended(Attempt attempt) {
+  for (auto& [number, answer] : awaited_) {
+    if (answer.from.attempt != attempt || answer.complete) continue;
+    answer.error = fmt::format("attempt {} ended before the profile was complete", attempt.value);
+    answer.complete = true;
+  }
+  changed_.notify();
+}
+
 Task<RequestAnswer> ProfileCollector::write(Awaited answer) {
   const std::string folder = folder_.profiles(answer.from.attempt);
   const ProfiledRank whom{.rank = answer.rank.value, .node = links_.name(answer.from.node)};

@@ -37,6 +37,8 @@ class ProfileCollector {
   Task<RequestAnswer> collect(Attempt attempt, NodeId node, ProfileRequest request);
   /// Take what a node has sent.
   void received(const Sender& from, const ProfileTaken& message);
+  /// Answer those who wait for a profile of this attempt: its supervisors end, and send no more.
+  void attempt_ended(Attempt attempt);
 
  private:
   struct Awaited {

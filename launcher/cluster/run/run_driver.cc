@@ -380,6 +380,7 @@ void RunDriver::on_state_changed(const StateChanged& change) {
 
 void RunDriver::on_attempt_ended(const AttemptEnded& ended) {
   shards_.attempt_ended(ended.attempt);
+  inspection_.attempt_ended(ended.attempt);
   summary_builder_.attempt_ended(ended);
   time_notes_.attempt_ended(ended);
   journal_.hold_until([this, number = pipeline_->flush()] { return flushed_ >= number; });

@@ -129,6 +129,27 @@ TEST_F(ProfileCollectorTest, TakesOneOfARankAndFourAtATime) {
   EXPECT_EQ(node_.orders.size(), 4u);
 }
 
+TEST_F(ProfileCollectorTest, TheEndOfAnAttemptIsAnAnswer) {
+  Scope scope(executor());
+  std::vector<std::string> errors;
+  run([&]() -> asio::awaitable<void> {
+    const auto collect_one = [](ProfileCollector& collector, Attempt attempt, std::int32_t rank,
+                                std::vector<std::string>& all) -> asio::awaitable<void> {
+      auto collecting = collector.collect(attempt, kNode, {.rank = Rank{rank}});
+      const auto found = co_await std::move(collecting);
+      if (found) all.push_back(found->error);
+    };
+    scope.spawn("profile", collect_one(collector_, Attempt{2}, 0, errors));
+    scope.spawn("profile", collect_one(collector_, Attempt{3}, 1, errors));
+    while (node_.orders.size() < 2) (void)co_await pause_for(1ms);
+    collector_.attempt_ended(Attempt{2});
+    while (errors.empty()) (void)co_await pause_for(1ms);
+    scope.cancel();
+    co_await scope.join();
+  });
+  EXPECT_EQ(errors, std::vector<std::string>{"attempt 2 ended before the profile was complete"});
+}
+
 TEST_F(ProfileCollectorTest, AnswersOfOthersAndToOthersCountForNothing) {
   answer(profile_);
   collector_.received({kAttempt, kNode}, {.request = 1, .data = "x", .last = true});
