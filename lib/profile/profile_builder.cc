@@ -37,20 +37,32 @@ std::string without_frames(const ThreadFacts& facts) {
 }  // namespace
 
 void ProfileBuilder::add(const std::vector<ProfileFrame>& frames, std::uint64_t samples) {
-  if (samples == 0 || frames.empty()) return;
-  if (count(frames, samples, bytes_left_)) return;
-  if (count({frames.front(), {.function = "[other stacks]"}}, samples, spare_bytes_))
+  add(
+      frames.size(),
+      [&](std::size_t place, std::size_t& bytes_left) {
+        return index_of(frames[place], bytes_left);
+      },
+      samples);
+}
+
+void ProfileBuilder::add(std::size_t depth, const IndexAt& index_at, std::uint64_t samples) {
+  if (samples == 0 || depth == 0) return;
+  if (count(depth, index_at, samples, bytes_left_)) return;
+  const IndexAt others = [&](std::size_t place, std::size_t& bytes_left) {
+    return place == 0 ? index_at(0, bytes_left)
+                      : index_of({.function = "[other stacks]"}, bytes_left);
+  };
+  if (count(2, others, samples, spare_bytes_))
     add_note(facts_, "there were more stacks than fit: the others are one");
   else
     facts_.lost += samples;
 }
 
-bool ProfileBuilder::count(const std::vector<ProfileFrame>& frames, std::uint64_t samples,
+bool ProfileBuilder::count(std::size_t depth, const IndexAt& index_at, std::uint64_t samples,
                            std::size_t& bytes_left) {
   std::vector<std::uint32_t> stack;
-  const std::size_t depth = std::min(frames.size(), kProfileDepthMax);
-  for (std::size_t i = 0; i < depth; ++i) {
-    const auto index = index_of(frames[i], bytes_left);
+  for (std::size_t place = 0; place < std::min(depth, kProfileDepthMax); ++place) {
+    const auto index = index_at(place, bytes_left);
     if (!index) return false;
     stack.push_back(*index);
   }
@@ -81,10 +93,15 @@ std::optional<std::uint32_t> ProfileBuilder::index_of(const ProfileFrame& frame,
 }
 
 void ProfileBuilder::add(const Profile& other) {
+  // Each of its frames is looked up once, since many of its stacks share it.
+  std::vector<std::optional<std::uint32_t>> ours(other.frames.size());
   for (const ProfileStack& stack : other.stacks) {
-    std::vector<ProfileFrame> frames;
-    for (const std::uint32_t index : stack.frames) frames.push_back(other.frames.at(index));
-    add(frames, stack.samples);
+    const IndexAt index_at = [&](std::size_t place, std::size_t& bytes_left) {
+      auto& index = ours.at(stack.frames[place]);
+      if (!index) index = index_of(other.frames[stack.frames[place]], bytes_left);
+      return index;
+    };
+    add(stack.frames.size(), index_at, stack.samples);
   }
   facts_.lost += other.facts.lost;
   facts_.guessed += other.facts.guessed;

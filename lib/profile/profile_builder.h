@@ -1,7 +1,10 @@
 // Merges samples into a profile of bounded size. Pure.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "lib/profile/profile.h"
@@ -28,8 +31,14 @@ class ProfileBuilder {
   Profile take() &&;
 
  private:
+  /// Returns the index of a frame of a stack by its place there, the outermost first; nothing if it
+  /// is new and there is no room.
+  using IndexAt =
+      std::function<std::optional<std::uint32_t>(std::size_t place, std::size_t& bytes_left)>;
+
   std::optional<std::uint32_t> index_of(const ProfileFrame& frame, std::size_t& bytes_left);
-  bool count(const std::vector<ProfileFrame>& frames, std::uint64_t samples,
+  void add(std::size_t depth, const IndexAt& index_at, std::uint64_t samples);
+  bool count(std::size_t depth, const IndexAt& index_at, std::uint64_t samples,
              std::size_t& bytes_left);
 
   ProfileFacts facts_;
