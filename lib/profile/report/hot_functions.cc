@@ -68,9 +68,9 @@ std::string describe_sampling(const Profile& profile) {
 
 std::string describe_profile(const Profile& profile, const ProfiledRank& whom) {
   const ProfileFacts& facts = profile.facts;
-  std::string text = profile_title(profile, whom);
-  text +=
-      fmt::format(", pid {}, {}\n{}\n", facts.pid, facts.executable, describe_sampling(profile));
+  std::string text = terminal_safe(profile_title(profile, whom));
+  text += fmt::format(", pid {}, {}\n{}\n", facts.pid, terminal_safe(facts.executable),
+                      terminal_safe(describe_sampling(profile)));
   const std::uint64_t samples = samples_of(profile);
   const auto functions = hot_functions(profile, kShown);
   if (!functions.empty()) text += "\n   self  total  function\n";
@@ -80,15 +80,16 @@ std::string describe_profile(const Profile& profile, const ProfiledRank& whom) {
                         cut_to_columns(terminal_safe(one.name), kNameColumns));
     text += one.module.empty() || one.name == "[" + one.module + "]"
                 ? "\n"
-                : fmt::format("  [{}]\n", one.module);
+                : fmt::format("  [{}]\n", terminal_safe(one.module));
   }
   if (facts.guessed > 0)
     text += fmt::format(
         "note: the outer functions of {} samples are guessed: code without call "
         "frame information lies between\n",
         facts.guessed);
-  for (const std::string& note : facts.notes) text += fmt::format("note: {}\n", note);
-  return terminal_safe_lines(text);
+  for (const std::string& note : facts.notes)
+    text += fmt::format("note: {}\n", terminal_safe(note));
+  return text;
 }
 
 }  // namespace train

@@ -61,6 +61,10 @@ TEST(HotFunctions, NamesDoNotSteerTheTerminal) {
   Profile profile = example();
   profile.frames[3].module = "lib\033[2Jx";
   EXPECT_THAT(describe_profile(profile, kRank), testing::Not(HasSubstr("\033")));
+  profile.facts.executable = "/bin/a\nnote: all is well";
+  profile.frames[3].module = "b\nnote: all is well";
+  profile.facts.notes = {"c\nnote: all is well"};
+  EXPECT_THAT(describe_profile(profile, kRank), testing::Not(HasSubstr("\nnote: all is well")));
 }
 
 TEST(FoldedStacks, AreALineEach) {
