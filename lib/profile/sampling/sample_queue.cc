@@ -5,7 +5,9 @@ namespace {
 
 std::size_t bytes_of(const SampleBatch& batch) {
   std::size_t bytes = sizeof batch;
-  for (const ThreadCapture& thread : batch.process.threads) bytes += thread.stack.size();
+  for (const ThreadCapture& thread : batch.process.threads)
+    bytes += sizeof thread + thread.stack.size();
+  for (const MappedRange& range : batch.process.mappings) bytes += sizeof range + range.path.size();
   return bytes;
 }
 

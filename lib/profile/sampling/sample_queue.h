@@ -14,7 +14,7 @@ namespace train {
 
 class SampleQueue {
  public:
-  static constexpr std::size_t kBytesMax = 64u << 20;  // of stacks
+  static constexpr std::size_t kBytesMax = 64u << 20;
 
   /// Return false, and drop the batch, if the queue is full.
   bool push(SampleBatch batch);

@@ -23,6 +23,16 @@ TEST(SampleQueue, HoldsSoMuchAndNoMore) {
   EXPECT_TRUE(queue.push(batch_of(8u << 20)));
 }
 
+// A process can have many mappings of files with long names.
+TEST(SampleQueue, CountsMappings) {
+  SampleBatch batch = batch_of(1);
+  batch.process.mappings.assign(4096, {.path = std::string(4095, 'x')});
+  SampleQueue queue;
+  int taken = 0;
+  while (taken < 100 && queue.push(batch)) ++taken;
+  EXPECT_EQ(taken, 3);
+}
+
 TEST(SampleQueue, GivesWhatIsLeftAfterItsEnd) {
   SampleQueue queue;
   EXPECT_TRUE(queue.push(batch_of(1)));
