@@ -131,6 +131,13 @@ ThreadFacts thread_facts(pid_t pid, pid_t tid) {
   return facts;
 }
 
+std::string waiting_place(pid_t pid, pid_t tid) {
+  const std::string text = trimmed_line(read_proc_text(task_file(pid, tid, "syscall"), 256));
+  if (call_of(text).empty()) return "";
+  // The number is left out: a call that a stop has interrupted may go on as restart_syscall.
+  return text.substr(text.find(' ') + 1);
+}
+
 std::string kernel_stack(pid_t pid, pid_t tid) {
   return read_proc_text(task_file(pid, tid, "stack"), 4096);
 }

@@ -25,6 +25,9 @@ Result<std::vector<pid_t>> threads_of(pid_t pid);
 ThreadFacts thread_facts(pid_t pid, pid_t tid);
 /// Return the state of a thread, or '?' if it has ended.
 char thread_state(pid_t pid, pid_t tid);
+/// Return where a thread waits in a system call: the call's arguments, the stack pointer and the
+/// program counter, as text. "" if it is in no call, or we may not know.
+std::string waiting_place(pid_t pid, pid_t tid);
 /// Return the thread's stack in the kernel if we may read it (root may), else "".
 std::string kernel_stack(pid_t pid, pid_t tid);
 /// Return the process that traces a thread (a debugger), or 0.

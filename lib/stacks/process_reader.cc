@@ -49,7 +49,14 @@ ProcessReader::ProcessReader(pid_t pid, std::size_t stack_bytes_max)
   copy_vdso();
 }
 
+bool ProcessReader::is_outdated() const {
+  // 0: the memory behind the file has gone. Address 0 of memory that lives is EIO.
+  char byte = 0;
+  return memory_.get() >= 0 && ::pread(memory_.get(), &byte, 1, 0) == 0;
+}
+
 void ProcessReader::read_mappings() {
+  if (is_outdated()) return;
   auto mappings = mappings_of(process_.pid);
   if (!mappings.empty()) mappings_ = std::move(mappings);
 }

@@ -27,8 +27,11 @@ class ProcessReader {
 
   /// Return everything of a capture but its threads, and note in it what could not be read.
   ProcessCapture describe() const;
-  /// Read the mappings again, unless the process has ended.
+  /// Read the mappings again, unless is_outdated().
   void read_mappings();
+  /// Return whether the process has ended, or runs another program (exec): then this reader, and
+  /// what it has described, are those of the old one.
+  bool is_outdated() const;
 
  private:
   void copy_vdso();

@@ -5,10 +5,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <string>
+
+#include "lib/stacks/proc_files.h"
 
 namespace train {
 namespace {
@@ -29,7 +31,6 @@ perf_event_attr attributes_of_samples() {
   attributes.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
   attributes.sample_regs_user = kPerfRegisters;
   attributes.sample_stack_user = kPerfStackBytes;
-  attributes.exclude_kernel = 1;
   attributes.exclude_hv = 1;
   attributes.watermark = 1;
   attributes.wakeup_watermark = kPerfStackBytes;
@@ -55,10 +56,14 @@ int open_perf_event(perf_event_attr& attributes, pid_t tid) {
       ::syscall(SYS_perf_event_open, &attributes, tid, -1, -1, PERF_FLAG_FD_CLOEXEC));
 }
 
+std::string perf_event_paranoid() {
+  std::string text = read_proc_text("/proc/sys/kernel/perf_event_paranoid", 16);
+  text.resize(std::min(text.find('\n'), text.size()));
+  return text.empty() ? "not known" : text;
+}
+
 Result<PerfEvent> PerfEvent::open(pid_t tid, const PerfOpen& perf_open) {
   perf_event_attr attributes = attributes_of_samples();
-  // What it does in the kernel belongs to the function that called it, where we may see that.
-  attributes.exclude_kernel = 0;
   FileDescriptor file(perf_open(attributes, tid));
   if (file.get() < 0 && (errno == EACCES || errno == EPERM)) {
     attributes.exclude_kernel = 1;
@@ -68,7 +73,8 @@ Result<PerfEvent> PerfEvent::open(pid_t tid, const PerfOpen& perf_open) {
   for (const std::size_t bytes : kRingBytes) {
     void* ring =
         ::mmap(nullptr, page_bytes() + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-    if (ring != MAP_FAILED) return PerfEvent(std::move(file), ring, bytes);
+    if (ring != MAP_FAILED)
+      return PerfEvent(std::move(file), ring, bytes, attributes.exclude_kernel == 0);
   }
   return Error{Errc::ResourceExhausted, system_error(errno, "locking memory for samples").message};
 }

@@ -1,10 +1,12 @@
 // Samples one thread by perf_event_open(2): whenever it has run for so long, the kernel copies its
-// registers and the top of its stack. Nothing is stopped.
+// registers and the top of its stack. Nothing is stopped. Time that the thread spends in the kernel
+// belongs to the function that called it, if the kernel lets us see that: else it has no samples.
 #pragma once
 
 #include <sys/types.h>
 
 #include <functional>
+#include <string>
 #include <utility>
 
 #include "lib/base/file_descriptor.h"
@@ -24,6 +26,9 @@ inline constexpr std::uint32_t kPerfStackBytes = 32u << 10;
 using PerfOpen = std::function<int(perf_event_attr&, pid_t)>;
 int open_perf_event(perf_event_attr& attributes, pid_t tid);
 
+/// Return kernel.perf_event_paranoid, which says what users may see: 2 excludes the kernel.
+std::string perf_event_paranoid();
+
 class PerfEvent {
  public:
   /// NotFound: the thread has ended. ResourceExhausted: the limits on open files or on locked
@@ -33,21 +38,25 @@ class PerfEvent {
   PerfEvent(PerfEvent&& other) noexcept
       : file_(std::move(other.file_)),
         ring_(std::exchange(other.ring_, nullptr)),
-        bytes_(other.bytes_) {}
+        bytes_(other.bytes_),
+        samples_kernel_(other.samples_kernel_) {}
   PerfEvent& operator=(PerfEvent&&) = delete;
   ~PerfEvent();
 
   int fd() const { return file_.get(); }
+  /// Return whether the thread is also sampled while it is in the kernel.
+  bool samples_kernel() const { return samples_kernel_; }
   /// Pass on what has come since the last call.
   void drain(const std::function<void(ThreadCapture)>& sample, PerfCounts& counts);
 
  private:
-  PerfEvent(FileDescriptor file, void* ring, std::size_t bytes)
-      : file_(std::move(file)), ring_(ring), bytes_(bytes) {}
+  PerfEvent(FileDescriptor file, void* ring, std::size_t bytes, bool samples_kernel)
+      : file_(std::move(file)), ring_(ring), bytes_(bytes), samples_kernel_(samples_kernel) {}
 
   FileDescriptor file_;
   void* ring_;         // a page of the kernel's, then `bytes_`
   std::size_t bytes_;  // a power of two
+  bool samples_kernel_;
 };
 
 }  // namespace train

@@ -28,7 +28,7 @@ class PerfSampler {
     for (auto& [pid, process] : processes_.all()) {
       auto event = PerfEvent::open(pid, order_.perf_open);
       if (!event && event.error().code == Errc::Permission) return event.error();
-      if (event) events_.emplace(pid, Event{pid, std::move(*event)});
+      if (event) keep(pid, pid, std::move(*event));
     }
     return Unit{};
   }
@@ -49,10 +49,14 @@ class PerfSampler {
     processes_.flush();
     ProfileFacts facts{.engine = "perf_event",
                        .lasted = now() - began,
-                       .period = seconds{1} / static_cast<std::int64_t>(kPerfHz),
+                       .period = Duration(seconds{1}) / static_cast<std::int64_t>(kPerfHz),
                        .cpu_time = processes_.cpu_time(),
                        .lost = counts_.lost + processes_.lost()};
     if (unwatched_) add_note(facts, "some threads were not sampled: " + *unwatched_);
+    if (without_kernel_)
+      add_note(facts, fmt::format("time in the kernel is not sampled: kernel.perf_event_paranoid "
+                                  "is {}; 1 or less, or CAP_PERFMON, allows it",
+                                  perf_event_paranoid()));
     to_->finish(std::move(facts));
   }
 
@@ -83,9 +87,14 @@ class PerfSampler {
     }
     auto event = PerfEvent::open(tid, order_.perf_open);
     if (event)
-      events_.emplace(tid, Event{pid, std::move(*event)});
+      keep(pid, tid, std::move(*event));
     else if (event.error().code != Errc::NotFound)
       unwatched_ = event.error().describe();
+  }
+
+  void keep(pid_t pid, pid_t tid, PerfEvent event) {
+    without_kernel_ |= !event.samples_kernel();
+    events_.emplace(tid, Event{pid, std::move(event)});
   }
 
   void wait_for_samples(TimePoint until) {
@@ -123,6 +132,7 @@ class PerfSampler {
   ProfiledProcesses processes_;
   std::map<pid_t, Event> events_;  // by thread
   PerfCounts counts_;
+  bool without_kernel_ = false;           // of some threads
   std::optional<std::string> unwatched_;  // why
 };
 

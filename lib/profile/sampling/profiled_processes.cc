@@ -12,9 +12,9 @@
 namespace train {
 namespace {
 
-constexpr std::size_t kBatchSamples = 256;
+// A sample of each thread has room: one that only waits is copied once a batch.
+constexpr std::size_t kBatchSamples = kCapturedThreadsMax;
 constexpr std::size_t kBatchBytes = 8u << 20;
-static_assert(kBatchSamples <= kCapturedThreadsMax);
 
 /// Return how long a process has run, with threads that have ended.
 std::optional<Duration> cpu_time_of(pid_t pid) {
@@ -50,6 +50,10 @@ bool ProfiledProcesses::update() {
   for (const ProfiledProcess& one : listed) processes_.try_emplace(one.pid, one, stack_bytes_max_);
   for (auto& [pid, process] : processes_) {
     process.cpu_last = cpu_time_of(pid).value_or(process.cpu_last);
+    if (process.reader.is_outdated()) {
+      flush(process);
+      process.reader = ProcessReader(pid, stack_bytes_max_);
+    }
     update_threads(process);
   }
   return !processes_.empty();

@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kStackBytes = 64u << 10;
 constexpr Duration kStopWait = milliseconds{20};
 constexpr std::uint32_t kSamplesMax = 50;  // that one stop stands for, if we come late
+constexpr int kLateStopsMax = 5;           // one after another: then a thread is left alone
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
@@ -29,6 +30,7 @@ class PtraceSampler {
   Result<Unit> begin() {
     if (!processes_.update()) return Error{Errc::NotFound, "the worker has ended"};
     began_ = next_ = now();
+    until_ = began_ + order_.time;
     return Unit{};
   }
 
@@ -37,15 +39,19 @@ class PtraceSampler {
   bool run() {
     ask_for_prompt_turns();
     bool alive = true;
-    while (alive && now() < began_ + order_.time) {
-      if (now() >= list_at_) {
+    while (alive) {
+      std::this_thread::sleep_until(std::min(next_, until_));
+      const TimePoint round_began = now();
+      if (round_began >= until_) break;
+      if (round_began >= list_at_) {
         alive = processes_.update();
         list_at_ = now() + kListEvery;
       }
       const bool all_stopped = sample_all();
-      next_ = std::max(next_ + period_, now());
+      // A round over very many threads takes long, and our priority may be the highest of all.
+      const TimePoint rested = now() + (now() - round_began);
+      next_ = std::max(next_ + period_, rested);
       if (!all_stopped) return false;
-      std::this_thread::sleep_until(std::min(next_, began_ + order_.time));
     }
     finish();
     return true;
@@ -55,18 +61,23 @@ class PtraceSampler {
   struct Known {  // of a thread, between samples
     std::uint64_t run_ns = 0;
     std::uint64_t unsampled_ns = 0;
-    TimePoint seen_at{};
+    TimePoint looked_at{};      // even if it was not sampled then
+    TimePoint counted_until{};  // by samples
+    int late_stops = 0;         // since the last one that came in time
+    std::string waits_at{};     // waiting_place(), if its newest sample is from there
     bool never_stops = false;
   };
 
   bool sample_all() {
+    const TimePoint round_began = now();
     for (auto& [pid, process] : processes_.all()) {
       for (auto& [tid, thread] : process.threads) {
+        if (now() >= until_) return true;
         if (!sample(process, tid, thread)) return false;
       }
     }
-    std::erase_if(known_, [this](const auto& entry) {
-      return now() - entry.second.seen_at > 10 * kListEvery;  // it has ended
+    std::erase_if(known_, [round_began](const auto& entry) {
+      return entry.second.looked_at < round_began;  // it has ended
     });
     return true;
   }
@@ -80,9 +91,10 @@ class PtraceSampler {
     Known& known = entry->second;
     const std::uint64_t before = is_new ? *run_ns : known.run_ns;
     const std::uint64_t ran_ns = *run_ns - std::min(before, *run_ns);
-    const Duration waited = is_new ? period_ : now() - known.seen_at;
     known.run_ns = *run_ns;
-    known.seen_at = now();
+    known.looked_at = now();
+    if (is_new) known.counted_until = known.looked_at - period_;
+    const Duration waited = known.looked_at - known.counted_until;
     std::uint32_t samples = 0;
     if (order_.kind == ProfileKind::Cpu) {
       const auto period_ns = static_cast<std::uint64_t>(period_.count());
@@ -93,32 +105,47 @@ class PtraceSampler {
     } else {
       samples = static_cast<std::uint32_t>(
           std::clamp<std::int64_t>((waited + period_ / 2) / period_, 1, kSamplesMax));
-      if (!is_new && ran_ns == 0 && ProfiledProcesses::repeat(process, thread, samples))
-        return true;
+      const bool is_the_same =
+          !is_new && (ran_ns == 0 || known.never_stops || still_waits(process.pid, tid, known));
+      if (is_the_same && ProfiledProcesses::repeat(process, thread, samples)) samples = 0;
     }
-    return samples == 0 || known.never_stops || copy(process, tid, known, samples);
+    if (samples > 0 && !copy(process, tid, known, samples)) {
+      known.unsampled_ns += samples * static_cast<std::uint64_t>(period_.count());
+      return false;  // its next sample stands for this time, too
+    }
+    known.counted_until = known.looked_at;
+    return true;
   }
 
+  /// Return whether a thread has only run because we stopped it.
+  static bool still_waits(pid_t pid, pid_t tid, const Known& known) {
+    return !known.waits_at.empty() && waiting_place(pid, tid) == known.waits_at;
+  }
+
+  /// Take a sample. Return false, and take none, if the thread did not stop.
   bool copy(ProfiledProcesses::Process& process, pid_t tid, Known& known, std::uint32_t samples) {
     ThreadCapture capture;
     capture.facts = {.tid = tid, .state = thread_state(process.pid, tid)};
     const char state = capture.facts.state;
     if (state == '?' || state == 'Z' || state == 'X') return true;
-    bool stopped = true;
-    if (state == 'D') {
+    known.waits_at = order_.kind == ProfileKind::Wall ? waiting_place(process.pid, tid) : "";
+    if (state == 'D' || known.never_stops) {
       capture.facts = thread_facts(process.pid, tid);
     } else if (const auto copied = process.reader.copy(capture, kStopWait, kStackBytes); !copied) {
       if (copied.error().code == Errc::NotFound) return true;
-      if (copied.error().code == Errc::Permission) why_not_ = copied.error().message;
-      known.never_stops = true;
-      stopped = copied.error().code != Errc::Unavailable;
+      const bool late = copied.error().code == Errc::Unavailable;
+      known.never_stops = !late || ++known.late_stops == kLateStopsMax;
+      if (known.never_stops) why_not_ = copied.error().message;
+      if (late) return false;
     } else {
       longest_stop_ = std::max(longest_stop_, capture.facts.stopped_for);
       ++stops_;
+      known.late_stops = 0;
+      if (!known.waits_at.ends_with(fmt::format(" {:#x} {:#x}", capture.sp, capture.pc)))
+        known.waits_at.clear();  // it moved before it stopped
     }
-    if (order_.kind == ProfileKind::Wall || !capture.registers.empty())
-      processes_.add(process, std::move(capture), samples);
-    return stopped;
+    processes_.add(process, std::move(capture), samples);
+    return true;
   }
 
   void finish() {
@@ -135,7 +162,8 @@ class PtraceSampler {
                            std::chrono::duration<double, std::milli>(longest_stop_).count()));
     if (!why_not_.empty())
       add_note(facts,
-               "some threads could not be stopped (a debugger, or kernel.yama.ptrace_scope): " +
+               "some threads could not be stopped (a debugger, kernel.yama.ptrace_scope, or no "
+               "free CPU): " +
                    why_not_);
     to_->finish(std::move(facts));
   }
@@ -145,7 +173,7 @@ class PtraceSampler {
   const std::shared_ptr<Sampling> to_;
   ProfiledProcesses processes_;
   std::map<pid_t, Known> known_;  // by thread
-  TimePoint began_{}, next_{}, list_at_{};
+  TimePoint began_{}, until_{}, next_{}, list_at_{};
   std::uint64_t stops_ = 0;
   Duration longest_stop_{0};
   std::string why_not_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "lib/profile/profile_builder.h"
 #include "lib/profile/profile_codec.h"
@@ -14,18 +15,28 @@
 namespace train {
 namespace {
 
-constexpr Duration kSamplerMargin = seconds{5};  // for /proc to answer at the end
+constexpr Duration kSamplerMargin = seconds{5};     // for /proc to answer at the end
+constexpr Duration kUnsampledMax = 2 * kListEvery;  // of CPU time, which no note tells
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
 /// Say why perf events cannot be had, and what to do, in one line.
 std::string without_perf(const Error& why) {
-  std::string paranoid = read_proc_text("/proc/sys/kernel/perf_event_paranoid", 16);
-  paranoid.resize(std::min(paranoid.find('\n'), paranoid.size()));
   return fmt::format(
       "sampled by stops of threads (ptrace), since perf_event_open is refused here: {}; "
       "kernel.perf_event_paranoid is {}: 2 or less allows it, in a container also CAP_PERFMON",
-      why.describe(), paranoid.empty() ? "not known" : paranoid);
+      why.describe(), perf_event_paranoid());
+}
+
+/// Note how much of the CPU time has no samples, if that is much.
+void note_unsampled_time(ProfileFacts& facts, std::uint64_t samples) {
+  const Duration sampled = facts.period * static_cast<std::int64_t>(samples);
+  const Duration unsampled = facts.cpu_time - std::min(facts.cpu_time, sampled);
+  if (unsampled < kUnsampledMax || unsampled < facts.cpu_time / 5) return;
+  add_note(facts,
+           fmt::format("{} % of the CPU time has no samples: most likely, it was used by threads "
+                       "that lived for less than {}",
+                       100 * unsampled / facts.cpu_time, format_duration(2 * kListEvery)));
 }
 
 struct Begun {
@@ -45,24 +56,32 @@ Result<Begun> begin_sampling(const SamplingOrder& order) {
   return begun;
 }
 
-/// Pass on batches until none comes any more. An unwinder that does not take them ends with an
-/// error of its own; the rank is sampled to the end all the same.
-void pass_on(Sampling& sampling, UnwinderStream& unwinder, TimePoint deadline) {
+/// Pass on batches until none comes any more, and return how many samples they have. An unwinder
+/// that does not take them ends with an error of its own; the rank is sampled to the end all the
+/// same.
+std::uint64_t pass_on(Sampling& sampling, UnwinderStream& unwinder, TimePoint deadline) {
+  std::uint64_t samples = 0;
   bool takes = true;
   while (const auto batch = sampling.queue.pop(deadline)) {
+    samples += std::accumulate(batch->samples.begin(), batch->samples.end(), std::uint64_t{0});
     if (!takes) continue;
     const std::string payload = encode_samples(*batch);
     takes = unwinder.write(stack_message_header(payload.size()), deadline).has_value() &&
             unwinder.write(payload, deadline).has_value();
   }
+  return samples;
 }
 
-void merge(std::string_view messages, ProfileBuilder& all) {
+/// Add the profiles that the unwinder has made, and return how many samples they account for.
+std::uint64_t merge(std::string_view messages, ProfileBuilder& all) {
+  std::uint64_t samples = 0;
   while (const auto payload = next_stack_message(messages)) {
     const auto profile = decode_profile(*payload);
     if (!profile) break;
+    samples += samples_of(*profile) + profile->facts.lost;
     all.add(*profile);
   }
+  return samples;
 }
 
 }  // namespace
@@ -76,7 +95,7 @@ Result<Profile> take_profile(const SamplingOrder& order, const TakeProfileOption
   const TimePoint sampled_by = now() + order.time + kSamplerMargin;
   TRY(UnwinderStream unwinder, UnwinderStream::start(program, kUnwindProfile));
   TRY(const Begun begun, begin_sampling(order));
-  pass_on(*begun.sampling, unwinder, sampled_by);
+  const std::uint64_t passed = pass_on(*begun.sampling, unwinder, sampled_by);
   const UnwinderOutput output = unwinder.finish(now() + kUnwindWithin);
   if (!begun.sampling->queue.closed()) {
     begun.sampling->queue.close();  // a sampler that still hangs ends in vain
@@ -90,7 +109,9 @@ Result<Profile> take_profile(const SamplingOrder& order, const TakeProfileOption
   facts.executable = executable;
   if (!begun.note.empty()) add_note(facts, begun.note);
   if (facts.lasted + kListEvery < order.time) add_note(facts, "the worker ended meanwhile");
-  merge(output.messages, all);
+  if (order.kind == ProfileKind::Cpu) note_unsampled_time(facts, passed + facts.lost);
+  const std::uint64_t merged = merge(output.messages, all);
+  facts.lost += passed - std::min(merged, passed);
   if (!output.trouble.empty())
     add_note(facts, "some samples have no stacks: the program that unwinds them " + output.trouble);
   return std::move(all).take();

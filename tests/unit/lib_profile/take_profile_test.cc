@@ -7,10 +7,13 @@
 #include <linux/perf_event.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <ctime>
 #include <thread>
 
 #include "lib/profile/report/hot_functions.h"
@@ -24,6 +27,8 @@ namespace {
 using testing::AnyOf;
 using testing::Contains;
 using testing::HasSubstr;
+using testing::MatchesRegex;
+using testing::Not;
 
 /// A process that does what its argument says; killed at the end.
 class Busy {
@@ -128,6 +133,7 @@ TEST(TakeProfile, ABusyFunctionHasMostSamples) {
   EXPECT_THAT(hot_functions(profile, 1)[0].name,
               AnyOf(HasSubstr("burn_a_while"), HasSubstr("fetch_add")));
   EXPECT_GT(profile.facts.cpu_time, Duration{0});
+  EXPECT_THAT(profile.facts.notes, Not(Contains(HasSubstr("has no samples"))));
   EXPECT_THAT(profile.facts.executable, HasSubstr("lib_profile_busy"));
   EXPECT_TRUE(busy.ends_well());
 }
@@ -166,6 +172,93 @@ TEST(TakeProfile, OfTheWallShowsWhereThreadsWait) {
   // A thread that does not run is stopped once.
   EXPECT_THAT(profile.facts.notes, Contains(HasSubstr("threads were stopped ")));
   EXPECT_TRUE(busy.ends_well());
+}
+
+TEST(TakeProfile, ManyThreadsThatWaitAreNotStoppedAgainAndAgain) {
+  Busy busy("crowd");
+
+  const Profile profile = profile_of(busy, ProfileKind::Wall, seconds{2});
+
+  std::uint64_t stops = 0;
+  for (const std::string& note : profile.facts.notes)
+    (void)std::sscanf(note.c_str(), "threads were stopped %lu times", &stops);
+  EXPECT_GE(stops, 400u);
+  EXPECT_LE(stops, 3 * 400u);  // each once, one each 50 ms, and some again after a full batch
+  EXPECT_TRUE(busy.ends_well());
+}
+
+TEST(TakeProfile, AThreadThatADebuggerHoldsIsCountedAllTheSame) {
+  Busy busy("burn");
+  ASSERT_EQ(::ptrace(PTRACE_SEIZE, busy.pid(), nullptr, nullptr), 0);
+
+  const Profile profile = profile_of(busy, ProfileKind::Wall, seconds{1});
+
+  EXPECT_NEAR(part_of(profile, "thread lib_profile_bus"), 0.5, 0.1) << folded_stacks(profile);
+  EXPECT_THAT(profile.facts.notes, Contains(HasSubstr("some threads could not be stopped")));
+}
+
+TEST(TakeProfile, TimeInTheKernelThatMayNotBeSampledIsTold) {
+  if (!has_perf()) GTEST_SKIP() << "perf_event_open is refused here";
+  Busy busy("burn");
+  const PerfOpen without_kernel = [](perf_event_attr& attributes, pid_t tid) {
+    if (attributes.exclude_kernel == 1) return open_perf_event(attributes, tid);
+    errno = EACCES;
+    return -1;
+  };
+  const Profile profile = profile_of(busy, ProfileKind::Cpu, milliseconds{300}, without_kernel);
+  EXPECT_EQ(profile.facts.engine, "perf_event");
+  EXPECT_THAT(profile.facts.notes, Contains(HasSubstr("time in the kernel is not sampled")));
+}
+
+TEST(TakeProfile, TimeInTheKernelBelongsToTheFunctionThatCalls) {
+  if (!has_perf()) GTEST_SKIP() << "perf_event_open is refused here";
+  Busy busy("read");
+  const Profile profile = profile_of(busy, ProfileKind::Cpu, seconds{1});
+  if (std::any_of(profile.facts.notes.begin(), profile.facts.notes.end(), [](const auto& note) {
+        return note.starts_with("time in the kernel is not sampled");
+      }))
+    GTEST_SKIP() << "the kernel lets nobody see time in the kernel here";
+  EXPECT_GT(part_of(profile, "training::read_much()"), 0.9) << folded_stacks(profile);
+  EXPECT_GT(static_cast<std::int64_t>(samples_of(profile)) * profile.facts.period,
+            profile.facts.cpu_time * 8 / 10);
+}
+
+TEST(TakeProfile, TimeOfThreadsThatLiveBrieflyIsTold) {
+  for (const PerfOpen& open : {PerfOpen(open_perf_event), PerfOpen(refuse)}) {
+    Busy busy("brief");
+    const Profile profile = profile_of(busy, ProfileKind::Cpu, seconds{2}, open);
+    EXPECT_THAT(profile.facts.notes,
+                Contains(MatchesRegex("[0-9]+ % of the CPU time has no samples: most likely, it "
+                                      "was used by threads that lived for less than 200 ms")));
+    EXPECT_TRUE(busy.ends_well());
+  }
+}
+
+TEST(TakeProfile, AProgramMayCallAnother) {
+  for (const PerfOpen& open : {PerfOpen(open_perf_event), PerfOpen(refuse)}) {
+    Busy busy("exec");
+    const Profile profile = profile_of(busy, ProfileKind::Cpu, milliseconds{1500}, open);
+    EXPECT_GT(part_of(profile, "training::burn()"), 0.3) << folded_stacks(profile);
+    EXPECT_GT(part_of(profile, "main"), 0.7) << folded_stacks(profile);
+    EXPECT_TRUE(busy.ends_well());
+  }
+}
+
+// As root it has a higher priority than all programs.
+TEST(TakeProfile, WithVeryManyThreadsHalfOfTheTimeIsRest) {
+  Busy busy("crowd");
+  SamplingOrder order{.kind = ProfileKind::Wall, .time = seconds{2}};
+  order.processes = [&] {  // each thread's folder in /proc shows all threads
+    std::vector<ProfiledProcess> found;
+    for (const pid_t tid : threads_of(busy.pid()).value())
+      if (found.size() < 8) found.push_back({tid, ""});
+    return found;
+  };
+  const std::clock_t before = std::clock();
+  const auto profile = take_profile(order);
+  const double used = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
+  ASSERT_TRUE(profile) << profile.error().describe();
+  EXPECT_LT(used, 1.5);
 }
 
 TEST(TakeProfile, ThreadsMayComeAndGo) {
@@ -221,6 +314,7 @@ TEST(TakeProfile, AnUnwinderThatFailsIsTold) {
                                     {.unwinder = "/bin/false"});
   ASSERT_TRUE(profile) << profile.error().describe();
   EXPECT_EQ(samples_of(*profile), 0u);
+  EXPECT_GT(profile->facts.lost, 5u);
   EXPECT_GT(profile->facts.cpu_time, Duration{0});
   EXPECT_THAT(profile->facts.notes, Contains(HasSubstr("some samples have no stacks: ")));
 }

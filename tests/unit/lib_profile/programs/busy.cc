@@ -1,5 +1,6 @@
 // A process that the tests profile: the first argument says what it does. It writes a byte once it
 // does it, and ends when its standard input ends.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -33,6 +34,34 @@ NOINLINE void burn_and_end() {
     burn_a_while();
 }
 
+/// Have many threads that wait, beside one that runs.
+NOINLINE void burn_in_a_crowd() {
+  std::vector<std::thread> crowd;
+  for (int i = 0; i < 400; ++i) crowd.emplace_back(wait_for_data);
+  burn();
+}
+
+/// Run in threads that live for a few milliseconds.
+NOINLINE void burn_briefly() {
+  while (true) std::thread(burn_a_while).join();
+}
+
+/// Spend the time in the kernel.
+NOINLINE void read_much() {
+  const int zeros = ::open("/dev/zero", O_RDONLY);
+  std::vector<char> buffer(16 << 20);
+  while (::read(zeros, buffer.data(), buffer.size()) > 0) {
+  }
+}
+
+/// Run for a while, then be another program.
+NOINLINE void burn_and_exec(char** argv) {
+  while (std::clock() < CLOCKS_PER_SEC / 4) burn_a_while();
+  char mode[] = "quiet";
+  char* const words[] = {argv[0], mode, nullptr};
+  ::execv(argv[0], words);
+}
+
 NOINLINE void come_and_go() {
   while (true) {
     std::vector<std::thread> few;
@@ -52,9 +81,14 @@ int main(int argc, char** argv) {
     }
     ::_exit(7);
   }).detach();
+  if (mode == "quiet") training::burn();
   if (::write(STDOUT_FILENO, "x", 1) != 1) return 1;
   if (mode == "burn") training::burn();
   if (mode == "wait") training::wait_for_data();
+  if (mode == "brief") training::burn_briefly();
+  if (mode == "read") training::read_much();
+  if (mode == "crowd") training::burn_in_a_crowd();
+  if (mode == "exec") training::burn_and_exec(argv);
   if (mode == "churn") training::come_and_go();
   return 2;
 }
