@@ -41,6 +41,16 @@ Result<std::string> answer_of(PendingRequest request, const RunFolder& folder,
                            goes_on ? "its train-run does not answer" : "the run has ended")};
 }
 
+Result<std::string> ask_for_stacks(const RunFolder& folder, const std::vector<Rank>& ranks) {
+  constexpr auto kAnswerWithin = std::chrono::seconds(40);  // train-run waits 15 s for the nodes
+  TRY(PendingRequest request, PendingRequest::leave(folder, StacksRequest{ranks}));
+  return answer_of(std::move(request), folder, kAnswerWithin, "stacks");
+}
+
+std::string json_beside(std::string text_path) {
+  return text_path.replace(text_path.size() - 4, 4, ".json");
+}
+
 int not_answered(const Error& error) {
   const int code = failed(error);
   return error.code == Errc::Unavailable ? exit_code::kUnavailable : code;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "cmd/train-run/commands.h"
 #include "launcher/cluster/run/run_requests.h"
@@ -17,6 +18,11 @@ Result<RunFolder> folder_to_ask(const RunReference& reference);
 /// none, and why. `what`: what was asked for, "stacks".
 Result<std::string> answer_of(PendingRequest request, const RunFolder& folder,
                               std::chrono::milliseconds within, const std::string& what);
+
+/// Ask for the stacks of these ranks (none: all), and return the path of their text.
+Result<std::string> ask_for_stacks(const RunFolder& folder, const std::vector<Rank>& ranks);
+/// Return the path of the JSON beside the text of stacks.
+std::string json_beside(std::string text_path);
 
 /// Print why a run cannot be asked, or has not answered, and return the exit code.
 int not_answered(const Error& error);

@@ -31,10 +31,11 @@ struct RunCommand {
   OutputWords worker_output;
   bool dry_run = false, print_config = false, force = false;
   bool detach = false;
-  std::string runtime_dir;     // of the traind that runs a detached run's controller
-  bool detached = false;       // we are that controller
-  bool restarted = false;      // in place of one that died
-  std::string private_daemon;  // the runtime folder of the private traind that runs us
+  std::string wait_for_debugger;  // the ranks that wait: "0-3,7" or "all"; empty: none
+  std::string runtime_dir;        // of the traind that runs a detached run's controller
+  bool detached = false;          // we are that controller
+  bool restarted = false;         // in place of one that died
+  std::string private_daemon;     // the runtime folder of the private traind that runs us
 };
 struct RunReference {
   std::string run;  // a folder, a name under storage_path, or a registered name
@@ -59,6 +60,13 @@ struct ProfileCommand {
   double seconds = 5;
   std::string kind = "cpu";  // or wall
   std::string file;          // -o: a copy, in the format that its ending says; empty: none
+};
+
+struct DebugCommand {
+  int rank = -1;
+  std::string debugger;                // a name or a path; empty: gdb, else lldb
+  std::vector<std::string> arguments;  // of the debugger
+  bool print = false;                  // the command, and do not run it
 };
 
 struct BundleCommand {
@@ -94,6 +102,9 @@ int attach_command(const RunReference& reference, bool fold);
 int stacks_command(const RunReference& reference, const StacksCommand& options);
 /// Have a profile of a rank taken, and print its hottest functions and where its files are.
 int profile_command(const RunReference& reference, const ProfileCommand& options);
+/// Attach a debugger to the program of a rank, in place of this process; or print how to do that on
+/// the rank's node.
+int debug_command(const RunReference& reference, const DebugCommand& options);
 /// Put what a bug report about the run needs into one archive.
 int bundle_command(const RunReference& reference, const BundleCommand& options);
 /// Serve runs to browsers until a signal comes.

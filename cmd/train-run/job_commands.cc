@@ -166,6 +166,15 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text,
     return exit_code::kUsage;
   }
   run.screen = std::move(*screen);
+  if (!options.wait_for_debugger.empty()) {
+    const auto ranks = RankSet::parse(options.wait_for_debugger);
+    if (options.wait_for_debugger != "all" && !ranks) {
+      print_error(Error(ranks.error()).with_context("--wait-for-debugger"));
+      return exit_code::kUsage;
+    }
+    run.wait_for_debugger = options.wait_for_debugger;
+    words.push_back("--wait-for-debugger=" + options.wait_for_debugger);
+  }
   if (!options.detach) return run_job(run);
   const std::vector<std::string> output = words_of(options.worker_output);
   words.insert(words.end(), output.begin(), output.end());

@@ -191,6 +191,14 @@ void add_dashboard_options(CLI::App* command, train::DashboardOptions& dashboard
                     "Allow actions on your runs: stop, checkpoint, stacks, profiles");
 }
 
+void add_debugger_option(CLI::App* command, std::string& ranks) {
+  command
+      ->add_flag("--wait-for-debugger{all}", ranks,
+                 "These ranks (=0-3,7; without a value: all) wait in train::run() until a debugger "
+                 "attaches: train-run debug RUN --rank N")
+      ->envname("TRAINRUN_WAIT_FOR_DEBUGGER");
+}
+
 void add_detach_options(CLI::App* command, train::RunCommand& run) {
   command->add_flag(
       "--detach", run.detach,
@@ -258,6 +266,7 @@ int main(int argc, char** argv) {
   run_command->add_flag("--force", run.force, "Take the run over from another train-run");
   add_log_option(run_command, run.log_format);
   add_worker_output_options(run_command, run.worker_output);
+  add_debugger_option(run_command, run.wait_for_debugger);
   add_detach_options(run_command, run);
 
   add_job_options(
@@ -309,6 +318,19 @@ int main(int argc, char** argv) {
                    [&] { return train::profile_command(reference, profile); });
   add_reference(profile_command);
   add_profile_options(profile_command, profile);
+  train::DebugCommand debug;
+  CLI::App* debug_command =
+      commands.add(app, "debug", "Attach a debugger to the program of a rank, where it runs",
+                   [&] { return train::debug_command(reference, debug); });
+  add_reference(debug_command);
+  debug_command->add_option("--rank", debug.rank, "The rank")
+      ->required()
+      ->check(CLI::Range(0, 1 << 20));
+  debug_command->add_option("--debugger", debug.debugger,
+                            "The debugger, such as cuda-gdb (default gdb, else lldb)");
+  debug_command->add_flag("--print", debug.print, "Print the command, and do not run it");
+  debug_command->add_option("arguments", debug.arguments,
+                            "After --: arguments of the debugger, such as -- -batch -ex bt");
   train::BundleCommand bundle;
   CLI::App* bundle_command =
       commands.add(app, "bundle",

@@ -1,7 +1,5 @@
 // stacks: asks the train-run that controls a run for the stacks of its workers, through the run's
 // folder, and prints what it writes there.
-#include <chrono>
-
 #include "cmd/train-run/ask_run.h"
 #include "cmd/train-run/commands.h"
 #include "cmd/train-run/run_life.h"
@@ -12,7 +10,6 @@
 namespace train {
 namespace {
 
-constexpr auto kAnswerWithin = std::chrono::seconds(40);  // train-run waits 15 s for the nodes
 constexpr int kRanksMax = 65536;
 constexpr std::size_t kShownWholeMax = 4;  // ranks; of more, the classes suffice
 
@@ -28,9 +25,7 @@ Result<std::vector<Rank>> named_ranks(const std::string& text) {
 
 int show(const std::string& text_path, const StacksCommand& options, std::size_t ranks) {
   if (options.json) {
-    std::string json = text_path;
-    json.replace(json.size() - 4, 4, ".json");
-    print_lines(read_text(json));
+    print_lines(read_text(json_beside(text_path)));
     return 0;
   }
   const std::string text = read_text(text_path);
@@ -52,9 +47,7 @@ int stacks_command(const RunReference& reference, const StacksCommand& options) 
   }
   const auto folder = folder_to_ask(reference);
   if (!folder) return not_answered(folder.error());
-  auto request = PendingRequest::leave(*folder, StacksRequest{*ranks});
-  if (!request) return not_answered(request.error());
-  const auto path = answer_of(std::move(*request), *folder, kAnswerWithin, "stacks");
+  const auto path = ask_for_stacks(*folder, *ranks);
   if (!path) return not_answered(path.error());
   return show(*path, options, ranks->size());
 }

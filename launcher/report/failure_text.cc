@@ -79,6 +79,11 @@ FailureText out_of_memory_text(const WorkerFailure& failure) {
           "the kernel counted an out-of-memory kill in its cgroup"};
 }
 
+/// Return " in Model::forward (model.cc:41)", or "".
+std::string crash_place(const WorkerFailure& failure) {
+  return failure.end.crashed_in.empty() ? "" : " in " + failure.end.crashed_in;
+}
+
 FailureText killed_text(const WorkerFailure& failure) {
   const SignalWords* words = words_of(failure.end.status);
   const std::string meaning =
@@ -87,8 +92,8 @@ FailureText killed_text(const WorkerFailure& failure) {
   const std::string_view sender = failure.end.status == SIGKILL || failure.end.status == SIGTERM
                                       ? "its wait status; trainrun did not send the signal"
                                       : "its wait status";
-  return {fmt::format("{} was killed by {}{}{}", who(failure), signal_name(failure.end.status),
-                      meaning, core),
+  return {fmt::format("{} was killed by {}{}{}{}", who(failure), signal_name(failure.end.status),
+                      meaning, crash_place(failure), core),
           std::string(sender)};
 }
 
@@ -124,8 +129,8 @@ FailureText exited_text(const WorkerFailure& failure) {
   if (failure.end.status == 0)
     return {fmt::format("{} exited with code 0 before its training was done", who(failure)),
             "its wait status"};
-  return {fmt::format("{} exited with code {}{}", who(failure), failure.end.status,
-                      code_remark(failure.end.status)),
+  return {fmt::format("{} exited with code {}{}{}", who(failure), failure.end.status,
+                      code_remark(failure.end.status), crash_place(failure)),
           "its wait status"};
 }
 

@@ -34,12 +34,14 @@ struct WorkerEnd {
   std::uint64_t pids_limit_hit = 0;
   /// It had been told to leave its loop: by the step `finish` of a pause, or by should_stop().
   bool told_to_stop = false;
+  /// Of a crash: "Model::forward (model.cc:41) <- main (main.cc:88)"; `error` has the stack.
+  std::string crashed_in = {};
   bool clean() const { return !signaled && status == 0; }
   /// Return whether it came to its own end, and not because somebody asked.
   bool by_itself() const { return clean() && !stop_requested && !told_to_stop; }
   bool operator==(const WorkerEnd&) const = default;
   TRAIN_FIELDS(signaled, status, core_dumped, oom_killed, stop_requested, wall_us, last_lines,
-               error, last_report_seq, memory, pids_limit_hit, told_to_stop)
+               error, last_report_seq, memory, pids_limit_hit, told_to_stop, crashed_in)
 };
 
 }  // namespace train

@@ -1,23 +1,29 @@
-// A progress page in memory that two processes share: the supervisor makes it and passes its
-// descriptor to the worker with the welcome.
+// The memory that a worker and its supervisor share: a progress page, and behind it the record of a
+// crash. The supervisor makes it and passes its descriptor to the worker with the welcome.
 #pragma once
 
 #include <memory>
 
 #include "lib/base/file_descriptor.h"
 #include "lib/base/result.h"
+#include "lib/progress/crash_record.h"
 #include "lib/progress/progress_page.h"
 
 namespace train {
 
 class ProgressMemory {
  public:
-  /// Make a page whose size nobody can change.
+  static constexpr std::size_t kBytes = kProgressBytes + (sizeof(CrashRecord) + 4095) / 4096 * 4096;
+
+  /// Make memory whose size nobody can change.
   static Result<ProgressMemory> make();
-  /// Map the page behind `fd`, which another process made. InvalidArgument if it is no such page.
+  /// Map the memory behind `fd`, which another process made. InvalidArgument if it is none such.
   static Result<ProgressMemory> map(FileDescriptor fd);
 
   ProgressPage& page() const { return *page_; }
+  CrashRecord& crash() const {
+    return *reinterpret_cast<CrashRecord*>(reinterpret_cast<char*>(page_.get()) + kProgressBytes);
+  }
   int fd() const { return fd_.get(); }
 
  private:

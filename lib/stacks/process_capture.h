@@ -48,6 +48,7 @@ struct MappedRange {
 
 struct ProcessCapture {
   pid_t pid = 0;
+  bool ended = false;                   // there is no such process any more, only its files
   std::uint16_t machine = 0;            // e_machine of ELF; 0: not supported
   std::string executable{};             // a path, as the process sees it
   std::vector<MappedRange> mappings{};  // executable ones, and those of files; ascending

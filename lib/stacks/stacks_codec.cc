@@ -127,6 +127,7 @@ Error bad(std::string_view what) {
 std::string encode_capture(const ProcessCapture& capture) {
   ByteWriter out;
   out.number(static_cast<std::uint64_t>(capture.pid), 4);
+  out.number(capture.ended ? 1 : 0, 1);
   out.number(capture.machine, 2);
   out.text(capture.executable, kMappingPathBytesMax);
   out.number(capture.mappings.size(), 4);
@@ -143,6 +144,7 @@ Result<ProcessCapture> decode_capture(std::string_view payload) {
   ByteReader in(payload);
   ProcessCapture capture;
   capture.pid = static_cast<pid_t>(in.number(4));
+  capture.ended = in.flag();
   capture.machine = static_cast<std::uint16_t>(in.number(2));
   capture.executable = in.text(kMappingPathBytesMax);
   capture.mappings.resize(in.count(kCapturedMappingsMax, kMappingBytes));

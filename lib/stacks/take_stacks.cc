@@ -31,8 +31,8 @@ struct Captures {
 };
 
 /// Append a capture to the unwinder's input.
-Result<Unit> take_capture(BegunCapture begun, const FileDescriptor& input, Captures& all) {
-  TRY(const ProcessCapture capture, begun.finish());
+Result<Unit> add_capture(const ProcessCapture& capture, const FileDescriptor& input,
+                         Captures& all) {
   all.stacks.back() = stacks_without_frames(capture);
   if (all.bytes > kCapturesBytesMax)
     return Error{Errc::ResourceExhausted, "the processes before it have too many and large stacks"};
@@ -42,6 +42,11 @@ Result<Unit> take_capture(BegunCapture begun, const FileDescriptor& input, Captu
   all.bytes += payload.size();
   all.captured.push_back(all.stacks.size() - 1);
   return Unit{};
+}
+
+Result<Unit> take_capture(BegunCapture begun, const FileDescriptor& input, Captures& all) {
+  TRY(const ProcessCapture capture, begun.finish());
+  return add_capture(capture, input, all);
 }
 
 Captures capture_all(const FileDescriptor& input, const std::vector<pid_t>& pids,
@@ -112,6 +117,19 @@ Result<std::vector<ProcessStacks>> take_stacks(const std::vector<pid_t>& pids, T
   Captures all = capture_all(input, pids, captured_by, options.limits);
   unwind_all(options.unwinder.empty() ? find_unwinder() : options.unwinder, input, deadline, all);
   return std::move(all.stacks);
+}
+
+ProcessStacks unwind_capture(const ProcessCapture& capture, TimePoint deadline,
+                             const std::string& unwinder) {
+  Captures all;
+  all.stacks.push_back(stacks_without_frames(capture));
+  const auto input = memory_file("captures");
+  const auto added = input ? add_capture(capture, *input, all) : input.error();
+  if (added)
+    unwind_all(unwinder.empty() ? find_unwinder() : unwinder, *input, deadline, all);
+  else
+    all.stacks.back().notes.push_back("no frames: " + added.error().describe());
+  return std::move(all.stacks.back());
 }
 
 std::string find_unwinder() {

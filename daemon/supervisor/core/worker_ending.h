@@ -12,6 +12,9 @@ namespace train {
 inline constexpr Duration kOutputDelayMax = milliseconds(100);
 /// How long to wait for pipes that something outside our reach keeps open.
 inline constexpr Duration kOutputEndMax = seconds(2);
+/// How long to wait for the stack of a crash. The death itself is told before: whatever follows
+/// from it must not be heard first.
+inline constexpr Duration kCrashStackMax = seconds(8);
 
 class WorkerEnding {
  public:
@@ -22,6 +25,7 @@ class WorkerEnding {
     bool output_ended = false;
     bool connected = false;  // its SDK's frames are not all read yet
     bool staging = false;    // one of its checkpoints is being stored
+    bool unwinding = false;  // a stack is being made of its crash
   };
   enum class Next {
     Wait,

@@ -9,12 +9,14 @@
 #include "daemon/supervisor/limits/oom_watch.h"
 #include "daemon/supervisor/network_interface.h"
 #include "daemon/supervisor/processes/spawn.h"
+#include "lib/net/blocking.h"
 #include "lib/progress/progress_clock.h"
 
 namespace train {
 namespace {
 
 constexpr std::uint64_t kSpoolBytesMax = 1u << 30;  // for all workers together
+constexpr Duration kUnwindWithin = seconds(6);      // less than kCrashStackMax
 
 }  // namespace
 
@@ -85,16 +87,19 @@ asio::awaitable<void> WorkerRunner::watch(WorkerSlot& slot) {
   slot.reaped_ns = progress_now();
   slot.out_of_memory = slot.memory.end(status->signaled && status->status == SIGKILL);
   slot.pids_limit_hit = parts_.confinement.pids_limit_hit(slot.cgroup);
+  begin_crash_stack(slot, *status);
   parts_.feed(WorkerReaped{rank, *status});
   slot.pid = 0;
   WorkerEnding ending(parts_.clock.now());
   for (;;) {
-    const WorkerEnding::Rest rest{slot.output_ended(), slot.connected, !slot.staging.empty()};
+    const WorkerEnding::Rest rest{slot.output_ended(), slot.connected, !slot.staging.empty(),
+                                  slot.unwinding};
     switch (ending.advance(rest, parts_.clock.now())) {
       case WorkerEnding::Next::TellEnd:
         send_exit(slot);
         break;
       case WorkerEnding::Next::Drained:
+        slot.unwinding = false;  // or it took too long
         co_return parts_.feed(WorkerDrained{rank});
       case WorkerEnding::Next::Wait: {
         const auto deadline = ending.next_deadline(rest, parts_.clock.now());
@@ -104,6 +109,31 @@ asio::awaitable<void> WorkerRunner::watch(WorkerSlot& slot) {
       }
     }
   }
+}
+
+void WorkerRunner::begin_crash_stack(WorkerSlot& slot, const WaitStatus& status) {
+  if (!slot.progress) return;
+  // A shell exits with 128+signal for a command that a signal has killed.
+  const int signal = status.signaled ? status.status : status.status - 128;
+  auto capture = crash_capture(slot.progress->crash(), signal);
+  if (!capture) return;
+  slot.unwinding = true;
+  parts_.scope.spawn("crash", make_crash_stack(slot, std::move(*capture)));
+}
+
+asio::awaitable<void> WorkerRunner::make_crash_stack(WorkerSlot& slot, ProcessCapture capture) {
+  std::function<Result<CrashStack>()> work = [capture =
+                                                  std::move(capture)]() -> Result<CrashStack> {
+    return crash_stack(capture, std::chrono::steady_clock::now() + kUnwindWithin);
+  };
+  auto making = run_unjoined<CrashStack>(std::move(work));
+  auto made = co_await std::move(making);
+  if (!slot.unwinding) co_return;
+  if (made) slot.crash = std::move(*made);
+  // Told once more, with what is known now.
+  if (slot.exit_sent && !slot.crash.frames.empty()) parts_.uplink.say(exit_message(slot));
+  slot.unwinding = false;
+  parts_.changed.notify();
 }
 
 void WorkerRunner::send_exit(WorkerSlot& slot) const {

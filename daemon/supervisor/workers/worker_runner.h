@@ -56,6 +56,8 @@ class WorkerRunner {
  private:
   Result<PipedProcess> process_for(WorkerSlot& slot) const;
   asio::awaitable<void> watch(WorkerSlot& slot);
+  void begin_crash_stack(WorkerSlot& slot, const WaitStatus& status);
+  asio::awaitable<void> make_crash_stack(WorkerSlot& slot, ProcessCapture capture);
   void send_exit(WorkerSlot& slot) const;
 
   const Parts parts_;

@@ -45,6 +45,8 @@ WorkerExited exit_message(const WorkerSlot& slot) {
   end.told_to_stop = slot.told_to_stop;
   end.last_lines = slot.last_lines.lines();
   if (slot.error) end.error = cut(*slot.error);
+  end.crashed_in = slot.crash.place;
+  if (!slot.error && !slot.crash.frames.empty()) end.error = cut({"", "", slot.crash.frames});
   if (slot.progress) message.progress = read_progress(slot.progress->page(), slot.reaped_ns);
   message.ended_us = static_cast<std::int64_t>((progress_now() - slot.reaped_ns) / 1000);
   return message;

@@ -16,6 +16,7 @@
 #include "daemon/supervisor/limits/memory_account.h"
 #include "daemon/supervisor/output/output_spool.h"
 #include "daemon/supervisor/processes/standby_processes.h"
+#include "daemon/supervisor/workers/crash_reader.h"
 #include "lib/model/user_error.h"
 #include "lib/progress/progress_memory.h"
 #include "lib/wire/attempt_messages.h"
@@ -84,6 +85,8 @@ struct WorkerSlot {
   std::uint64_t reaped_ns = 0;  // of progress_now()
   std::optional<TellExited> exit;
   bool exit_sent = false;
+  bool unwinding = false;  // a stack is being made of its crash
+  CrashStack crash;
 
   bool output_ended() const {
     for (const OutputStream& stream : streams) {

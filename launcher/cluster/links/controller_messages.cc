@@ -65,6 +65,7 @@ void keep_in_range(RankSample& sample) {
 /// Return the end as people and files may see it: without secrets and within their limits.
 WorkerEnd shown(WorkerEnd end) {
   for (std::string& line : end.last_lines) line = redacted(line);
+  end.crashed_in = utf8_text(redacted(end.crashed_in), kCrashPlaceBytesMax);
   if (end.error)
     end.error = UserError{.what = utf8_text(redacted(end.error->what), kErrorWhatBytesMax),
                           .type = utf8_text(redacted(end.error->type), kErrorTypeBytesMax),

@@ -56,6 +56,8 @@ int run_job(const RunOptions& options) {
   }
   auto notify = notify_targets(spec.run_config.notify, options.environment);
   if (!notify) return refuse(options, notify.error(), exit_code::kBadSpec);
+  if (!options.wait_for_debugger.empty())
+    (*env)["TRAINRUN_WAIT_FOR_DEBUGGER"] = options.wait_for_debugger;
   if (const auto fits = check_start_size(spec, *env); !fits)
     return refuse(options, fits.error(), exit_code::kBadSpec);
   // The private traind starts while the run's folder is being made and synced.

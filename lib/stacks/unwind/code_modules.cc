@@ -35,6 +35,10 @@ FileDescriptor open_if_same(const std::string& path, const MappedRange& range, b
 }  // namespace
 
 FileDescriptor open_mapped_file(const ProcessCapture& capture, const MappedRange& range) {
+  if (capture.ended) {  // its pid may be another's by now
+    FileDescriptor file = open_if_same(range.path, range, true);
+    return file.get() >= 0 ? std::move(file) : open_if_same(range.path, range, false);
+  }
   const bool deleted = std::string_view(range.path).ends_with(kDeleted);
   const std::string process = fmt::format("/proc/{}", capture.pid);
   FileDescriptor file;

@@ -28,6 +28,21 @@ TEST(WorkerEnding, IsToldWithoutThemAfterAWhile) {
   EXPECT_EQ(ending.advance(Rest{}, kDied + kOutputDelayMax), Next::TellEnd);
 }
 
+TEST(WorkerEnding, IsToldBeforeTheStackOfItsCrashWhichIsWaitedForThen) {
+  const Rest unwinding{.output_ended = true, .unwinding = true};
+  WorkerEnding ending(kDied);
+  ASSERT_EQ(ending.advance(unwinding, kDied), Next::TellEnd);
+  EXPECT_EQ(ending.advance(unwinding, kDied + seconds(1)), Next::Wait);
+  EXPECT_EQ(ending.next_deadline(unwinding, kDied + seconds(1)), kDied + kCrashStackMax);
+  EXPECT_EQ(ending.next_deadline({.unwinding = true}, kDied), kDied + kOutputEndMax);
+  EXPECT_EQ(ending.advance(kNothing, kDied + seconds(2)), Next::Drained);
+
+  WorkerEnding endless(kDied);
+  ASSERT_EQ(endless.advance(unwinding, kDied), Next::TellEnd);
+  EXPECT_EQ(endless.advance(unwinding, kDied + kCrashStackMax), Next::Drained);
+  EXPECT_EQ(endless.next_deadline(unwinding, kDied + kCrashStackMax), std::nullopt);
+}
+
 TEST(WorkerEnding, PipesThatSomethingKeepsOpenAreGivenUp) {
   WorkerEnding ending(kDied);
   ASSERT_EQ(ending.advance(Rest{}, kDied + kOutputDelayMax), Next::TellEnd);

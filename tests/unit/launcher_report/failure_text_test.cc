@@ -39,6 +39,17 @@ TEST(FailureText, NamesSignals) {
   EXPECT_EQ(failure_text(aborted), text("rank 3 on node-b was killed by SIGABRT (abort: a failed "
                                         "assertion or an uncaught exception), core dumped",
                                         "its wait status"));
+  WorkerFailure crashed = killed(SIGSEGV);
+  crashed.end.crashed_in = "Model::forward (model.cc:41) <- main (main.cc:88)";
+  crashed.end.core_dumped = true;
+  EXPECT_EQ(failure_text(crashed).cause,
+            "rank 3 on node-b was killed by SIGSEGV (segmentation fault) in Model::forward "
+            "(model.cc:41) <- main (main.cc:88), core dumped");
+  crashed.kind = EndKind::Exited;
+  crashed.end = {.status = 139, .crashed_in = "f (a.cc:1)"};
+  EXPECT_EQ(failure_text(crashed).cause,
+            "rank 3 on node-b exited with code 139 (a shell's exit code for a command killed by "
+            "SIGSEGV) in f (a.cc:1)");
   EXPECT_EQ(failure_text(killed(40)),
             text("rank 3 on node-b was killed by signal 40", "its wait status"));
 }

@@ -8,6 +8,7 @@
 #include <future>
 #include <limits>
 
+#include "sdk/client/debugger_wait.h"
 #include "sdk/client/environment.h"
 #include "sdk/client/metrics_dict.h"
 #include "sdk/client/report_queue.h"
@@ -78,6 +79,16 @@ TEST(ReportQueue, FillsABatchToItsLastByte) {
   queue.append("r");
   EXPECT_EQ(queue.take()->count, 2u);
   EXPECT_EQ(queue.take()->count, 1u);
+}
+
+TEST(DebuggerWait, IsOfTheRanksThatAreNamed) {
+  EXPECT_TRUE(names_rank("all", 3));
+  EXPECT_TRUE(names_rank("3", 3));
+  EXPECT_TRUE(names_rank("0,2-4", 3));
+  EXPECT_FALSE(names_rank("0,2-4", 1));
+  EXPECT_FALSE(names_rank("0,2-4", 5));
+  for (const char* none : {"", "x", "3x", "-", "3-", "33"})
+    EXPECT_FALSE(names_rank(none, 3)) << none;
 }
 
 TEST(StopGate, LetsRanksBehindReachTheTarget) {
