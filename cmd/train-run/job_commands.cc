@@ -138,6 +138,16 @@ Result<ScreenOptions> screen_options(const OutputWords& words, const std::string
     if (ranks.has_error()) return std::move(ranks).error().with_context("--local-ranks-filter");
     screen.local_ranks = std::move(*ranks);
   }
+  const auto read_streams = [](const std::optional<std::string>& word, StreamChoice& streams,
+                               const char* option) -> Result<Unit> {
+    if (!word) return Unit{};
+    auto read = StreamChoice::parse(*word);
+    if (read.has_error()) return std::move(read).error().with_context(option);
+    streams = std::move(*read);
+    return Unit{};
+  };
+  TRY_VOID(read_streams(words.redirects, screen.redirects, "--redirects"));
+  TRY_VOID(read_streams(words.tee, screen.tee, "--tee"));
   if (words.lines_max >= 0) screen.lines_max = static_cast<std::uint64_t>(words.lines_max);
   return screen;
 }
@@ -213,6 +223,8 @@ std::vector<std::string> words_of(const OutputWords& output) {
   std::vector<std::string> words;
   if (output.prefix) words.push_back("--log-line-prefix=" + *output.prefix);
   if (output.local_ranks) words.push_back("--local-ranks-filter=" + *output.local_ranks);
+  if (output.redirects) words.push_back("--redirects=" + *output.redirects);
+  if (output.tee) words.push_back("--tee=" + *output.tee);
   if (output.lines_max >= 0) words.push_back(fmt::format("--log-rate={}", output.lines_max));
   if (output.no_fold) words.push_back("--no-fold");
   return words;

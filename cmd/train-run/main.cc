@@ -118,6 +118,15 @@ void add_worker_output_options(CLI::App* command, train::OutputWords& output) {
                    "Show only the output of these local ranks (0,2-3); files keep all")
       ->envname("TRAINRUN_LOCAL_RANKS_FILTER");
   command
+      ->add_option("-r,--redirects", output.redirects,
+                   "Streams that only the files show, as torchrun has it: 1 stdout, 2 stderr, 3 "
+                   "both; or by local rank, 0:1,2:3")
+      ->envname("TRAINRUN_REDIRECTS");
+  command
+      ->add_option("-t,--tee", output.tee,
+                   "Streams that the terminal shows all the same (without --redirects: all)")
+      ->envname("TRAINRUN_TEE");
+  command
       ->add_option("--log-rate", output.lines_max,
                    "Show at most so many lines a second of each rank, and count the rest; 0: all "
                    "(default 1000 on a terminal, else 0)")

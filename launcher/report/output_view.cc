@@ -6,6 +6,11 @@
 #include <array>
 
 namespace train {
+namespace {
+
+constexpr int kStdout = 1, kStderr = 2;  // the numbers of streams
+
+}  // namespace
 
 OutputView::OutputView(OutputViewOptions options)
     : options_(std::move(options)),
@@ -19,10 +24,16 @@ std::string OutputView::begin(std::uint32_t attempt, const std::vector<std::int3
   workers_.clear();
   dropping_.clear();
   const auto shown = std::count_if(local_ranks.begin(), local_ranks.end(), [&](std::int32_t local) {
-    return !options_.local_ranks || options_.local_ranks->contains(local);
+    return shows(local, kStdout) || shows(local, kStderr);
   });
   folder_.ranks_are(static_cast<std::size_t>(shown));
   return out;
+}
+
+bool OutputView::shows(std::int32_t local_rank, int stream) const {
+  if (options_.local_ranks && !options_.local_ranks->contains(local_rank)) return false;
+  return !options_.redirects.contains(local_rank, stream) ||
+         options_.tee.contains(local_rank, stream);
 }
 
 OutputView::Worker& OutputView::worker(const std::string& node, std::int32_t rank) {
@@ -32,7 +43,7 @@ OutputView::Worker& OutputView::worker(const std::string& node, std::int32_t ran
   const std::int32_t local = index < local_ranks_.size() ? local_ranks_[index] : 0;
   Worker anew{.origin = {.node = node, .rank = rank, .local_rank = local},
               .prefix = "",
-              .shown = !options_.local_ranks || options_.local_ranks->contains(local),
+              .shown = {shows(local, kStdout), shows(local, kStderr)},
               .cap = LineCap(options_.lines_max)};
   dropping_.erase(rank);
   anew.prefix = options_.prefix.of(std::array<const LineOrigin*, 1>{&anew.origin}, attempt_);
@@ -44,7 +55,7 @@ std::string OutputView::feed(const std::string& node, std::int32_t rank, int str
   now_ = now;
   std::string out;
   Worker& from = worker(node, rank);
-  if (!from.shown) return out;
+  if (!from.shown[stream == kStderr ? 1 : 0]) return out;
   from.streams[stream].feed(
       data, end, [&](std::string_view text, std::size_t) { line(from, text, now, out); });
   if (end) from.streams.erase(stream);

@@ -4,6 +4,7 @@
 // calls due() when next_deadline() has come.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "launcher/report/line_prefix.h"
 #include "launcher/report/output_lines.h"
 #include "launcher/report/rank_set.h"
+#include "launcher/report/stream_choice.h"
 
 namespace train {
 
@@ -26,6 +28,8 @@ struct OutputViewOptions {
   Duration window = milliseconds(100);  // for which a line waits for the same one of other ranks
   LinePrefix prefix = {};
   std::optional<RankSet> local_ranks = {};  // unset: all
+  /// Streams that only the files have, unless `tee` names them, too.
+  StreamChoice redirects = {}, tee = {};
   /// Of each rank, a second; all ranks together may print kRunFactor times as many. 0: all.
   std::uint64_t lines_max = 0;
 };
@@ -51,11 +55,12 @@ class OutputView {
  private:
   struct Worker {
     LineOrigin origin;
-    std::string prefix;  // of its own lines
-    bool shown = true;
+    std::string prefix;                        // of its own lines
+    std::array<bool, 2> shown = {true, true};  // stdout, stderr
     LineCap cap;
     std::map<int, StreamLines> streams = {};  // by number
   };
+  bool shows(std::int32_t local_rank, int stream) const;
   Worker& worker(const std::string& node, std::int32_t rank);
   void line(Worker& worker, std::string_view text, TimePoint now, std::string& out);
   void note_dropped(Worker& worker, TimePoint now, std::string& out);

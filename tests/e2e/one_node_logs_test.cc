@@ -236,6 +236,17 @@ TEST(Logs, TheTerminalPrefixesAndFiltersAsTorchrunDoes) {
   EXPECT_FALSE(contains(by_variable.out(), "rank 0")) << by_variable.out();
 }
 
+TEST(Logs, RedirectedStreamsAreOnlyInTheFiles) {
+  Cluster cluster;
+  const std::string job = bash_job(cluster, "echo out $RANK; echo err $RANK >&2\n", 2);
+  Process& run = cluster.train_run({job, "-r", "0:1,1:3", "-t", "1:2"});
+  ASSERT_EQ(run.wait(), 0) << run.err();
+  const std::string shown = run.out() + run.err();
+  EXPECT_TRUE(contains(shown, "0] err 0\n") && contains(shown, "1] err 1\n")) << shown;
+  EXPECT_FALSE(contains(shown, "out 0") || contains(shown, "out 1")) << shown;
+  EXPECT_TRUE(contains(said(cluster, {"--rank", "1"}), "out 1\n")) << "the files have everything";
+}
+
 TEST(Logs, AFloodIsCountedOnTheTerminalAndWholeInTheFiles) {
   Cluster cluster;
   const int lines = 200'000;
@@ -317,6 +328,8 @@ TEST(Logs, WhatIsWrongWithTheOptionsIsSaid) {
   for (const std::vector<std::string>& options :
        std::vector<std::vector<std::string>>{{"--log-line-prefix", "${role}: "},
                                              {"--local-ranks-filter", "2-"},
+                                             {"--redirects", "4"},
+                                             {"--tee", "0:1,0:2"},
                                              {"--log-rate", "-5"}}) {
     std::vector<std::string> words{"run", "job.yaml"}, real{"run", job};
     words.insert(words.end(), options.begin(), options.end());

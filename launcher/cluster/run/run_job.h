@@ -24,7 +24,7 @@ struct RunOptions {
   bool color = false;
   ScreenOptions screen = {};
   LogFormat log_format = LogFormat::Logfmt;        // of train-run.log
-  std::string wait_for_debugger;                   // the ranks that wait for one; empty: none
+  std::string wait_for_debugger = {};              // the ranks that wait for one; empty: none
   std::map<std::string, std::string> environment;  // the submitter's; workers get it
   std::string build;
 };

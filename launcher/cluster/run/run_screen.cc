@@ -71,6 +71,8 @@ OutputViewOptions view_options(const ScreenOptions& options, OutputMode mode) {
       .window = mode == OutputMode::Live ? Duration(milliseconds(100)) : seconds(1),
       .prefix = options.prefix.value_or(LinePrefix()),
       .local_ranks = options.local_ranks,
+      .redirects = options.redirects,
+      .tee = options.tee,
       .lines_max = options.lines_max.value_or(mode == OutputMode::Live ? kTerminalLinesMax : 0)};
 }
 

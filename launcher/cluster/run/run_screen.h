@@ -34,6 +34,7 @@ struct ScreenOptions {
   bool fold = true;
   std::optional<LinePrefix> prefix = {};
   std::optional<RankSet> local_ranks = {};
+  StreamChoice redirects = {}, tee = {};
   std::optional<std::uint64_t> lines_max = {};  // a second and rank; unset: by mode
 };
 

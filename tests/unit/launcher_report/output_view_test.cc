@@ -51,6 +51,23 @@ TEST(OutputView, ShowsOnlyTheLocalRanksThatAreWanted) {
   EXPECT_EQ(view.feed("b", 3, 1, "x\n", false, kAt), "[1,3] x\n") << "both that are shown";
 }
 
+TEST(OutputView, LeavesToTheFilesWhatIsRedirectedAndNotTeed) {
+  OutputView view({.redirects = StreamChoice::parse("0:3,1:2").value(),
+                   .tee = StreamChoice::parse("0:2").value()});
+  view.begin(0, {0, 1});
+  EXPECT_EQ(view.feed("a", 0, 1, "x\n", false, kAt), "");
+  view.feed("a", 0, 2, "x\n", false, kAt);
+  EXPECT_EQ(view.feed("a", 1, 1, "x\n", false, kAt), "[0-1] x\n") << "both are shown in part";
+  EXPECT_EQ(view.feed("a", 1, 2, "y\n", false, kAt), "");
+  EXPECT_EQ(view.flush(), "");
+}
+
+TEST(OutputView, WaitsForNoRankThatIsRedirectedAsAWhole) {
+  OutputView view({.redirects = StreamChoice::parse("1:3").value()});
+  view.begin(0, {0, 1});
+  EXPECT_EQ(view.feed("a", 0, 1, "x\n", false, kAt), "[a 0] x\n");
+}
+
 TEST(OutputView, PrefixesAsTheTemplateSays) {
   OutputView view({.prefix = LinePrefix::parse("${attempt}:${local_rank}|", "vit").value()});
   view.begin(0, {0, 1});
