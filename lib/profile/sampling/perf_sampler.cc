@@ -57,6 +57,7 @@ class PerfSampler {
       add_note(facts, fmt::format("time in the kernel is not sampled: kernel.perf_event_paranoid "
                                   "is {}; 1 or less, or CAP_PERFMON, allows it",
                                   perf_event_paranoid()));
+    note_unsampled_time(facts, processes_.samples() + counts_.lost, !without_kernel_);
     to_->finish(std::move(facts));
   }
 

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <utility>
 
+#include "lib/profile/profile_builder.h"
 #include "lib/stacks/proc_files.h"
 
 namespace train {
@@ -15,6 +16,7 @@ namespace {
 // A sample of each thread has room: one that only waits is copied once a batch.
 constexpr std::size_t kBatchSamples = kCapturedThreadsMax;
 constexpr std::size_t kBatchBytes = 8u << 20;
+constexpr Duration kUnsampledMax = 2 * kListEvery;  // of CPU time, which no note tells
 
 /// Return how long a process has run, with threads that have ended.
 std::optional<Duration> cpu_time_of(pid_t pid) {
@@ -26,6 +28,17 @@ std::optional<Duration> cpu_time_of(pid_t pid) {
 }
 
 }  // namespace
+
+void note_unsampled_time(ProfileFacts& facts, std::uint64_t samples, bool with_kernel) {
+  const Duration sampled = facts.period * static_cast<std::int64_t>(samples);
+  const Duration unsampled = facts.cpu_time - std::min(facts.cpu_time, sampled);
+  if (unsampled < kUnsampledMax || unsampled < facts.cpu_time / 5) return;
+  add_note(facts,
+           fmt::format("{} % of the CPU time has no samples: most likely, it was used {}by "
+                       "threads that lived for less than {}",
+                       100 * unsampled / facts.cpu_time, with_kernel ? "" : "in the kernel, or ",
+                       format_duration(2 * kListEvery)));
+}
 
 ProfiledProcesses::Process::Process(const ProfiledProcess& what, std::size_t stack_bytes_max)
     : pid(what.pid), other_process(what.other_process), reader(what.pid, stack_bytes_max) {
@@ -89,6 +102,7 @@ void ProfiledProcesses::add(Process& process, ThreadCapture capture, std::uint32
     thread->second.batch = process.batch;
     thread->second.place = process.samples.samples.size();
   }
+  samples_ += samples;
   process.bytes += capture.stack.size();
   process.samples.samples.push_back(samples);
   process.samples.process.threads.push_back(std::move(capture));

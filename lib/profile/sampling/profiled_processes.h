@@ -21,6 +21,10 @@ struct ProfiledProcess {
 /// Returns the processes that a rank has now.
 using ListProcesses = std::function<std::vector<ProfiledProcess>()>;
 
+/// Note how much of the CPU time has no samples, if that is much. `with_kernel`: whether time in
+/// the kernel has samples.
+void note_unsampled_time(ProfileFacts& facts, std::uint64_t samples, bool with_kernel);
+
 /// How often threads and processes are listed anew.
 inline constexpr Duration kListEvery = milliseconds{100};
 
@@ -62,7 +66,8 @@ class ProfiledProcesses {
   void flush();
 
   Duration cpu_time() const;
-  std::uint64_t lost() const { return lost_; }
+  std::uint64_t samples() const { return samples_; }  // that were taken
+  std::uint64_t lost() const { return lost_; }        // of these
 
  private:
   void update_threads(Process& process) const;
@@ -73,7 +78,7 @@ class ProfiledProcesses {
   std::size_t stack_bytes_max_;
   std::map<pid_t, Process> processes_;
   Duration cpu_of_ended_{0};
-  std::uint64_t lost_ = 0;
+  std::uint64_t samples_ = 0, lost_ = 0;
 };
 
 }  // namespace train

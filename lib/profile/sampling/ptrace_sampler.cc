@@ -165,6 +165,7 @@ class PtraceSampler {
                "some threads could not be stopped (a debugger, kernel.yama.ptrace_scope, or no "
                "free CPU): " +
                    why_not_);
+    if (order_.kind == ProfileKind::Cpu) note_unsampled_time(facts, processes_.samples(), true);
     to_->finish(std::move(facts));
   }
 

@@ -15,8 +15,7 @@
 namespace train {
 namespace {
 
-constexpr Duration kSamplerMargin = seconds{5};     // for /proc to answer at the end
-constexpr Duration kUnsampledMax = 2 * kListEvery;  // of CPU time, which no note tells
+constexpr Duration kSamplerMargin = seconds{5};  // for /proc to answer at the end
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
@@ -26,17 +25,6 @@ std::string without_perf(const Error& why) {
       "sampled by stops of threads (ptrace), since perf_event_open is refused here: {}; "
       "kernel.perf_event_paranoid is {}: 2 or less allows it, in a container also CAP_PERFMON",
       why.describe(), perf_event_paranoid());
-}
-
-/// Note how much of the CPU time has no samples, if that is much.
-void note_unsampled_time(ProfileFacts& facts, std::uint64_t samples) {
-  const Duration sampled = facts.period * static_cast<std::int64_t>(samples);
-  const Duration unsampled = facts.cpu_time - std::min(facts.cpu_time, sampled);
-  if (unsampled < kUnsampledMax || unsampled < facts.cpu_time / 5) return;
-  add_note(facts,
-           fmt::format("{} % of the CPU time has no samples: most likely, it was used by threads "
-                       "that lived for less than {}",
-                       100 * unsampled / facts.cpu_time, format_duration(2 * kListEvery)));
 }
 
 struct Begun {
@@ -109,7 +97,6 @@ Result<Profile> take_profile(const SamplingOrder& order, const TakeProfileOption
   facts.executable = executable;
   if (!begun.note.empty()) add_note(facts, begun.note);
   if (facts.lasted + kListEvery < order.time) add_note(facts, "the worker ended meanwhile");
-  if (order.kind == ProfileKind::Cpu) note_unsampled_time(facts, passed + facts.lost);
   const std::uint64_t merged = merge(output.messages, all);
   facts.lost += passed - std::min(merged, passed);
   if (!output.trouble.empty())

@@ -74,13 +74,17 @@ NOINLINE void come_and_go() {
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
-  std::thread([] {
+  std::atomic<bool> watched = false;
+  std::thread([&watched] {
     pthread_setname_np(pthread_self(), "watcher");
+    watched = true;
+    watched.notify_one();
     char byte = 0;
     while (::read(STDIN_FILENO, &byte, 1) > 0) {
     }
     ::_exit(7);
   }).detach();
+  watched.wait(false);
   if (mode == "quiet") training::burn();
   if (::write(STDOUT_FILENO, "x", 1) != 1) return 1;
   if (mode == "burn") training::burn();
