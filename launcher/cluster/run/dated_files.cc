@@ -1,9 +1,11 @@
 #include "launcher/cluster/run/dated_files.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <string_view>
 
 #include "lib/base/time.h"
+#include "lib/storage/new_folders.h"
 
 namespace train {
 namespace {
@@ -18,28 +20,39 @@ bool is_ours(std::string_view name, std::string_view ending) {
   return true;
 }
 
-}  // namespace
-
-std::string dated_name(std::chrono::system_clock::time_point wall) {
-  std::string text;
-  for (const char c : format_utc(wall).substr(0, 23))
-    if (c != '-' && c != ':') text += c == 'T' ? '-' : c;
-  return text;
+/// Remove the oldest files of an ending so that the newest `kept` are left.
+void keep_newest(FileSystem& files, const std::string& folder,
+                 const std::vector<FolderEntry>& entries, const std::string& ending,
+                 std::size_t kept) {
+  std::vector<std::string> names;
+  for (const FolderEntry& entry : entries)
+    if (entry.kind == FileKind::File && is_ours(entry.name, ending)) names.push_back(entry.name);
+  std::sort(names.begin(), names.end());
+  for (std::size_t i = 0; i + kept < names.size(); ++i)
+    (void)files.remove_file(join_path(folder, names[i]));
 }
 
-void keep_newest(FileSystem& files, const std::string& folder,
-                 const std::vector<std::string>& endings, std::size_t kept) {
-  const auto entries = files.list(folder);
-  for (const std::string& ending : endings) {
-    std::vector<std::string> names;
-    for (std::size_t i = 0; entries && i < entries->size(); ++i) {
-      const FolderEntry& entry = (*entries)[i];
-      if (entry.kind == FileKind::File && is_ours(entry.name, ending)) names.push_back(entry.name);
-    }
-    std::sort(names.begin(), names.end());
-    for (std::size_t i = 0; i + kept < names.size(); ++i)
-      (void)files.remove_file(join_path(folder, names[i]));
+}  // namespace
+
+std::string dated_stem(const std::string& folder, std::chrono::system_clock::time_point wall,
+                       std::string_view what) {
+  std::string name;
+  for (const char c : format_utc(wall).substr(0, 23))
+    if (c != '-' && c != ':') name += c == 'T' ? '-' : c;
+  return join_path(folder, fmt::format("{}-{}", name, what));
+}
+
+Result<Unit> write_dated_files(FileSystem& files, const std::string& stem,
+                               const std::vector<DatedFile>& all) {
+  const std::string folder = stem.substr(0, stem.rfind('/'));
+  TRY_VOID(make_folders(files, folder));
+  if (const auto entries = files.list(folder))
+    for (const DatedFile& file : all)
+      keep_newest(files, folder, *entries, file.ending, kDatedFilesKept - 1);
+  for (const DatedFile& file : all) {
+    TRY_VOID(write_small_file(files, stem + file.ending, file.text));
   }
+  return Unit{};
 }
 
 }  // namespace train

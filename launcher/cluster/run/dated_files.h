@@ -4,18 +4,29 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/storage/file_system.h"
 
 namespace train {
 
-/// Return "20261126-101500.123", which sorts by time.
-std::string dated_name(std::chrono::system_clock::time_point wall);
+inline constexpr std::size_t kDatedFilesKept = 64;  // of each ending
 
-/// Remove the oldest files in a folder so that the newest `kept` of each ending are left. Only
-/// files with such names, "20261126-101500.123-hung.txt", are ours to remove.
-void keep_newest(FileSystem& files, const std::string& folder,
-                 const std::vector<std::string>& endings, std::size_t kept);
+struct DatedFile {
+  std::string ending;  // ".txt"
+  std::string text;
+};
+
+/// Return the path without ending of files that are made now: "FOLDER/20261126-101500.123-WHAT",
+/// which sorts by time.
+std::string dated_stem(const std::string& folder, std::chrono::system_clock::time_point wall,
+                       std::string_view what);
+
+/// Write files that differ in their endings, in this order, into a folder that need not exist.
+/// Before, remove the oldest of each ending, so that kDatedFilesKept are there. Only files whose
+/// names begin with a time are ours to remove.
+Result<Unit> write_dated_files(FileSystem& files, const std::string& stem,
+                               const std::vector<DatedFile>& all);
 
 }  // namespace train

@@ -13,7 +13,6 @@
 #include "lib/profile/profile_codec.h"
 #include "lib/profile/report/flame_graph.h"
 #include "lib/profile/report/profile_formats.h"
-#include "lib/storage/new_folders.h"
 #include "lib/wire/codec.h"
 
 namespace train {
@@ -21,7 +20,6 @@ namespace {
 
 constexpr Duration kAnswerWithin = seconds(30);  // after the last sample
 constexpr std::size_t kErrorBytesMax = 4096;
-constexpr std::size_t kKept = 64;  // profiles of an attempt
 
 /// Hide the values of secrets, which an executable's path or a note could hold.
 void redact(Profile& profile) {
@@ -48,9 +46,7 @@ Task<RequestAnswer> ProfileCollector::collect(Attempt attempt, NodeId node,
                                               ProfileRequest request) {
   if (std::string refused = why_not(request.rank); !refused.empty())
     co_return RequestAnswer{.error = std::move(refused)};
-  // Answers to an earlier launcher of this run have other numbers.
-  auto number = static_cast<std::uint64_t>(clock_.wall().time_since_epoch().count());
-  while (awaited_.contains(number)) ++number;
+  const std::uint64_t number = ++request_;
   awaited_.emplace(number, Awaited{.from = {attempt, node}, .rank = request.rank});
   const TakeProfile order{.request = number,
                           .rank = request.rank.value,
@@ -105,21 +101,19 @@ void ProfileCollector::attempt_ended(Attempt attempt) {
 }
 
 Task<RequestAnswer> ProfileCollector::write(Awaited answer) {
-  const std::string folder = folder_.profiles(answer.from.attempt);
   const ProfiledRank whom{.rank = answer.rank.value, .node = links_.name(answer.from.node)};
-  const std::string began = dated_name(clock_.wall());
   std::function<Result<RequestAnswer>()> work =
-      [this, folder, whom, began, bytes = std::move(answer.bytes)]() -> Result<RequestAnswer> {
+      [this, whom, attempt = answer.from.attempt, taken = clock_.wall(),
+       bytes = std::move(answer.bytes)]() -> Result<RequestAnswer> {
     TRY(Profile profile, decode_profile(bytes));
     redact(profile);
-    const std::string stem = join_path(
-        folder, fmt::format("{}-rank-{:04}-{}", began, whom.rank, to_string(profile.facts.kind)));
-    TRY_VOID(make_folders(files_, folder));
-    keep_newest(files_, folder, {kProfileEndings.begin(), kProfileEndings.end()}, kKept - 1);
-    TRY_VOID(write_small_file(files_, stem + ".folded", folded_stacks(profile)));
-    TRY_VOID(write_small_file(files_, stem + ".speedscope.json", speedscope_json(profile, whom)));
-    TRY_VOID(write_small_file(files_, stem + ".html", flame_graph_html(profile, whom)));
-    TRY_VOID(write_small_file(files_, stem + ".txt", describe_profile(profile, whom)));
+    const std::string what = fmt::format("rank-{:04}-{}", whom.rank, to_string(profile.facts.kind));
+    const std::string stem = dated_stem(folder_.profiles(attempt), taken, what);
+    TRY_VOID(write_dated_files(files_, stem,
+                               {{".folded", folded_stacks(profile)},
+                                {".speedscope.json", speedscope_json(profile, whom)},
+                                {".html", flame_graph_html(profile, whom)},
+                                {".txt", describe_profile(profile, whom)}}));
     return RequestAnswer{.path = stem + ".txt"};
   };
   auto writing = run_on<RequestAnswer>(disk_, std::move(work));

@@ -10,6 +10,7 @@
 
 #include "launcher/cluster/links/controller_messages.h"
 #include "launcher/cluster/links/node_links.h"
+#include "launcher/cluster/run/request_numbers.h"
 #include "launcher/cluster/run/run_requests.h"
 #include "lib/net/notifier.h"
 #include "lib/net/task.h"
@@ -29,7 +30,8 @@ class ProfileCollector {
         disk_(disk),
         files_(files),
         folder_(std::move(folder)),
-        changed_(executor) {}
+        changed_(executor),
+        request_(first_request_number(clock)) {}
 
   /// Have a profile taken, and write it: the answer's path is that of a text, beside which are
   /// files with the other endings of kProfileEndings. One profile of a rank, and kAtATime of all,
@@ -58,6 +60,7 @@ class ProfileCollector {
   FileSystem& files_;
   const RunFolder folder_;
   Notifier changed_;
+  std::uint64_t request_;                     // the newest
   std::map<std::uint64_t, Awaited> awaited_;  // by the number of the request
 };
 

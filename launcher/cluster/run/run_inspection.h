@@ -32,7 +32,10 @@ class RunInspection {
   /// Collect stacks as the controller orders it, and tell it what came of it.
   void collect(const CollectStacks& order);
 
-  void attempt_ended(Attempt attempt) { profiles_.attempt_ended(attempt); }
+  void attempt_ended(Attempt attempt) {
+    stacks_.attempt_ended(attempt);
+    profiles_.attempt_ended(attempt);
+  }
   void received(const Sender& from, const StacksTaken& message) { stacks_.received(from, message); }
   void received(const Sender& from, const ProfileTaken& message) {
     profiles_.received(from, message);

@@ -12,7 +12,6 @@
 #include "lib/stacks/stack_json.h"
 #include "lib/stacks/stack_text.h"
 #include "lib/stacks/stacks_codec.h"
-#include "lib/storage/new_folders.h"
 #include "lib/wire/codec.h"
 
 namespace train {
@@ -21,8 +20,6 @@ namespace {
 constexpr Duration kAnswerWithin = seconds(15);      // a capture takes 10 s at most
 constexpr std::size_t kStacksBytesMax = 256u << 20;  // of all nodes, as they are sent
 constexpr std::size_t kErrorBytesMax = 4096;
-constexpr std::size_t kKept = 64;
-const std::vector<std::string> kEndings = {".txt", ".json"};
 
 }  // namespace
 
@@ -30,6 +27,7 @@ Task<Unit> StackCollector::gather(const CollectStacks& order) {
   ranks_.clear();
   notes_.clear();
   bytes_ = 0;
+  attempt_ = order.attempt;
   missing_ = {order.nodes.begin(), order.nodes.end()};
   TakeStacks message{.request = ++request_};
   for (const Rank rank : order.ranks) message.ranks.push_back(rank.value);
@@ -39,12 +37,22 @@ Task<Unit> StackCollector::gather(const CollectStacks& order) {
     CO_TRY(const bool in_time, co_await changed_.wait_until(until));
     if (!in_time) break;
   }
-  for (const NodeId node : missing_)
-    notes_.push_back(
-        fmt::format("{}: no answer within {}", links_.name(node), format_duration(kAnswerWithin)));
+  give_up_waiting(fmt::format("no answer within {}", format_duration(kAnswerWithin)));
   std::sort(ranks_.begin(), ranks_.end(),
             [](const RankStacks& a, const RankStacks& b) { return a.rank < b.rank; });
   co_return Unit{};
+}
+
+void StackCollector::give_up_waiting(std::string_view why) {
+  for (const NodeId node : missing_)
+    notes_.push_back(fmt::format("{}: {}", links_.name(node), why));
+  missing_.clear();
+}
+
+void StackCollector::attempt_ended(Attempt attempt) {
+  if (attempt != attempt_) return;
+  give_up_waiting(fmt::format("attempt {} ended before it had answered", attempt.value));
+  changed_.notify();
 }
 
 void StackCollector::received(const Sender& from, const StacksTaken& message) {
@@ -79,19 +87,16 @@ Task<StacksCollected> StackCollector::collect(CollectStacks order) {
   const auto gathered = co_await gather(order);
   StacksCollected event{.attempt = order.attempt, .why = order.why};
   event.classes = describe_classes(stack_classes(ranks_));
-  const std::string folder = folder_.stacks(order.attempt);
-  const std::string stem =
-      join_path(folder, fmt::format("{}-{}", dated_name(clock_.wall()), order.why));
+  const std::string stem = dated_stem(folder_.stacks(order.attempt), clock_.wall(), order.why);
   event.path = stem + ".txt";
-  std::function<Result<Unit>()> work = [this, folder, stem, ranks = std::move(ranks_),
+  std::function<Result<Unit>()> work = [this, stem, ranks = std::move(ranks_),
                                         notes = std::exchange(notes_, {})]() -> Result<Unit> {
     std::string text;
     for (const std::string& note : notes) text += note + "\n";
     text += redacted(describe_stacks(ranks));
-    TRY_VOID(make_folders(files_, folder));
-    keep_newest(files_, folder, kEndings, kKept - 1);
-    TRY_VOID(write_small_file(files_, stem + ".json", redacted(stacks_json(ranks)) + "\n"));
-    return write_small_file(files_, stem + ".txt", text);  // last: who waits for it finds both
+    // The text is the last one: who waits for it finds both.
+    return write_dated_files(files_, stem,
+                             {{".json", redacted(stacks_json(ranks)) + "\n"}, {".txt", text}});
   };
   ranks_.clear();
   auto writing = run_on<Unit>(disk_, std::move(work));

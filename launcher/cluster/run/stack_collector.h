@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/cluster/links/controller_messages.h"
 #include "launcher/cluster/links/node_links.h"
+#include "launcher/cluster/run/request_numbers.h"
 #include "launcher/core/run_events.h"
 #include "lib/net/notifier.h"
 #include "lib/net/task.h"
@@ -29,16 +31,21 @@ class StackCollector {
         disk_(disk),
         files_(files),
         folder_(std::move(folder)),
-        changed_(executor) {}
+        changed_(executor),
+        request_(first_request_number(clock)) {}
 
   /// Ask the nodes, wait until all have answered or 15 s have passed, and write a text and a JSON
   /// file. Only one collection runs at a time; others wait for it.
   Task<StacksCollected> collect(CollectStacks order);
   /// Take what a node has sent.
   void received(const Sender& from, const StacksTaken& message);
+  /// Wait for no more stacks of this attempt: its supervisors end.
+  void attempt_ended(Attempt attempt);
 
  private:
   Task<Unit> gather(const CollectStacks& order);
+  /// Note of all nodes that have not answered why they will not.
+  void give_up_waiting(std::string_view why);
 
   const Clock& clock_;
   NodeLinks& links_;
@@ -47,9 +54,10 @@ class StackCollector {
   const RunFolder folder_;
   Notifier changed_;
   bool busy_ = false;
-  std::uint64_t request_ = 0;  // the newest
-  std::set<NodeId> missing_;   // have not answered it
-  std::size_t bytes_ = 0;      // that they have sent for it
+  std::uint64_t request_;     // the newest
+  Attempt attempt_;           // of it
+  std::set<NodeId> missing_;  // have not answered it
+  std::size_t bytes_ = 0;     // that they have sent for it
   std::vector<RankStacks> ranks_;
   std::vector<std::string> notes_;  // why some are missing
 };

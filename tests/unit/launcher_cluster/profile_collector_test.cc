@@ -4,15 +4,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include <boost/asio/thread_pool.hpp>
-#include <filesystem>
-#include <fstream>
-
 #include "lib/base/text_file.h"
 #include "lib/profile/profile_codec.h"
-#include "lib/storage/posix_file_system.h"
-#include "lib/wire/codec.h"
-#include "tests/unit/lib_net/net_fixture.h"
+#include "tests/unit/launcher_cluster/collector_fixture.h"
 
 namespace train {
 namespace {
@@ -22,30 +16,9 @@ using testing::HasSubstr;
 constexpr NodeId kNode{0};
 constexpr Attempt kAttempt{0};
 
-/// A node that answers each order with these messages.
-class AnsweringNode final : public NodeLinks {
- public:
-  void send(NodeId node, const Frame& frame) override {
-    const auto order = decode<TakeProfile>(frame);
-    ASSERT_TRUE(order);
-    orders.push_back(*order);
-    for (ProfileTaken answer : answers) {
-      answer.request = order->request;
-      collector->received({frame.attempt, node}, answer);
-    }
-  }
-  std::string name(NodeId) const override { return "n0"; }
-  std::optional<NodeId> find(const std::string&) const override { return kNode; }
-  std::vector<NodeId> up() const override { return {kNode}; }
-
-  ProfileCollector* collector = nullptr;
-  std::vector<ProfileTaken> answers;
-  std::vector<TakeProfile> orders;
-};
-
-class ProfileCollectorTest : public NetTest {
+class ProfileCollectorTest : public CollectorTest<ProfileCollector, TakeProfile, ProfileTaken> {
  protected:
-  ProfileCollectorTest() { node_.collector = &collector_; }
+  ProfileCollectorTest() : CollectorTest("profiles") {}
 
   void answer(const std::string& bytes) {
     const std::size_t half = bytes.size() / 2;
@@ -60,20 +33,7 @@ class ProfileCollectorTest : public NetTest {
     });
     return found ? *found : RequestAnswer{};
   }
-  std::size_t files(const std::string& ending) const {
-    std::size_t count = 0;
-    for (const auto& entry : fs::directory_iterator(profiles_))
-      if (entry.path().string().ends_with(ending)) ++count;
-    return count;
-  }
 
-  SystemClock clock_;
-  PosixFileSystem files_;
-  AnsweringNode node_;
-  asio::thread_pool disk_{1};
-  const std::string profiles_ = (folder_ / "attempts/000/profiles").string();
-  ProfileCollector collector_{executor(), clock_, node_,
-                              disk_,      files_, RunFolder(folder_.string())};
   const std::string profile_ =
       encode_profile({.facts = {.engine = "perf_event", .lasted = seconds(5)},
                       .frames = {{"thread worker", "", ""}, {"step()", "worker", ""}},
@@ -86,7 +46,7 @@ TEST_F(ProfileCollectorTest, WritesAFileOfEachFormat) {
   const RequestAnswer found = collect();
 
   EXPECT_EQ(found.error, "");
-  EXPECT_TRUE(found.path.starts_with(profiles_)) << found.path;
+  EXPECT_TRUE(found.path.starts_with(results_)) << found.path;
   EXPECT_TRUE(found.path.ends_with("-rank-0003-cpu.txt")) << found.path;
   EXPECT_THAT(read_text(found.path), HasSubstr("cpu profile of rank 3 on n0"));
   const std::string stem = found.path.substr(0, found.path.size() - 4);
@@ -105,7 +65,7 @@ TEST_F(ProfileCollectorTest, SaysWhyThereIsNone) {
   EXPECT_THAT(collect().error, HasSubstr("a profile is cut short"));
   node_.answers.assign(40, {.data = std::string(1u << 20, 'x')});
   EXPECT_EQ(collect().error, "the profile has more than 32 MiB");
-  EXPECT_FALSE(fs::exists(profiles_));
+  EXPECT_FALSE(fs::exists(results_));
 }
 
 TEST_F(ProfileCollectorTest, TakesOneOfARankAndFourAtATime) {
@@ -159,20 +119,11 @@ TEST_F(ProfileCollectorTest, AnswersOfOthersAndToOthersCountForNothing) {
 
 // Others may keep files there, too.
 TEST_F(ProfileCollectorTest, RemovesTheOldestOfItsOwnFilesAndNoOthers) {
-  fs::create_directories(profiles_);
-  for (int i = 0; i < 100; ++i) {
-    for (const char* ending : kProfileEndings)
-      std::ofstream(fmt::format("{}/20200101-000000.{:03}-rank-0000-cpu{}", profiles_, i, ending))
-          << "old";
-    std::ofstream(fmt::format("{}/{:03}-notes.html", profiles_, i)) << "mine";
-  }
+  const std::vector<std::string> endings{kProfileEndings.begin(), kProfileEndings.end()};
+  make_old_results("rank-0000-cpu", endings);
   answer(profile_);
-  EXPECT_EQ(collect().error, "");
-  EXPECT_EQ(files("-notes.html"), 100u);
-  for (const char* ending : kProfileEndings)
-    EXPECT_EQ(files(std::string("-cpu") + ending), 64u) << ending;
-  EXPECT_FALSE(fs::exists(profiles_ + "/20200101-000000.036-rank-0000-cpu.txt"));
-  EXPECT_TRUE(fs::exists(profiles_ + "/20200101-000000.037-rank-0000-cpu.txt"));
+  EXPECT_EQ(collect(0).error, "");
+  expect_newest("rank-0000-cpu", endings);
 }
 
 }  // namespace
