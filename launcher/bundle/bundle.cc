@@ -74,14 +74,17 @@ class Bundle {
     if (!part.whole()) {
       const ReadPart tail =
           read_run_file(folder_.path(), part.path, part.bytes - part.tail, part.tail);
-      if (!tail.problem.empty()) what += " its end cannot be read: " + tail.problem;
+      if (!what.empty()) what += "; ";
+      if (!tail.problem.empty()) what += "its end cannot be read: " + tail.problem + "; ";
       text.resize(without_cut_end(text).size());
       const std::string_view end = without_cut_begin(tail.text);
       const std::uint64_t missing =
           part.bytes - std::min<std::uint64_t>(part.bytes, text.size() + end.size());
       text += fmt::format("\n[trainrun: {} bytes are left out here]\n", missing);
       text += end;
-      what += fmt::format(" its beginning and end; {} bytes between are left out", missing);
+      what += part.head == 0
+                  ? fmt::format("its end; {} bytes before are left out", missing)
+                  : fmt::format("its beginning and end; {} bytes between are left out", missing);
     }
     if (!what.empty()) ++summary_.shortened;
     list(part.path, part.bytes, what);

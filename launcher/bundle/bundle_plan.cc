@@ -11,10 +11,11 @@ namespace {
 
 constexpr std::uint64_t kWholeFileMax = 8u << 20;    // of a file that is small unless it is damaged
 constexpr std::uint64_t kSeriesBytesMax = 1u << 20;  // of a file of numbers
-constexpr std::uint64_t kShareMin = 512;             // less of a file tells nothing
+constexpr std::uint64_t kSamplesBytesMax = 4u << 20;
+constexpr std::uint64_t kShareMin = 512;  // less of a file tells nothing
 
 /// The kinds of files, the most telling first.
-enum class Kind { Facts, Story, Stacks, Manifests, Series, Output, Rest, None };
+enum class Kind { Facts, Story, Stacks, Manifests, Series, Samples, Output, Rest, None };
 
 bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -40,6 +41,7 @@ Kind kind_at_top(std::string_view name) {
     return Kind::Facts;
   if (is_one_of(name, {"events.jsonl", "launcher.log"}) || name.starts_with("train-run.log"))
     return Kind::Story;
+  if (is_one_of(name, {"samples.jsonl", ".samples.now.jsonl"})) return Kind::Samples;
   return is_one_of(name, {"metrics.jsonl", "progress.csv"}) ? Kind::Series : Kind::None;
 }
 
@@ -76,6 +78,8 @@ std::uint64_t most_of(Kind kind) {
       return kWholeFileMax;
     case Kind::Series:
       return kSeriesBytesMax;
+    case Kind::Samples:
+      return kSamplesBytesMax;
     case Kind::Story:
     case Kind::Output:
     case Kind::Rest:
@@ -93,24 +97,29 @@ std::int64_t attempt_of(const std::vector<std::string_view>& path) {
   return number;
 }
 
-/// Share `room` among files: those that need less than an equal share leave the rest to the others.
-void share(std::vector<BundleCandidate> files, std::uint64_t room, std::uint64_t most,
-           BundlePlan& plan, std::uint64_t& used) {
+/// Take so many bytes of a file: its beginning and its end, or only its end if that is newer and
+/// tells the same.
+BundlePart part_of(BundleCandidate file, Kind kind, std::uint64_t bytes) {
+  std::uint64_t head = kind == Kind::Samples ? 0 : bytes / 2;
+  if (bytes == file.bytes) head = bytes;
+  return {.path = std::move(file.path), .bytes = file.bytes, .head = head, .tail = bytes - head};
+}
+
+/// Share `room` among files of a kind: those that need less than an equal share leave the rest to
+/// the others.
+void share(std::vector<BundleCandidate> files, Kind kind, std::uint64_t room, BundlePlan& plan,
+           std::uint64_t& used) {
   std::sort(files.begin(), files.end(), [](const BundleCandidate& a, const BundleCandidate& b) {
     return std::pair(a.bytes, a.path) < std::pair(b.bytes, b.path);
   });
   std::size_t left = files.size();
   for (BundleCandidate& file : files) {
-    const std::uint64_t bytes = std::min({file.bytes, room / left--, most});
+    const std::uint64_t bytes = std::min({file.bytes, room / left--, most_of(kind)});
     if (bytes < std::min(file.bytes, kShareMin)) {
       plan.left_out.push_back({std::move(file.path), file.bytes, "no room (--max-bytes)"});
       continue;
     }
-    const bool whole = bytes == file.bytes;
-    plan.parts.push_back({.path = std::move(file.path),
-                          .bytes = file.bytes,
-                          .head = whole ? bytes : bytes / 2,
-                          .tail = whole ? 0 : bytes - bytes / 2});
+    plan.parts.push_back(part_of(std::move(file), kind, bytes));
     room -= bytes;
     used += bytes;
   }
@@ -137,8 +146,7 @@ BundlePlan plan_bundle(std::vector<BundleCandidate> files, std::uint64_t bytes_m
     const bool last = std::next(group) == groups.end();
     const std::size_t first = plan.parts.size();
     std::uint64_t used = 0;
-    share(std::move(group->second), last ? room : room / 2, most_of(group->first.first), plan,
-          used);
+    share(std::move(group->second), group->first.first, last ? room : room / 2, plan, used);
     room -= used;
     std::sort(plan.parts.begin() + static_cast<std::ptrdiff_t>(first), plan.parts.end(),
               [](const BundlePart& a, const BundlePart& b) { return a.path < b.path; });

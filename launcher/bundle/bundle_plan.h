@@ -15,7 +15,7 @@ struct BundleCandidate {
   std::uint64_t bytes = 0;
 };
 
-/// What the bundle takes of a file: its first and its last bytes, or all of it.
+/// What the bundle takes of a file: its first bytes, its last bytes, or both; or all of it.
 struct BundlePart {
   std::string path;
   std::uint64_t bytes = 0;  // of the whole file
@@ -40,7 +40,8 @@ struct BundlePlan {
 /// Return the plan for at most `bytes_max` bytes. Small files that tell what happened come first.
 /// Each kind of file gets at most half of the room that is left, so that none drives out the next;
 /// output of newer attempts comes before that of older ones. Files of one kind share their room
-/// equally; of a file that needs more than its share, the beginning and the end are taken.
+/// equally; of a file that needs more than its share, the beginning and the end are taken, of
+/// samples only the end.
 BundlePlan plan_bundle(std::vector<BundleCandidate> files, std::uint64_t bytes_max);
 
 /// Return whether a folder in the run's folder may hold anything that a bundle takes. `path` is

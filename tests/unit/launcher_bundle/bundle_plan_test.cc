@@ -59,6 +59,16 @@ TEST(BundlePlan, TakesTheBeginningAndTheEndOfWhatNeedsMoreThanItsShare) {
           BundlePart{"attempts/000/ranks/0002/stdout.log", UINT64_MAX, share / 2, share / 2}));
 }
 
+TEST(BundlePlan, TakesTheNewestSamples) {
+  const BundlePlan plan =
+      plan_bundle({{"samples.jsonl", 60 * kMiB}, {".samples.now.jsonl", 9}}, 64 * kMiB);
+
+  EXPECT_THAT(plan.parts,
+              ElementsAre(whole(".samples.now.jsonl", 9),
+                          BundlePart{"samples.jsonl", 60 * kMiB, /*head=*/0, /*tail=*/4 * kMiB}));
+  EXPECT_THAT(plan.left_out, IsEmpty());
+}
+
 TEST(BundlePlan, GivesANewerAttemptHalfOfTheRoomBeforeTheOlderOne) {
   const BundlePlan plan = plan_bundle({{"attempts/000/ranks/0000/stdout.log", 10 * kMiB},
                                        {"attempts/001/ranks/0000/stdout.log", 10 * kMiB}},

@@ -2,6 +2,7 @@
 // tar(1).
 #include "launcher/bundle/bundle.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -135,6 +136,23 @@ TEST_F(BundleTest, HoldsNoPartOfASecretThatItsLimitCuts) {
   }
   EXPECT_THAT(in("run/attempts/000/ranks/0000/stdout.log"),
               HasSubstr("x <redacted:A_TOKEN>\n\n[trainrun: 9"));
+}
+
+TEST_F(BundleTest, HoldsTheNewestSamplesInCompleteLines) {
+  std::string lines;
+  for (int i = 100'000; i < 200'000; ++i) lines += fmt::format("{{\"t\":{},\"rows\":\"0\"}}\n", i);
+  write("samples.jsonl", lines);
+
+  const BundleSummary made = make(kBundleBytesMin);
+
+  EXPECT_EQ(made.shortened, 1u);
+  const std::string text = in("run/samples.jsonl");
+  const std::size_t missing = lines.size() - (text.size() - text.find('{'));
+  EXPECT_TRUE(text.starts_with(fmt::format("\n[trainrun: {} bytes are left out here]\n", missing)));
+  EXPECT_TRUE(lines.ends_with("}\n" + text.substr(text.find('{'))));
+  EXPECT_THAT(
+      in("MANIFEST.txt"),
+      HasSubstr(fmt::format("samples.jsonl: its end; {} bytes before are left out", missing)));
 }
 
 TEST_F(BundleTest, FollowsNothingAndReadsNoDeviceOrPipe) {
