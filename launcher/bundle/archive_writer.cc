@@ -3,17 +3,14 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
 
-#include "lib/base/file_descriptor.h"
-#include "lib/storage/posix_file_system.h"
+#include "launcher/bundle/new_file.h"
 
 namespace train {
 namespace {
@@ -78,21 +75,20 @@ Result<Functions> load_libarchive() {
 }  // namespace
 
 struct ArchiveWriter::Open {
+  Open(const Functions& functions, NewFile opened) : call(functions), file(std::move(opened)) {}
   ~Open() {
     if (archive != nullptr) call.free(archive);
-    if (!draft.empty()) ::unlink(draft.c_str());
   }
   Error error(std::string_view doing) const {
     const int number = call.error_number(archive);
-    const std::string what = fmt::format("{} {}", doing, draft);
+    const std::string what = fmt::format("{} {}", doing, file.path());
     if (number > 0) return system_error(number, what);
     const char* text = call.error_string(archive);
     return Error{Errc::Io, fmt::format("{}: {}", what, text != nullptr ? text : "unknown error")};
   }
 
   Functions call;
-  std::string path, draft;  // the draft: only while it is ours to remove
-  FileDescriptor file;
+  NewFile file;
   struct archive* archive = nullptr;
 };
 
@@ -105,19 +101,13 @@ Result<ArchiveWriter> ArchiveWriter::begin(const std::string& path) {
   if (::lstat(path.c_str(), &found) == 0)
     return Error{Errc::AlreadyExists, fmt::format("'{}' exists", path), "choose another name"};
   TRY(const Functions functions, load_libarchive());
-  auto open = std::make_unique<Open>();
-  open->call = functions;
-  open->path = path;
-  const std::string draft = fmt::format("{}.{}.tmp", path, ::getpid());
-  open->file.reset(
-      ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (open->file.get() < 0) return system_error(errno, "creating " + draft);
-  open->draft = draft;
+  TRY(NewFile file, NewFile::create(path));
+  auto open = std::make_unique<Open>(functions, std::move(file));
   open->archive = functions.write_new();
   if (open->archive == nullptr) return Error{Errc::ResourceExhausted, "no memory for an archive"};
   if (functions.set_format(open->archive) != ARCHIVE_OK ||
       functions.add_filter(open->archive) != ARCHIVE_OK ||
-      functions.open_fd(open->archive, open->file.get()) != ARCHIVE_OK)
+      functions.open_fd(open->archive, open->file.fd()) != ARCHIVE_OK)
     return open->error("beginning");
   return ArchiveWriter(std::move(open));
 }
@@ -144,11 +134,9 @@ Result<Unit> ArchiveWriter::add(const std::string& name, std::string_view conten
 Result<std::uint64_t> ArchiveWriter::finish() {
   if (open_->call.close(open_->archive) != ARCHIVE_OK) return open_->error("completing");
   struct stat written {};
-  if (::fsync(open_->file.get()) != 0 || ::fstat(open_->file.get(), &written) != 0)
-    return system_error(errno, "writing " + open_->draft);
-  PosixFileSystem files;
-  TRY_VOID(files.rename_new(open_->draft, open_->path));
-  open_->draft.clear();
+  if (::fstat(open_->file.fd(), &written) != 0)
+    return system_error(errno, "writing " + open_->file.path());
+  TRY_VOID(open_->file.publish());
   return static_cast<std::uint64_t>(written.st_size);
 }
 

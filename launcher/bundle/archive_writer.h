@@ -1,5 +1,5 @@
-// Writes a .tar.gz with libarchive. The archive gets its name only once it is complete and synced.
-// Calls block.
+// Writes a .tar.gz with libarchive. The archive gets its name only once it is complete and synced
+// (new_file.h). Calls block.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace train {
 
 class ArchiveWriter {
  public:
-  /// Begin an archive beside `path`, readable by its owner only. AlreadyExists if `path` exists.
+  /// Begin an archive, readable by its owner only. AlreadyExists if `path` exists.
   static Result<ArchiveWriter> begin(const std::string& path);
   ArchiveWriter(ArchiveWriter&&) noexcept;
   ArchiveWriter& operator=(ArchiveWriter&&) = delete;
