@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <memory>
 
-#include "lib/base/file_descriptor.h"
 #include "lib/transfer/open_beneath.h"
 
 namespace train {
@@ -43,8 +42,21 @@ FileDescriptor open_folder(const std::string& base, std::string_view name) {
 
 }  // namespace
 
+FolderFiles::FolderFiles(std::string place, std::string below)
+    : place_(std::move(place)),
+      below_(std::move(below)),
+      folder_(below_.empty() ? place_ : place_ + "/" + below_) {}
+
+std::string FolderFiles::beneath(const std::string& name) const {
+  return below_.empty() || name.empty() ? below_ + name : below_ + "/" + name;
+}
+
+Result<FileDescriptor> FolderFiles::open(const std::string& name) const {
+  return open_beneath(place_, beneath(name));
+}
+
 std::optional<FileStamp> FolderFiles::stamp(const std::string& name) const {
-  const auto file = open_beneath(folder_, name);
+  const auto file = open(name);
   if (!file) return std::nullopt;
   const auto stamp = stamp_of(*file, name);
   return stamp ? std::optional(*stamp) : std::nullopt;
@@ -52,7 +64,7 @@ std::optional<FileStamp> FolderFiles::stamp(const std::string& name) const {
 
 Result<FileRead> FolderFiles::read(const std::string& name, std::uint64_t offset,
                                    std::size_t bytes_max) const {
-  TRY(const FileDescriptor file, open_beneath(folder_, name));
+  TRY(const FileDescriptor file, open(name));
   FileRead read;
   TRY(read.stamp, stamp_of(file, name));
   if (offset >= read.stamp.bytes) return read;
@@ -80,7 +92,7 @@ Result<FileRead> FolderFiles::read_whole(const std::string& name, std::size_t by
 
 std::vector<std::string> FolderFiles::list(const std::string& name) const {
   std::vector<std::string> names;
-  FileDescriptor folder = open_folder(folder_, name);
+  FileDescriptor folder = open_folder(place_, beneath(name));
   if (folder.get() < 0) return names;
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(folder.get()), ::closedir);
   if (entries == nullptr) return names;
@@ -95,18 +107,19 @@ std::vector<std::string> FolderFiles::list(const std::string& name) const {
 }
 
 bool FolderFiles::is_folder(const std::string& name) const {
-  return open_folder(folder_, name).get() >= 0;
+  return open_folder(place_, beneath(name)).get() >= 0;
 }
 
 bool FolderFiles::is_locked() const {
-  const auto lock = open_beneath(folder_, ".lock");
+  const auto lock = open(".lock");
   if (!lock) return false;
   return ::flock(lock->get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 std::optional<std::uint32_t> FolderFiles::owner() const {
+  const FileDescriptor folder = open_folder(place_, below_);
   struct stat found {};
-  if (::stat(folder_.c_str(), &found) != 0) return std::nullopt;
+  if (folder.get() < 0 || ::fstat(folder.get(), &found) != 0) return std::nullopt;
   return found.st_uid;
 }
 

@@ -1,6 +1,6 @@
 // The files of a run's folder, for a reader who does not trust whoever may write them: no link is
-// followed, only plain files are opened, and every read is bounded. Calls block; any thread may
-// call.
+// followed from the place on that the user has named, only plain files are opened, and every read
+// is bounded. Calls block; any thread may call.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/file_descriptor.h"
 #include "lib/base/result.h"
 
 namespace train {
@@ -29,9 +30,14 @@ class FolderFiles {
  public:
   static constexpr std::size_t kEntriesMax = 100'000;  // of a folder; more are left out
 
-  explicit FolderFiles(std::string folder) : folder_(std::move(folder)) {}
+  /// `below`: the way from the place that the user has named to the run's folder, "" if it is that.
+  explicit FolderFiles(std::string place, std::string below = "");
 
   const std::string& folder() const { return folder_; }
+  /// Return the files of a folder in this one.
+  FolderFiles of(const std::string& name) const { return FolderFiles(place_, beneath(name)); }
+  /// Open a plain file for reading.
+  Result<FileDescriptor> open(const std::string& name) const;
   /// Return the stamp of a plain file, or nothing if there is none that we can read.
   std::optional<FileStamp> stamp(const std::string& name) const;
   /// Read up to `bytes_max` bytes from `offset` on.
@@ -48,7 +54,9 @@ class FolderFiles {
   std::optional<std::uint32_t> owner() const;
 
  private:
-  std::string folder_;
+  std::string beneath(const std::string& name) const;
+
+  std::string place_, below_, folder_;
 };
 
 }  // namespace train

@@ -14,7 +14,6 @@
 #include "launcher/report/rank_set.h"
 #include "lib/base/terminal_text.h"
 #include "lib/base/time.h"
-#include "lib/storage/run_folder.h"
 
 namespace train {
 namespace {
@@ -76,7 +75,6 @@ std::vector<StreamKey> streams_of(const FolderFiles& files, const LogSearch& sea
     for (const int stream : {1, 2}) {
       const StreamKey key{rank, stream};
       if (search.stream != 0 && stream != search.stream) continue;
-      // stamp() refuses links, which the reader of logs would follow.
       if (!files.stamp(path_of(search.attempt, key))) continue;
       more = keys.size() == kLogStreamsMax;
       if (more) return keys;
@@ -89,7 +87,11 @@ std::vector<StreamKey> streams_of(const FolderFiles& files, const LogSearch& sea
 /// Read the lines of a stream that the search wants; return where it stopped.
 std::uint64_t read_stream(RunData& run, const LogSearch& search, StreamKey key, std::size_t number,
                           std::uint64_t budget, std::vector<Line>& lines, bool& more) {
-  LogFollower log(join_path(run.files().folder(), path_of(search.attempt, key)));
+  const auto open = [&files = run.files()](const std::string& name) {
+    auto file = files.open(name);
+    return file ? std::move(*file) : FileDescriptor();
+  };
+  LogFollower log(path_of(search.attempt, key), open);
   const std::uint64_t end = log.end();
   const auto known = search.after ? search.after->find(key) : std::nullopt;
   const std::uint64_t tail = !search.after && end > budget ? end - budget : 0;

@@ -1,8 +1,9 @@
 #include "launcher/dashboard/run_catalog.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <utility>
 
@@ -18,11 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::size_t kIdNameBytesMax = 128;
-
-bool is_run(const std::string& folder) {
-  struct stat found {};
-  return ::lstat(join_path(folder, "events.jsonl").c_str(), &found) == 0;
-}
 
 }  // namespace
 
@@ -89,13 +85,15 @@ void RunCatalog::look() {
     if (is_object_url(place)) {
       const Fetched& fetched = fetched_[place];
       state.error = fetched.error;
-      if (!fetched.folder.empty()) add(state, fetched.folder, place, found);
+      if (!fetched.folder.empty()) add(state, FolderFiles(fetched.folder), place, found);
     } else if (!fs::is_directory(place, failed)) {
       state.error = failed ? failed.message() : "it is no folder";
+    } else if (::access(place.c_str(), R_OK | X_OK) != 0) {
+      state.error = std::generic_category().message(errno);
     } else {
       std::string path = fs::absolute(place, failed).lexically_normal().string();
       while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-      look_into(state, path, 0, found);
+      look_into(state, FolderFiles(path), 0, found);
     }
     states_.push_back(std::move(state));
   }
@@ -104,22 +102,14 @@ void RunCatalog::look() {
   for (const auto& [location, run] : runs_) by_id_[run->id()] = run;
 }
 
-void RunCatalog::look_into(PlaceState& state, const std::string& folder, int depth, Runs& found) {
-  if (is_run(folder)) return add(state, folder, folder, found);
+void RunCatalog::look_into(PlaceState& state, const FolderFiles& files, int depth, Runs& found) {
+  if (files.stamp("events.jsonl")) return add(state, files, files.folder(), found);
   if (depth == kDepthMax) return;
-  std::error_code failed;
-  fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, failed);
-  if (failed && depth == 0) state.error = failed.message();
-  for (; !failed && entry != fs::directory_iterator(); entry.increment(failed)) {
-    std::error_code ignored;
-    const std::string name = entry->path().filename().string();
-    if (name.starts_with('.') || entry->symlink_status(ignored).type() != fs::file_type::directory)
-      continue;
-    look_into(state, entry->path().string(), depth + 1, found);
-  }
+  for (const std::string& name : files.list(""))
+    if (files.is_folder(name)) look_into(state, files.of(name), depth + 1, found);
 }
 
-void RunCatalog::add(PlaceState& state, const std::string& folder, const std::string& location,
+void RunCatalog::add(PlaceState& state, const FolderFiles& files, const std::string& location,
                      Runs& found) {
   if (found.size() >= kRunsMax) {
     state.error = fmt::format("more than {} runs: the rest is left out", kRunsMax);
@@ -130,7 +120,7 @@ void RunCatalog::add(PlaceState& state, const std::string& folder, const std::st
   if (run != nullptr) return;
   const auto known = runs_.find(location);
   run = known != runs_.end() ? known->second
-                             : std::make_shared<RunReader>(run_id_of(location), folder, location);
+                             : std::make_shared<RunReader>(run_id_of(location), files, location);
 }
 
 }  // namespace train

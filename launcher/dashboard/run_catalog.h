@@ -47,8 +47,8 @@ class RunCatalog {
     std::string folder = {}, error = {};
   };
   void look();
-  void look_into(PlaceState& state, const std::string& folder, int depth, Runs& found);
-  void add(PlaceState& state, const std::string& folder, const std::string& location, Runs& found);
+  void look_into(PlaceState& state, const FolderFiles& files, int depth, Runs& found);
+  void add(PlaceState& state, const FolderFiles& files, const std::string& location, Runs& found);
 
   const std::vector<std::string> places_;
   std::mutex mutex_;

@@ -1,5 +1,6 @@
 #include "launcher/dashboard/run_data.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <boost/json/parse.hpp>
@@ -18,6 +19,7 @@ namespace {
 
 constexpr std::size_t kTailBytes = 64u << 10, kTailBytesMax = 1u << 20;
 constexpr std::string_view kRankZero = R"({"rank":0,)";
+constexpr std::size_t kJsonBytesMax = 4u << 20, kNoteBytesMax = 64u << 10;
 
 /// Return the newest report of rank 0 in the last part of a report log, which begins with a line
 /// end or within a line.
@@ -42,22 +44,25 @@ std::string name_of(std::optional<std::uint32_t> uid) {
 }  // namespace
 
 void JsonFile::update(const FolderFiles& files) {
+boost::json::object read_object(const FolderFiles& files, const std::string& name,
+                                std::size_t bytes_max) {
+  const auto read = files.read_whole(name, bytes_max);
+  boost::system::error_code failed;
+  auto json = boost::json::parse(read ? read->text : "", failed);
+  return !failed && json.is_object() ? std::move(json.get_object()) : boost::json::object{};
+}
+
   const auto stamp = files.stamp(name_);
   if (stamp == stamp_) return;
   stamp_ = stamp;
-  object_.clear();
-  const auto read = files.read_whole(name_, kBytesMax);
-  if (!read) return;
-  boost::system::error_code failed;
-  auto json = boost::json::parse(read->text, failed);
-  if (!failed && json.is_object()) object_ = std::move(json.get_object());
+  object_ = read_object(files, name_, kJsonBytesMax);
 }
 
-RunData::RunData(std::string id, std::string folder, std::string location)
+RunData::RunData(std::string id, FolderFiles files, std::string location)
     : id_(std::move(id)),
       location_(std::move(location)),
       name_(std::filesystem::path(location_).filename().string()),
-      files_(std::move(folder)),
+      files_(std::move(files)),
       owner_(name_of(files_.owner())) {}
 
 void RunData::update() {
@@ -111,23 +116,23 @@ const RankReportsReader& RunData::reports() {
 }
 
 const std::vector<SampleTable>& RunData::samples() {
-  const std::string path = RunFolder(files_.folder()).newest_samples();
-  const auto stamp = files_.stamp(std::filesystem::path(path).filename().string());
+  constexpr const char* kName = ".samples.now.jsonl";
+  const auto stamp = files_.stamp(kName);
   if (stamp == samples_stamp_) return samples_;
   samples_stamp_ = stamp;
   samples_.clear();
-  if (!stamp) return samples_;
-  auto tables = read_newest_samples(path);
+  const auto file = files_.open(kName);
+  if (!file) return samples_;
+  auto tables = read_newest_samples(*file);
   if (tables) samples_ = std::move(*tables);
   return samples_;
 }
 
 const OutputTimesReader* RunData::times(std::int64_t attempt) {
-  const std::string path =
-      RunFolder(files_.folder()).output_times(Attempt{static_cast<std::uint32_t>(attempt)});
-  if (!files_.stamp(path.substr(files_.folder().size() + 1))) return nullptr;
-  if (!times_ || times_->first != attempt) times_.emplace(attempt, OutputTimesReader(path));
-  times_->second.update();
+  const auto file = files_.open(fmt::format("attempts/{:03}/output.times", attempt));
+  if (!file) return nullptr;
+  if (!times_ || times_->first != attempt) times_.emplace(attempt, OutputTimesReader(""));
+  times_->second.update(*file);
   return &times_->second;
 }
 

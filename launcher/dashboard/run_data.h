@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include <utility>
 #include "launcher/cluster/reports/output_times.h"
 #include "launcher/dashboard/folder_files.h"
 #include "launcher/dashboard/journal_reader.h"
@@ -20,10 +21,12 @@
 namespace train {
 
 /// A small file of JSON, read again when it has changed.
+/// Return the object that a file holds; an empty one if there is none, or it is too large.
+boost::json::object read_object(const FolderFiles& files, const std::string& name,
+                                std::size_t bytes_max);
+
 class JsonFile {
  public:
-  static constexpr std::size_t kBytesMax = 4u << 20;
-
   explicit JsonFile(std::string name) : name_(std::move(name)) {}
   void update(const FolderFiles& files);
   /// Return its object; an empty one if there is none, or it is too large.
@@ -40,7 +43,7 @@ class RunData {
   static constexpr std::size_t kSeriesMax = 4;  // ranks whose metrics stay
 
   /// `location`: as the user names the run: the folder, or its URL.
-  RunData(std::string id, std::string folder, std::string location);
+  RunData(std::string id, FolderFiles files, std::string location);
 
   const std::string& id() const { return id_; }
   const std::string& location() const { return location_; }
@@ -89,8 +92,8 @@ class RunData {
 /// Lets one thread at a time use a RunData.
 class RunReader {
  public:
-  RunReader(const std::string& id, const std::string& folder, const std::string& location)
-      : id_(id), data_(id, folder, location) {}
+  RunReader(const std::string& id, FolderFiles files, const std::string& location)
+      : id_(id), data_(id, std::move(files), location) {}
 
   const std::string& id() const { return id_; }
   /// Bring the data up to date, and call `use` with it.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
 #include <charconv>
 #include <limits>
 
@@ -16,7 +15,6 @@
 #include "lib/base/time.h"
 #include "lib/base/utf8.h"
 #include "lib/storage/posix_file_system.h"
-#include "lib/storage/run_folder.h"
 
 namespace train {
 namespace {
@@ -108,10 +106,7 @@ RankFiles files_of(RunData& run, const AttemptView& attempt, std::int64_t rank, 
   if (const auto stamp = run.files().stamp(folder + "stderr.log"))
     found.stderr_bytes = stamp->bytes;
   if (!attempt.failed) return found;
-  const auto read = run.files().read_whole(folder + "error.json", kErrorBytesMax);
-  boost::system::error_code failed;
-  auto json = boost::json::parse(read ? read->text : "", failed);
-  if (!failed && json.is_object()) found.error = std::move(json.get_object());
+  found.error = read_object(run.files(), folder + "error.json", kErrorBytesMax);
   return found;
 }
 

@@ -11,7 +11,6 @@
 #include "launcher/dashboard/run_json.h"
 #include "launcher/dashboard/run_routes.h"
 #include "lib/samples/sample_reader.h"
-#include "lib/storage/run_folder.h"
 
 namespace train {
 namespace {
@@ -174,8 +173,8 @@ Result<HttpResponse> answer_samples(const RunRequest& request) {
   if (names.empty())
     return Error{Errc::InvalidArgument, "no field of that name has samples over time"};
   std::vector<SampleTable> tables;
-  if (request.run.files().stamp("samples.jsonl")) {  // and no link
-    TRY(tables, read_samples(RunFolder(request.run.files().folder()).samples(), query));
+  if (const auto file = request.run.files().open("samples.jsonl")) {
+    TRY(tables, read_samples(*file, query));
   }
   JsonWriter json;
   json.object().key("rank");

@@ -6,7 +6,6 @@
 
 #include <cerrno>
 
-#include "lib/base/file_descriptor.h"
 #include "lib/samples/sample_json.h"
 #include "lib/samples/sample_reader.h"
 
@@ -22,9 +21,14 @@ Result<Unit> for_each_line(const std::string& path,
   // Without waiting: a program of the run may have put a FIFO there.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0 && errno == ENOENT) return Unit{};
+  if (file.get() < 0) return system_error(errno, "opening " + path);
+  return for_each_line(file, path, take);
+}
+
+Result<Unit> for_each_line(const FileDescriptor& file, const std::string& path,
+                           const std::function<void(std::string_view, std::uint64_t)>& take) {
   struct stat status {};
-  if (file.get() < 0 || ::fstat(file.get(), &status) != 0)
-    return system_error(errno, "opening " + path);
+  if (::fstat(file.get(), &status) != 0) return system_error(errno, "opening " + path);
   if (!S_ISREG(status.st_mode)) return Error{Errc::Io, path + " is not a regular file"};
   std::string pending;
   std::string piece(kReadBytes, '\0');

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "lib/base/file_descriptor.h"
 #include "lib/base/result.h"
 
 namespace train {
@@ -14,6 +15,9 @@ namespace train {
 /// more than kSampleLineBytesMax are passed over, and so is what follows kSampleFileBytesMax. No
 /// file has no lines; Io if it cannot be read, or is no regular file. Blocks.
 Result<Unit> for_each_line(const std::string& path,
+                           const std::function<void(std::string_view, std::uint64_t)>& take);
+/// The same for a file that is open; `path` is for errors.
+Result<Unit> for_each_line(const FileDescriptor& file, const std::string& path,
                            const std::function<void(std::string_view, std::uint64_t)>& take);
 
 }  // namespace train

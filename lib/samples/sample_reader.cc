@@ -10,7 +10,8 @@
 namespace train {
 namespace {
 
-constexpr std::size_t kValuesMax = 8u << 20;  // in an answer, of 8 bytes or a short text
+constexpr const char* kSamples = "the samples";  // a file that was opened by somebody else
+constexpr std::size_t kValuesMax = 8u << 20;     // in an answer, of 8 bytes or a short text
 
 /// Leave only what the query names.
 void select(SampleTable& table, const SampleQuery& query) {
@@ -110,31 +111,55 @@ class Answer {
   std::vector<SampleTable> tables_;
 };
 
+/// Add the line's table, if the query wants it.
+void take_line(Answer& answer, const SampleQuery& query, std::string_view line) {
+  const auto head = parse_sample_head(line);
+  if (!head || head->kind != query.kind || head->end_ms <= query.from_ms ||
+      head->end_ms > query.to_ms || (query.attempt && head->attempt != *query.attempt))
+    return;
+  auto table = parse_sample_line(line);
+  if (!table) return;
+  select(*table, query);
+  if (!table->rows.empty()) answer.add(std::move(*table));
+}
+
+/// Let the line's table take the place of an older one of its kind.
+void replace_by(std::string_view line, std::vector<SampleTable>& newest) {
+  auto table = parse_sample_line(line);
+  if (!table) return;
+  std::erase_if(newest, [&table](const SampleTable& one) { return one.kind == table->kind; });
+  newest.push_back(std::move(*table));
+}
+
 }  // namespace
 
 Result<std::vector<SampleTable>> read_samples(const std::string& path, const SampleQuery& query) {
   Answer answer(query.tables_max);
-  TRY_VOID(for_each_line(path, [&](std::string_view line, std::uint64_t) {
-    const auto head = parse_sample_head(line);
-    if (!head || head->kind != query.kind || head->end_ms <= query.from_ms ||
-        head->end_ms > query.to_ms || (query.attempt && head->attempt != *query.attempt))
-      return;
-    auto table = parse_sample_line(line);
-    if (!table) return;
-    select(*table, query);
-    if (!table->rows.empty()) answer.add(std::move(*table));
+  TRY_VOID(for_each_line(
+      path, [&](std::string_view line, std::uint64_t) { take_line(answer, query, line); }));
+  return std::move(answer).take();
+}
+
+Result<std::vector<SampleTable>> read_samples(const FileDescriptor& file,
+                                              const SampleQuery& query) {
+  Answer answer(query.tables_max);
+  TRY_VOID(for_each_line(file, kSamples, [&](std::string_view line, std::uint64_t) {
+    take_line(answer, query, line);
   }));
   return std::move(answer).take();
 }
 
 Result<std::vector<SampleTable>> read_newest_samples(const std::string& path) {
   std::vector<SampleTable> newest;
-  TRY_VOID(for_each_line(path, [&newest](std::string_view line, std::uint64_t) {
-    auto table = parse_sample_line(line);
-    if (!table) return;
-    std::erase_if(newest, [&table](const SampleTable& one) { return one.kind == table->kind; });
-    newest.push_back(std::move(*table));
-  }));
+  TRY_VOID(
+      for_each_line(path, [&](std::string_view line, std::uint64_t) { replace_by(line, newest); }));
+  return newest;
+}
+
+Result<std::vector<SampleTable>> read_newest_samples(const FileDescriptor& file) {
+  std::vector<SampleTable> newest;
+  TRY_VOID(for_each_line(file, kSamples,
+                         [&](std::string_view line, std::uint64_t) { replace_by(line, newest); }));
   return newest;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/file_descriptor.h"
 #include "lib/base/result.h"
 #include "lib/samples/sample_table.h"
 
@@ -33,11 +34,14 @@ struct SampleQuery {
 /// in the order in which they were written. Tables of different attempts are not merged. An empty
 /// result if there is no file; Io if it cannot be read.
 Result<std::vector<SampleTable>> read_samples(const std::string& path, const SampleQuery& query);
+/// The same for a file that is open.
+Result<std::vector<SampleTable>> read_samples(const FileDescriptor& file, const SampleQuery& query);
 
 /// Return the newest values: a table of each kind, from RunFolder::newest_samples(), which a
 /// running launcher replaces each second (of very many ranks: less often). Here, SampleKind::Ranks
 /// has all ranks. After the launcher, the file stays: compare `end_ms` with the time. An empty
 /// result if there is no file.
 Result<std::vector<SampleTable>> read_newest_samples(const std::string& path);
+Result<std::vector<SampleTable>> read_newest_samples(const FileDescriptor& file);
 
 }  // namespace train

@@ -5,13 +5,11 @@
 
 #include <algorithm>
 
-#include "launcher/cluster/reports/log_piece.h"
-
 namespace train {
 
 std::uint64_t LogFollower::end() const {
   std::uint64_t end = 0;
-  for (const LogPiece& piece : open_pieces(path_)) end = std::max(end, piece.end);
+  for (const LogPiece& piece : open_pieces(path_, open_)) end = std::max(end, piece.end);
   return end;
 }
 
@@ -21,7 +19,7 @@ void LogFollower::skip_to_end() { position_ = std::max(position_, end()); }
 
 LogText LogFollower::read(std::uint64_t bytes_max, std::uint64_t until) {
   if (position_ >= until) return {};
-  for (const LogPiece& piece : open_pieces(path_)) {
+  for (const LogPiece& piece : open_pieces(path_, open_)) {
     if (piece.end <= position_) continue;
     if (piece.begin > position_) {
       const std::uint64_t missing = piece.begin - position_;

@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
+
+#include "launcher/cluster/reports/log_piece.h"
 
 namespace train {
 
@@ -17,7 +20,8 @@ struct LogText {
 class LogFollower {
  public:
   /// `path`: the newest file of the stream, such as …/ranks/0003/stdout.log.
-  explicit LogFollower(std::string path) : path_(std::move(path)) {}
+  explicit LogFollower(std::string path, OpenFile open = open_to_read)
+      : path_(std::move(path)), open_(std::move(open)) {}
 
   const std::string& path() const { return path_; }
   /// Skip everything that the stream contains now.
@@ -37,6 +41,7 @@ class LogFollower {
   static constexpr std::uint64_t kBytesMax = 256u << 10;
 
   std::string path_;
+  OpenFile open_;
   std::uint64_t position_ = 0;  // in bytes of the stream
 };
 

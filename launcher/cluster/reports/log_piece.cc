@@ -18,8 +18,8 @@ constexpr std::string_view kHeaderBegin = "[trainrun: continued from byte ";
 constexpr std::string_view kHeaderEnd = "]\n";
 constexpr std::uint64_t kBeginMax = std::uint64_t{1} << 62;
 
-std::optional<LogPiece> open_piece(const std::string& path) {
-  LogPiece piece{.file = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
+std::optional<LogPiece> open_piece(const std::string& path, const OpenFile& open) {
+  LogPiece piece{.file = open(path)};
   struct stat status {};
   if (piece.file.get() < 0 || ::fstat(piece.file.get(), &status) != 0 || !S_ISREG(status.st_mode))
     return std::nullopt;
@@ -48,11 +48,15 @@ std::string piece_header(std::uint64_t begin) {
   return fmt::format("{}{}{}", kHeaderBegin, begin, kHeaderEnd);
 }
 
+FileDescriptor open_to_read(const std::string& path) {
+  return FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+}
+
 // Files move from the newest name to the older ones. In this order, a file that moves meanwhile is
 // seen twice at worst, and never missed.
-std::vector<LogPiece> open_pieces(const std::string& path) {
-  auto newest = open_piece(path), older = open_piece(path + ".1"),
-       head = open_piece(path + ".head");
+std::vector<LogPiece> open_pieces(const std::string& path, const OpenFile& open) {
+  auto newest = open_piece(path, open), older = open_piece(path + ".1", open),
+       head = open_piece(path + ".head", open);
   if (newest) newest->newest = true;
   std::vector<LogPiece> pieces;
   if (newest && (!head || read_header(*newest))) pieces.push_back(std::move(*newest));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,12 @@ namespace train {
 
 /// Return the line that begins a file whose first byte of output is byte `begin` of the stream.
 std::string piece_header(std::uint64_t begin);
+
+/// Opens a file for reading, without waiting for a FIFO's writer; a closed descriptor if there is
+/// none. Who distrusts the folder gives one that follows no link.
+using OpenFile = std::function<FileDescriptor(const std::string& path)>;
+/// Open the file wherever its path leads.
+FileDescriptor open_to_read(const std::string& path);
 
 struct LogPiece {
   FileDescriptor file;
@@ -27,6 +34,6 @@ struct LogPiece {
 /// out what is no plain file, and every file that does not give its position: one that is being
 /// made, or whose output was removed. The worker does not choose positions, but what it prints may
 /// look like one: only a file that must have a header is read for one.
-std::vector<LogPiece> open_pieces(const std::string& path);
+std::vector<LogPiece> open_pieces(const std::string& path, const OpenFile& open = open_to_read);
 
 }  // namespace train

@@ -107,7 +107,10 @@ Result<Unit> OutputTimes::thin_out() {
 }
 
 void OutputTimesReader::update() {
-  const FileDescriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  update(FileDescriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)));
+}
+
+void OutputTimesReader::update(const FileDescriptor& file) {
   struct stat status {};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return;
   if (status.st_ino != inode_ || static_cast<std::uint64_t>(status.st_size) < offset_) {

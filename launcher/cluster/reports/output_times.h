@@ -61,6 +61,8 @@ class OutputTimesReader {
 
   /// Read what is new. Lines that are no marks are skipped: a launcher may have died in one.
   void update();
+  /// The same, if somebody else has opened the file.
+  void update(const FileDescriptor& file);
   /// Return how many marks there are, of all streams.
   std::uint64_t count() const { return count_; }
   /// Return a number that changes when the file was replaced, and all orders with it.

@@ -1,14 +1,18 @@
 // What the tests of readers share: a run's folder with a journal and reports.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <boost/json/parse.hpp>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "lib/base/file_descriptor.h"
 #include "lib/storage/journal_format.h"
 
 namespace train {
@@ -30,6 +34,17 @@ class RunFolderTest : public testing::Test {
   }
   void append(const std::string& name, const std::string& text) const {
     std::ofstream(path(name), std::ios::app) << text;
+  }
+  /// Lock the run's folder, as its launcher does.
+  FileDescriptor lock() const {
+    FileDescriptor file(::open(path(".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    EXPECT_EQ(::flock(file.get(), LOCK_EX | LOCK_NB), 0);
+    return file;
+  }
+  /// Let a name lead elsewhere: a folder, and then a link in its place.
+  void replace_by_link(const std::string& name, const std::string& target) const {
+    std::filesystem::rename(path(name), path(name) + ".old");
+    ASSERT_EQ(::symlink(target.c_str(), path(name).c_str()), 0);
   }
   /// Return the next line of a journal.
   std::string record(const std::string& event) {

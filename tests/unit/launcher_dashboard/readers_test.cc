@@ -7,6 +7,7 @@
 
 #include "launcher/dashboard/journal_reader.h"
 #include "launcher/dashboard/report_readers.h"
+#include "launcher/dashboard/run_catalog.h"
 #include "launcher/dashboard/run_data.h"
 #include "tests/unit/launcher_dashboard/dashboard_fixture.h"
 
@@ -38,6 +39,46 @@ TEST_F(ReadersTest, NoLinkIsFollowedAndNothingButPlainFilesIsRead) {
   EXPECT_THAT(files.list(".."), ElementsAre());
   EXPECT_FALSE(files.is_folder("up"));
   EXPECT_THAT(files.list(""), ElementsAre("fifo", "link", "plain", "up"));
+}
+
+TEST_F(ReadersTest, FromThePlaceThatTheUserNamedOnNoLinkIsFollowed) {
+  write("a/run/plain", "12345");
+  write("elsewhere/run/plain", "secret");
+  const FolderFiles files = FolderFiles(run_).of("a").of("run");
+  ASSERT_EQ(files.folder(), run_ + "/a/run");
+  ASSERT_EQ(files.read_whole("plain", 10).value().text, "12345");
+  ASSERT_EQ(files.owner(), ::geteuid());
+
+  replace_by_link("a", "elsewhere");
+
+  EXPECT_FALSE(files.read_whole("plain", 10).has_value());
+  EXPECT_FALSE(files.open("plain").has_value());
+  EXPECT_FALSE(files.stamp("plain").has_value());
+  EXPECT_FALSE(files.is_folder(""));
+  EXPECT_THAT(files.list(""), ElementsAre());
+  EXPECT_EQ(files.owner(), std::nullopt);
+}
+
+TEST_F(ReadersTest, OfAFolderThatBecomesALinkOnlyStaysWhatWasKnown) {
+  write("../elsewhere/events.jsonl", record(R"({"event":"generation_taken","run_id":"theirs"})"));
+  seq_ = 0;
+  write_run();
+  RunCatalog catalog({root_});
+  const auto run = catalog.find(run_id_of(run_)).value();
+  ASSERT_EQ(run->with([](RunData& data) { return data.view().run_id; }), "r");
+
+  fs::rename(run_, root_ + "/old");
+  fs::create_directory_symlink(root_ + "/elsewhere", run_);
+
+  EXPECT_EQ(run->with([](RunData& data) { return data.view().run_id; }), "r");
+  EXPECT_EQ(RunCatalog({root_}).runs().size(), 2U);  // elsewhere and old, but not job
+}
+
+TEST_F(ReadersTest, APlaceThatIsALinkIsFollowedForTheUserNamedIt) {
+  write_run();
+  ASSERT_EQ(::symlink(root_.c_str(), (root_ + "/link").c_str()), 0);
+
+  EXPECT_EQ(RunCatalog({root_ + "/link"}).runs().size(), 1U);
 }
 
 TEST_F(ReadersTest, OfAJournalThatGrowsOnlyNewRecordsAreRead) {
@@ -176,7 +217,7 @@ TEST_F(ReadersTest, ALineWithoutAnEndIsNotReadForEver) {
 
 TEST_F(ReadersTest, ARunsRowHasWhatItsFilesSay) {
   write_run();
-  RunReader run("job~1", run_, run_);
+  RunReader run("job~1", FolderFiles(run_), run_);
 
   RunRow row = run.with([](RunData& data) { return data.row(); });
 
