@@ -73,16 +73,9 @@ RunView view_of(const RunFolder& folder) {
 /// Return what the time of the run's workers was used for: as its end says, or as its launcher
 /// wrote down last.
 TimeAccounts time_of(const RunFolder& folder, bool running, std::int64_t attempt) {
-  const auto member = [](const boost::json::object& object, std::string_view key) {
-    const auto* value = object.if_contains(key);
-    return value != nullptr && value->is_object() ? time_in(value->as_object()) : TimeAccounts{};
-  };
-  if (!running) {
-    const TimeAccounts whole = member(read_json(folder.run_json()), "goodput");
-    if (whole.total() > Duration{}) return whole;
-  }
   const Attempt newest{static_cast<std::uint32_t>(attempt)};
-  return member(read_json(folder.goodput_json(newest)), "run");
+  return run_time_in(running ? boost::json::object{} : read_json(folder.run_json()),
+                     read_json(folder.goodput_json(newest)));
 }
 
 std::string metric_text(const MetricValue& value) {

@@ -213,6 +213,15 @@ TimeAccounts time_in(const boost::json::object& event) {
   return time;
 }
 
+TimeAccounts run_time_in(const boost::json::object& run_json, const boost::json::object& note) {
+  const auto of = [](const boost::json::object& object, std::string_view name) {
+    const auto* value = object.if_contains(name);
+    return value != nullptr && value->is_object() ? time_in(value->as_object()) : TimeAccounts{};
+  };
+  const TimeAccounts whole = of(run_json, "goodput");
+  return whole.total() > Duration{} ? whole : of(note, "run");
+}
+
 void RunHistory::add(Generation generation, const std::string& time,
                      const boost::json::object& event) {
   const std::string what = text_of(event, "event");

@@ -30,6 +30,9 @@ boost::json::object checkpoint_record(Attempt attempt, std::uint64_t checkpoint_
 boost::json::object json_of(const TimeAccounts& time);
 /// Return the member worker_seconds of a record, or of the file goodput.json of an attempt.
 TimeAccounts time_in(const boost::json::object& event);
+/// Return what the time of a run's workers was used for: as run.json says, which is written at the
+/// end, else as the newest attempt's goodput.json does. Either may be empty.
+TimeAccounts run_time_in(const boost::json::object& run_json, const boost::json::object& note);
 
 // ---- their fold
 

@@ -7,6 +7,7 @@
 #include "launcher/dashboard/json_members.h"
 #include "launcher/dashboard/run_routes.h"
 #include "launcher/dashboard/run_spec.h"
+#include "launcher/report/goodput_text.h"
 #include "lib/storage/posix_file_system.h"
 
 namespace train {
@@ -104,9 +105,21 @@ Result<HttpResponse> answer_data(const RunRequest& request) {
 }
 
 Result<HttpResponse> answer_goodput(const RunRequest& request) {
-  (void)request;
+  const RunData& run = request.run;
+  const TimeAccounts whole = run.time();
   JsonWriter json;
-  json.object().key("goodput_ratio").null().key("total").null().key("attempts").null().end();
+  json.object();
+  put(json, "goodput_ratio",
+      says_anything(whole) ? std::optional(whole.share(TimeUse::Step)) : std::nullopt);
+  json.key("total");
+  put_time(json, whole);
+  json.key("attempts").array();
+  for (const AttemptView& attempt : run.view().attempts) {
+    json.object().member("attempt", attempt.attempt).key("seconds");
+    put_time(json, run.time_of(attempt));
+    json.end();
+  }
+  json.end().end();
   return HttpResponse{.body = std::move(json).take()};
 }
 

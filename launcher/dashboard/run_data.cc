@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "launcher/cluster/checkpoints/remote_run.h"
+#include "launcher/core/run_history.h"
 #include "launcher/dashboard/json_members.h"
 #include "lib/base/user_account.h"
 #include "lib/observe/metrics_log.h"
@@ -18,8 +19,8 @@ namespace train {
 namespace {
 
 constexpr std::size_t kTailBytes = 64u << 10, kTailBytesMax = 1u << 20;
-constexpr std::string_view kRankZero = R"({"rank":0,)";
 constexpr std::size_t kJsonBytesMax = 4u << 20, kNoteBytesMax = 64u << 10;
+constexpr std::string_view kRankZero = R"({"rank":0,)";
 
 /// Return the newest report of rank 0 in the last part of a report log, which begins with a line
 /// end or within a line.
@@ -43,7 +44,6 @@ std::string name_of(std::optional<std::uint32_t> uid) {
 
 }  // namespace
 
-void JsonFile::update(const FolderFiles& files) {
 boost::json::object read_object(const FolderFiles& files, const std::string& name,
                                 std::size_t bytes_max) {
   const auto read = files.read_whole(name, bytes_max);
@@ -52,6 +52,7 @@ boost::json::object read_object(const FolderFiles& files, const std::string& nam
   return !failed && json.is_object() ? std::move(json.get_object()) : boost::json::object{};
 }
 
+void JsonFile::update(const FolderFiles& files) {
   const auto stamp = files.stamp(name_);
   if (stamp == stamp_) return;
   stamp_ = stamp;
@@ -72,6 +73,7 @@ void RunData::update() {
   if (!live_ && location_ != files_.folder())
     live_ = !running_elsewhere(RunFolder(files_.folder())).empty();
   read_newest_report();
+  read_time();
 }
 
 bool RunData::is_ours() const {
@@ -89,6 +91,7 @@ RunRow RunData::row() const {
   put_view(row, view(), !exit().empty(), text_member(exit(), "cause"),
            std::chrono::system_clock::now());
   if (report_) put_report(row, *report_);
+  put_time(row, time());
   row.error = journal_.damage();
   return row;
 }
@@ -134,6 +137,33 @@ const OutputTimesReader* RunData::times(std::int64_t attempt) {
   if (!times_ || times_->first != attempt) times_.emplace(attempt, OutputTimesReader(""));
   times_->second.update(*file);
   return &times_->second;
+}
+
+TimeAccounts RunData::time_of(const AttemptView& attempt) const {
+  const bool noted = &attempt == view().newest() && attempt.ended.empty();
+  return noted ? newest_time_ : attempt.time;
+}
+
+TimeAccounts RunData::time() const {
+  TimeAccounts time = told_time_;
+  if (time.total() > Duration{}) return time;
+  for (const AttemptView& attempt : view().attempts) time += attempt.time;  // no note yet
+  return time;
+}
+
+/// Read what the launcher has written last: at the run's end run.json, before it goodput.json.
+void RunData::read_time() {
+  const AttemptView* newest = view().newest();
+  if (newest == nullptr) return;
+  const std::string note = fmt::format("attempts/{:03}/goodput.json", newest->attempt);
+  const bool over = is_end_state(view().state);
+  const std::array stamps{over ? files_.stamp("run.json") : std::nullopt, files_.stamp(note)};
+  if (stamps == time_stamps_) return;
+  time_stamps_ = stamps;
+  const boost::json::object noted = read_object(files_, note, kNoteBytesMax);
+  newest_time_ = time_in(noted);
+  told_time_ = run_time_in(
+      stamps[0] ? read_object(files_, "run.json", kJsonBytesMax) : boost::json::object{}, noted);
 }
 
 void RunData::forget() {

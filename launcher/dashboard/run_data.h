@@ -2,6 +2,7 @@
 // new is read. Calls block on the disk. RunReader locks it.
 #pragma once
 
+#include <array>
 #include <boost/json/object.hpp>
 #include <chrono>
 #include <map>
@@ -9,8 +10,8 @@
 #include <mutex>
 #include <optional>
 #include <string>
-
 #include <utility>
+
 #include "launcher/cluster/reports/output_times.h"
 #include "launcher/dashboard/folder_files.h"
 #include "launcher/dashboard/journal_reader.h"
@@ -20,11 +21,11 @@
 
 namespace train {
 
-/// A small file of JSON, read again when it has changed.
 /// Return the object that a file holds; an empty one if there is none, or it is too large.
 boost::json::object read_object(const FolderFiles& files, const std::string& name,
                                 std::size_t bytes_max);
 
+/// A small file of JSON, read again when it has changed.
 class JsonFile {
  public:
   explicit JsonFile(std::string name) : name_(std::move(name)) {}
@@ -60,6 +61,10 @@ class RunData {
   /// Return run.json, which the launcher writes at the end.
   const boost::json::object& run_json();
   RunRow row() const;
+  /// Return what the time of the workers of an attempt was used for; zero if nothing tells.
+  TimeAccounts time_of(const AttemptView& attempt) const;
+  /// Return the same for the whole run.
+  TimeAccounts time() const;
 
   /// Return the metrics of a rank, read to the end of the file.
   const RankSeriesReader& series(std::int32_t rank);
@@ -74,6 +79,7 @@ class RunData {
 
  private:
   void read_newest_report();
+  void read_time();
 
   const std::string id_, location_, name_;
   const FolderFiles files_;
@@ -82,7 +88,9 @@ class RunData {
   JsonFile exit_{"exit.json"}, run_json_{"run.json"};
   bool live_ = false;
   std::optional<FileStamp> metrics_stamp_, samples_stamp_;
-  std::optional<ReportRecord> report_;  // rank 0's newest
+  std::array<std::optional<FileStamp>, 2> time_stamps_;  // of the files that tell the times below
+  TimeAccounts told_time_, newest_time_;  // of the run; of its newest attempt, while it lives
+  std::optional<ReportRecord> report_;    // rank 0's newest
   std::map<std::int32_t, std::unique_ptr<RankSeriesReader>> series_;
   std::unique_ptr<RankReportsReader> reports_;
   std::vector<SampleTable> samples_;

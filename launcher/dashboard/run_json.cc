@@ -6,8 +6,10 @@
 #include <boost/json/serialize.hpp>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "launcher/dashboard/json_members.h"
+#include "launcher/dashboard/run_row.h"
 #include "launcher/report/rank_set.h"
 #include "lib/base/rank_ranges.h"
 #include "lib/base/time.h"
@@ -16,6 +18,7 @@ namespace train {
 namespace {
 
 using WallTime = std::chrono::system_clock::time_point;
+constexpr std::size_t kStragglersMax = 1000;  // that are listed
 
 std::optional<double> known(double value) {
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
@@ -67,7 +70,7 @@ const boost::json::object* attempt_in(const boost::json::object& run_json, std::
 }
 
 void put_attempt(JsonWriter& json, const AttemptView& attempt, const boost::json::object* ended,
-                 WallTime now) {
+                 const TimeAccounts& time, WallTime now) {
   json.object().member("attempt", attempt.attempt).member("world_size", attempt.world_size);
   json.key("nodes").array();
   for (const NodePlace& node : attempt.nodes) {
@@ -85,10 +88,8 @@ void put_attempt(JsonWriter& json, const AttemptView& attempt, const boost::json
   json.text_or_null("restored", attempt.restored).member("checkpoints", attempt.checkpoints);
   put(json, "redone_reports", ended ? whole_member(*ended, "redone_reports") : std::nullopt);
   put(json, "lost_s", ended ? number_member(*ended, "lost_s") : std::nullopt);
-  const auto* goodput = ended != nullptr ? object_member(*ended, "goodput") : nullptr;
-  const auto* by_use = goodput != nullptr ? object_member(*goodput, "worker_seconds") : nullptr;
   json.key("goodput");
-  by_use != nullptr ? put_json(json, *by_use) : void(json.null());
+  put_time(json, time);
   json.end();
 }
 
@@ -271,10 +272,27 @@ void put_event(JsonWriter& json, const JournalRecord& record) {
 }
 
 void put_attempts(JsonWriter& json, const RunView& view, const boost::json::object& run_json,
-                  WallTime now) {
+                  const TimeAccounts& newest, WallTime now) {
   json.array();
   for (const AttemptView& attempt : view.attempts)
-    put_attempt(json, attempt, attempt_in(run_json, attempt.attempt), now);
+    put_attempt(json, attempt, attempt_in(run_json, attempt.attempt),
+                &attempt == view.newest() ? newest : attempt.time, now);
+  json.end();
+}
+
+void put_stragglers(JsonWriter& json, const RunView& view) {
+  std::vector<std::pair<std::int64_t, StragglerView>> slow(view.stragglers.begin(),
+                                                           view.stragglers.end());
+  std::stable_sort(slow.begin(), slow.end(),
+                   [](const auto& a, const auto& b) { return a.second.behind > b.second.behind; });
+  if (slow.size() > kStragglersMax) slow.resize(kStragglersMax);
+  json.array();
+  for (const auto& [rank, straggler] : slow) {
+    const NodePlace* node = view.newest()->node_of(rank);
+    json.object().member("rank", rank).text_or_null("node", node != nullptr ? node->name : "");
+    json.member("behind_ratio", straggler.behind).text_or_null("phase", straggler.phase);
+    json.text_or_null("since", straggler.since).end();
+  }
   json.end();
 }
 
@@ -308,7 +326,10 @@ void put_rank(JsonWriter& json, const RankFacts& facts, std::int64_t rank, const
   put(json, "step", sample.whole("steps"));
   put(json, "step_s", sample.number("step_s"));
   put(json, "steps_per_s", sample.number("steps_per_s"));
-  put_unknown(json, {"lag_s", "straggler"});
+  const auto slow = facts.view->stragglers.find(rank);
+  const bool is_slow = facts.live && slow != facts.view->stragglers.end();
+  put(json, "straggler", is_slow || sample ? std::optional(is_slow) : std::nullopt);
+  put(json, "behind_ratio", is_slow ? std::optional(slow->second.behind) : std::nullopt);
   put(json, "data_wait_ratio", sample.number("data_wait"));
   put(json, "collective_wait_ratio", sample.number("collective_wait"));
   put(json, "checkpoint_wait_ratio", sample.number("checkpoint_wait"));

@@ -24,9 +24,13 @@ void put_json(JsonWriter& json, const boost::json::value& value);
 /// Add an event of the journal.
 void put_event(JsonWriter& json, const JournalRecord& record);
 
-/// Add a row for each attempt. `run_json`: run.json, or an empty object.
+/// Add a row for each attempt. `run_json`: run.json, or an empty object. `newest`: what the time of
+/// the newest attempt was used for, which the journal tells only once it has ended.
 void put_attempts(JsonWriter& json, const RunView& view, const boost::json::object& run_json,
-                  std::chrono::system_clock::time_point now);
+                  const TimeAccounts& newest, std::chrono::system_clock::time_point now);
+
+/// Add a row for each rank that is slower than the others, those that are farthest behind first.
+void put_stragglers(JsonWriter& json, const RunView& view);
 
 /// Everything that is known about the ranks of an attempt.
 struct RankFacts {

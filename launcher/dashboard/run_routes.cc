@@ -151,7 +151,9 @@ Result<HttpResponse> answer_run(const RunRequest& request) {
   put_results(json, run.run_json());
   json.key("hangs").array();
   for (const JournalRecord& record : view.hangs) put_event(json, record);
-  json.end().member("can_stop", request.actions && run.is_ours()).end();
+  json.end().key("stragglers");
+  put_stragglers(json, run.live() ? view : RunView{});
+  json.member("can_stop", request.actions && run.is_ours()).end();
   return json_response(std::move(json));
 }
 
@@ -188,7 +190,10 @@ Result<HttpResponse> answer_spec(const RunRequest& request) {
 Result<HttpResponse> answer_attempts(const RunRequest& request) {
   JsonWriter json;
   json.object().key("attempts");
-  put_attempts(json, request.run.view(), request.run.run_json(), wall_now());
+  const RunView& view = request.run.view();
+  const TimeAccounts newest =
+      view.newest() != nullptr ? request.run.time_of(*view.newest()) : TimeAccounts{};
+  put_attempts(json, view, request.run.run_json(), newest, wall_now());
   json.end();
   return json_response(std::move(json));
 }

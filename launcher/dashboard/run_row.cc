@@ -8,6 +8,7 @@
 #include <compare>
 
 #include "launcher/dashboard/json_members.h"
+#include "launcher/report/goodput_text.h"
 #include "lib/base/time.h"
 #include "lib/base/utf8.h"
 
@@ -82,6 +83,15 @@ void put_report(RunRow& row, const ReportRecord& report) {
   if (row.metrics.size() > kRowMetricsMax) row.metrics.resize(kRowMetricsMax);
 }
 
+void put_time(RunRow& row, const TimeAccounts& time) {
+  row.time = time;
+  if (says_anything(time)) row.goodput_ratio = time.share(TimeUse::Step);
+}
+
+void put_time(JsonWriter& json, const TimeAccounts& time) {
+  time.total() > Duration{} ? put_seconds(json, time) : void(json.null());
+}
+
 void put_row(JsonWriter& json, const RunRow& row) {
   json.member("id", row.id).member("name", row.name).member("path", row.path);
   json.text_or_null("owner", row.owner).member("state", row.state).member("live", row.live);
@@ -96,7 +106,7 @@ void put_row(JsonWriter& json, const RunRow& row) {
   json.text_or_null("last_report", row.last_report).member("metrics", row.metrics);
   put(json, "goodput_ratio", row.goodput_ratio);
   json.key("goodput");
-  row.goodput.empty() ? json.null() : json.raw(row.goodput);
+  put_time(json, row.time);
   json.text_or_null("cause", row.cause).text_or_null("checkpoint", row.checkpoint);
   json.text_or_null("host", row.host).text_or_null("error", row.error);
 }

@@ -10,6 +10,7 @@
 #include "launcher/dashboard/run_view.h"
 #include "lib/base/metrics.h"
 #include "lib/base/result.h"
+#include "lib/model/time_accounts.h"
 #include "lib/observe/json_text.h"
 
 namespace train {
@@ -25,7 +26,7 @@ struct RunRow {
   std::string last_report;
   Metrics metrics;
   std::optional<double> goodput_ratio;
-  std::string goodput;  // a JSON object, or ""
+  TimeAccounts time;  // what its workers' time was used for
   std::string cause, checkpoint, host, error;
 };
 
@@ -37,6 +38,11 @@ void put_view(RunRow& row, const RunView& view, bool has_ended, const std::strin
 /// Fill in rank 0's newest report.
 void put_report(RunRow& row, const ReportRecord& report);
 
+/// Fill in what the workers' time was used for.
+void put_time(RunRow& row, const TimeAccounts& time);
+
+/// Add what the time was used for: an object, or null if nothing is known.
+void put_time(JsonWriter& json, const TimeAccounts& time);
 /// Add the members of a RunRow (openapi.yaml) to an open object.
 void put_row(JsonWriter& json, const RunRow& row);
 

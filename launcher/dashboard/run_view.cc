@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
+#include <chrono>
 
+#include "launcher/core/run_history.h"
 #include "launcher/dashboard/json_members.h"
+#include "lib/base/time.h"
 #include "lib/storage/manifest.h"
 
 namespace train {
@@ -49,6 +52,15 @@ bool is_about_hangs(const std::string& event) {
   return event.starts_with("rank_") || event == "straggler" || event.starts_with("straggler_");
 }
 
+/// Return when what the record tells began.
+std::string since_of(const JournalRecord& record) {
+  constexpr double kSecondsMax = 1e9;
+  const double lasted = number_member(record.event, "lasted_s").value_or(0);
+  const auto before = std::chrono::duration_cast<std::chrono::system_clock::duration>(
+      std::chrono::duration<double>(std::clamp(lasted, 0.0, kSecondsMax)));
+  return format_utc(parse_utc(record.time) - before);
+}
+
 }  // namespace
 
 bool is_end_state(const std::string& state) {
@@ -71,6 +83,8 @@ void RunView::add(const JournalRecord& record) {
   if (event == "attempt_started") attempt_began(record);
   if (event == "attempt_ended") attempt_ended(record);
   if (event == "checkpoint_committed") checkpoint_committed(record);
+  if (event == "straggler") stragglers_changed(record, true);
+  if (event == "straggler_cleared") stragglers_changed(record, false);
   if (event == "run_ended") {
     ended = record.time;
     if (std::string why = text_member(record.event, "reason"); !why.empty()) reason = why;
@@ -95,6 +109,7 @@ void RunView::launcher_took_it(const JournalRecord& record) {
   ended.clear();
   reason.clear();
   cluster_nodes.clear();
+  stragglers.clear();  // it judges anew
   if (const auto* nodes = record.event.if_contains("nodes"); nodes != nullptr && nodes->is_array())
     for (const boost::json::value& node : nodes->get_array())
       if (node.is_string() && cluster_nodes.size() < kNodesMax)
@@ -113,14 +128,18 @@ void RunView::state_changed(const JournalRecord& record) {
 }
 
 void RunView::attempt_began(const JournalRecord& record) {
-  if (attempts.size() == kAttemptsMax) attempts.erase(attempts.begin());
   AttemptView attempt;
   attempt.attempt = whole_member(record.event, "attempt").value_or(0);
-  attempt.world_size = whole_member(record.event, "world_size").value_or(0);
+  // It had begun already: a late commit let it begin from a newer checkpoint.
+  if (!attempts.empty() && attempts.back().attempt == attempt.attempt) attempts.pop_back();
+  if (attempts.size() == kAttemptsMax) attempts.erase(attempts.begin());
+  attempt.world_size = std::clamp<std::int64_t>(
+      whole_member(record.event, "world_size").value_or(0), 0, kWorkersMax);
   attempt.nodes = places_in(record.event);
   attempt.began = record.time;
   attempt.restored = restored_in(record.event);
   attempts.push_back(std::move(attempt));
+  stragglers.clear();
 }
 
 void RunView::attempt_ended(const JournalRecord& record) {
@@ -128,6 +147,8 @@ void RunView::attempt_ended(const JournalRecord& record) {
   if (attempts.empty() || attempts.back().attempt != number) return;
   AttemptView& attempt = attempts.back();
   attempt.ended = record.time;
+  attempt.time = time_in(record.event);
+  stragglers.clear();
   attempt.cause = text_member(record.event, "cause");
   attempt.failure = text_member(record.event, "failure");
   const auto* failed = record.event.if_contains("failed");
@@ -151,6 +172,24 @@ void RunView::checkpoint_committed(const JournalRecord& record) {
   ++attempts.back().checkpoints;
   attempts.back().checkpoint_report = whole_member(record.event, "report").value_or(0);
   attempts.back().checkpoint_at = record.time;
+}
+
+void RunView::stragglers_changed(const JournalRecord& record, bool slow) {
+  const auto* ranks = record.event.if_contains("ranks");
+  const std::int64_t attempt = whole_member(record.event, "attempt").value_or(-1);
+  if (attempts.empty() || attempts.back().attempt != attempt) return;
+  if (ranks == nullptr || !ranks->is_array()) return;
+  const StragglerView found{.behind = number_member(record.event, "behind").value_or(0),
+                            .phase = text_member(record.event, "phase"),
+                            .since = since_of(record)};
+  for (const boost::json::value& rank : ranks->get_array()) {
+    const std::int64_t number = rank.is_int64() ? rank.get_int64() : -1;
+    if (number < 0 || number >= attempts.back().world_size) continue;
+    if (slow)
+      stragglers[number] = found;
+    else
+      stragglers.erase(number);
+  }
 }
 
 }  // namespace train

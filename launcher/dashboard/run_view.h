@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/model/time_accounts.h"
 #include "lib/storage/journal_format.h"
 
 namespace train {
@@ -31,13 +32,21 @@ struct AttemptView {
   std::int64_t checkpoints = 0;
   std::int64_t checkpoint_report = 0;  // the report that its newest checkpoint came with
   std::string checkpoint_at = {};
+  TimeAccounts time = {};  // what its workers' time was used for; zero while it may live
 
   /// Return the node of the rank, or nullptr.
   const NodePlace* node_of(std::int64_t rank) const;
 };
 
+/// A rank that is slower than the others for long.
+struct StragglerView {
+  double behind = 0;  // the median, as a share of the time that the median needs for its own part
+  std::string phase = {}, since = {};  // since: RFC 3339
+};
+
 struct RunView {
   static constexpr std::size_t kHangEventsMax = 64, kAttemptsMax = 10'000, kNodesMax = 16'384;
+  static constexpr std::int64_t kWorkersMax = 1 << 20;  // of an attempt
 
   std::string run_id = {}, host = {}, build = {};
   std::int64_t pid = 0;
@@ -50,6 +59,7 @@ struct RunView {
   std::vector<AttemptView> attempts = {};
   std::map<std::string, std::int64_t> node_failures = {};
   std::vector<JournalRecord> hangs = {};  // the newest records about hangs and stragglers
+  std::map<std::int64_t, StragglerView> stragglers = {};  // of the newest attempt, by rank
 
   void add(const JournalRecord& record);
   /// Return the attempt, or nullptr.
@@ -62,6 +72,7 @@ struct RunView {
   void attempt_began(const JournalRecord& record);
   void attempt_ended(const JournalRecord& record);
   void checkpoint_committed(const JournalRecord& record);
+  void stragglers_changed(const JournalRecord& record, bool slow);
 };
 
 /// Return whether a run in this state has ended.

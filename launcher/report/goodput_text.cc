@@ -27,14 +27,6 @@ std::vector<TimeUse> by_size(const TimeAccounts& time) {
 
 long percent(const TimeAccounts& time, TimeUse use) { return std::lround(time.share(use) * 100); }
 
-/// Return whether any use is booked that only a program with the SDK has, or nothing is unknown.
-bool says_anything(const TimeAccounts& time) {
-  const Duration without_sdk =
-      time[TimeUse::Unknown] + time[TimeUse::Start] + time[TimeUse::Down] + time[TimeUse::Other];
-  return time.total() > without_sdk ||
-         (time[TimeUse::Unknown] == Duration{} && without_sdk > Duration{});
-}
-
 /// Return what helps against this use, after "it takes N % of the time: "; empty: nothing that is
 /// obvious.
 std::string_view remedy(TimeUse use) {
@@ -67,16 +59,14 @@ std::string_view remedy(TimeUse use) {
   return "";
 }
 
-void put_seconds(JsonWriter& json, const TimeAccounts& time) {
-  json.key("worker_seconds").object();
-  for (std::size_t i = 0; i < kTimeUses.size(); ++i) {
-    const Duration used = time[static_cast<TimeUse>(i)];
-    if (used > Duration{}) json.member(kTimeUses[i], std::chrono::duration<double>(used).count());
-  }
-  json.end();
-}
-
 }  // namespace
+
+bool says_anything(const TimeAccounts& time) {
+  const Duration without_sdk =
+      time[TimeUse::Unknown] + time[TimeUse::Start] + time[TimeUse::Down] + time[TimeUse::Other];
+  return time.total() > without_sdk ||
+         (time[TimeUse::Unknown] == Duration{} && without_sdk > Duration{});
+}
 
 std::string goodput_text(const TimeAccounts& time) {
   if (!says_anything(time)) return "";
@@ -102,13 +92,22 @@ std::string goodput_advice(const TimeAccounts& time) {
   return "";
 }
 
+void put_seconds(JsonWriter& json, const TimeAccounts& time) {
+  json.object();
+  for (std::size_t i = 0; i < kTimeUses.size(); ++i) {
+    const Duration used = time[static_cast<TimeUse>(i)];
+    if (used > Duration{}) json.member(kTimeUses[i], std::chrono::duration<double>(used).count());
+  }
+  json.end();
+}
+
 void put_goodput(JsonWriter& json, const TimeAccounts& time) {
   json.key("goodput");
   if (time.total() == Duration{}) {
     json.null();
     return;
   }
-  json.object().member("ratio", time.share(TimeUse::Step));
+  json.object().member("ratio", time.share(TimeUse::Step)).key("worker_seconds");
   put_seconds(json, time);
   json.end();
 }
@@ -117,9 +116,9 @@ std::string goodput_json(std::uint32_t attempt, int world_size, const TimeAccoun
                          const TimeAccounts& of_run, std::chrono::system_clock::time_point now) {
   JsonWriter json;
   json.object().member("attempt", attempt).member("world_size", world_size);
-  json.member("t", format_utc(now));
+  json.member("t", format_utc(now)).key("worker_seconds");
   put_seconds(json, of_attempt);
-  json.key("run").object();
+  json.key("run").object().key("worker_seconds");
   put_seconds(json, of_run);
   return std::move(json.end().end()).take() + "\n";
 }

@@ -445,6 +445,17 @@ TEST(RunHistory, TakesNoTimeFromADamagedRecord) {
             std::chrono::hours(300'000));
 }
 
+TEST(RunHistory, TheTimeOfARunIsThatOfItsEndElseThatOfItsNote) {
+  const boost::json::object end{{"goodput", {{"worker_seconds", {{"step", 5}}}}}};
+  const boost::json::object note{{"worker_seconds", {{"step", 1}}},
+                                 {"run", {{"worker_seconds", {{"step", 3}}}}}};
+
+  EXPECT_EQ(run_time_in(end, note)[TimeUse::Step], seconds(5));
+  EXPECT_EQ(run_time_in({}, note)[TimeUse::Step], seconds(3));
+  EXPECT_EQ(run_time_in({{"goodput", nullptr}}, note)[TimeUse::Step], seconds(3));
+  EXPECT_EQ(run_time_in({}, {{"run", 7}}), TimeAccounts{});
+}
+
 TEST(RunHistory, RecordsHoldNoTextOfAnyLength) {
   const std::string cause(1'200'000, 'x');
   AttemptEnded ended;

@@ -11,6 +11,7 @@
 #include "launcher/dashboard/assets.h"
 #include "lib/base/text_file.h"
 #include "tests/unit/launcher_dashboard/dashboard_fixture.h"
+#include "tests/unit/lib_samples/tables.h"
 
 namespace train {
 namespace {
@@ -120,6 +121,86 @@ TEST_F(ApiTest, LogsAreMergedAndFollowedByTheirCursor) {
       texts.emplace_back(line.at("text").as_string());
     return texts;
   };
+TEST_F(ApiTest, StragglersAreListedAndMarkedWhileTheRunIsLive) {
+  const FileDescriptor held = lock();
+  append("events.jsonl",
+         record(R"({"event":"straggler","attempt":0,"ranks":[1],"node":"vm","lasted_s":30,)"
+                R"("phase":"step","behind":0.5,"odds":1e-5})"));
+
+  const auto slow = json(of_run("")).at("stragglers").as_array();
+  ASSERT_EQ(slow.size(), 1U);
+  EXPECT_EQ(boost::json::serialize(slow[0]),
+            R"({"rank":1,"node":"vm","behind_ratio":5E-1,"phase":"step",)"
+            R"("since":"2026-11-26T09:59:30.000000Z"})");
+  const auto ranks = json(of_run("/attempts/0/ranks")).at("ranks").as_array();
+  EXPECT_TRUE(ranks[0].at("straggler").is_null());  // no sample of it has come
+  EXPECT_TRUE(ranks[1].at("straggler").as_bool());
+  EXPECT_EQ(ranks[1].at("behind_ratio").as_double(), 0.5);
+
+  append("events.jsonl",
+         record(R"({"event":"straggler_cleared","attempt":0,"ranks":[1],"node":"vm"})"));
+  EXPECT_TRUE(json(of_run("")).at("stragglers").as_array().empty());
+  EXPECT_TRUE(json(of_run("/attempts/0/ranks/1")).at("straggler").is_null());
+}
+
+TEST_F(ApiTest, NobodyIsAStragglerOnceNobodyJudges) {
+  append("events.jsonl", record(R"({"event":"straggler","attempt":0,"ranks":[1],"behind":0.5})"));
+
+  EXPECT_TRUE(json(of_run("")).at("stragglers").as_array().empty());
+  EXPECT_TRUE(json(of_run("/attempts/0/ranks/1")).at("straggler").is_null());
+}
+
+TEST_F(ApiTest, GoodputIsOfTheRunAndOfEachAttempt) {
+  append("events.jsonl", record(R"({"event":"attempt_ended","attempt":0,"failed":true,)"
+                                R"("worker_seconds":{"step":6,"lost":2}})"));
+  append("events.jsonl", record(R"({"event":"attempt_started","attempt":1,"world_size":2})"));
+  write("attempts/001/goodput.json",
+        R"({"worker_seconds":{"start":4},"run":{"worker_seconds":{"step":6,"lost":2,"start":4}}})");
+
+  const auto answer = json(of_run("/goodput"));
+
+  EXPECT_EQ(answer.at("goodput_ratio").as_double(), 0.5);
+  EXPECT_EQ(boost::json::serialize(answer.at("total")), R"({"step":6E0,"start":4E0,"lost":2E0})");
+  EXPECT_EQ(boost::json::serialize(answer.at("attempts")),
+            R"([{"attempt":0,"seconds":{"step":6E0,"lost":2E0}},)"
+            R"({"attempt":1,"seconds":{"start":4E0}}])");
+  const auto attempts = json(of_run("/attempts")).at("attempts").as_array();
+  EXPECT_EQ(boost::json::serialize(attempts[1].at("goodput")), R"({"start":4E0})");
+  EXPECT_EQ(boost::json::serialize(json(of_run("")).at("goodput")),
+            R"({"step":6E0,"start":4E0,"lost":2E0})");
+}
+
+TEST_F(ApiTest, NothingIsReadThroughAFolderThatBecameALink) {
+  write("attempts/000/ranks/0000/stdout.log", "mine\n");
+  write("attempts/000/output.times", "1800000000000000 0 1 0\n");
+  write("../theirs/000/ranks/0000/stdout.log", "secret\n");
+  write("../theirs/000/goodput.json", R"({"run":{"worker_seconds":{"step":1}}})");
+  ASSERT_THAT(of_run("/logs").body, HasSubstr("mine"));
+
+  replace_by_link("attempts", "../theirs");
+
+  EXPECT_TRUE(json(of_run("/logs")).at("lines").as_array().empty());
+  EXPECT_TRUE(json(of_run("/goodput")).at("total").is_null());
+}
+
+TEST_F(ApiTest, SamplesAreReadButThroughNoLink) {
+  const FileDescriptor held = lock();
+  const std::string line = line_of(ranks_at(1, {"0"}, "cpu", {2}));
+  const auto cpu_of = [&](const std::string& rank) {
+    return boost::json::serialize(json(of_run("/attempts/0/ranks/" + rank)).at("cpu_cores"));
+  };
+  for (const char* name : {"samples.jsonl", ".samples.now.jsonl"}) write(name, line);
+  EXPECT_EQ(json(of_run("/samples")).at("t").as_array().size(), 1U);
+  EXPECT_EQ(cpu_of("0"), "2E0");
+
+  write("../theirs", line);
+  for (const char* name : {"samples.jsonl", ".samples.now.jsonl"})
+    replace_by_link(name, "../theirs");
+
+  EXPECT_EQ(json(of_run("/samples")).at("t").as_array().size(), 0U);
+  EXPECT_EQ(cpu_of("0"), "null");
+}
+
 
   const auto answer = json(of_run("/logs"));
 

@@ -239,5 +239,92 @@ TEST_F(ReadersTest, ARunsRowHasWhatItsFilesSay) {
   EXPECT_EQ(row.reports, 3);
 }
 
+// ---- what the workers' time was used for
+
+std::string seconds_of(const TimeAccounts& time) {
+  JsonWriter json;
+  put_time(json, time);
+  return std::move(json).take();
+}
+
+TEST_F(ReadersTest, TheTimeOfARunningRunIsWhatItsLauncherWroteLast) {
+  write_run();
+  const FileDescriptor held = lock();
+  const std::string note = "attempts/000/goodput.json";
+  RunReader run("job~1", FolderFiles(run_), run_);
+  EXPECT_EQ(run.with([](RunData& data) { return data.row().goodput_ratio; }), std::nullopt);
+
+  write(note, R"({"worker_seconds":{"step":3},"run":{"worker_seconds":{"step":3,"start":1}}})");
+
+  run.with([](RunData& data) {
+    EXPECT_EQ(seconds_of(data.time()), R"({"step":3.0,"start":1.0})");
+    EXPECT_EQ(seconds_of(data.time_of(*data.view().newest())), R"({"step":3.0})");
+    EXPECT_EQ(data.row().goodput_ratio, 0.75);
+  });
+  write("new", R"({"worker_seconds":{"step":7},"run":{"worker_seconds":{"step":9,"down":1}}})");
+  fs::rename(path("new"), path(note));
+  run.with([](RunData& data) { EXPECT_EQ(data.row().goodput_ratio, 0.9); });
+}
+
+TEST_F(ReadersTest, TheTimeOfARunThatHasEndedIsThatOfItsEnd) {
+  write_run();
+  write("attempts/000/goodput.json", R"({"run":{"worker_seconds":{"step":1,"start":1}}})");
+  append("events.jsonl", record(R"({"event":"attempt_ended","attempt":0,"failed":false,)"
+                                R"("worker_seconds":{"step":6,"data":2}})"));
+  RunReader run("job~1", FolderFiles(run_), run_);
+  run.with([](RunData& data) { EXPECT_EQ(data.row().goodput_ratio, 0.5); });
+
+  append("events.jsonl", record(R"({"event":"state","state":"finished"})"));
+  write("run.json", R"({"goodput":{"ratio":0.1,"worker_seconds":{"step":6,"data":2,"down":4}}})");
+
+  run.with([](RunData& data) {
+    EXPECT_EQ(data.row().goodput_ratio, 0.5);
+    EXPECT_EQ(seconds_of(data.time()), R"({"step":6.0,"data":2.0,"down":4.0})");
+    EXPECT_EQ(seconds_of(data.time_of(*data.view().newest())), R"({"step":6.0,"data":2.0})");
+  });
+}
+
+TEST_F(ReadersTest, ARunThatGoesOnAfterItsEndHasTheTimeOfItsAttemptsUntilTheNextNote) {
+  write_run();
+  append("events.jsonl", record(R"({"event":"attempt_ended","attempt":0,"failed":false,)"
+                                R"("worker_seconds":{"step":6,"data":2}})"));
+  write("run.json", R"({"goodput":{"worker_seconds":{"step":100}}})");
+  append("events.jsonl", record(R"({"event":"attempt_started","attempt":1,"world_size":2})"));
+  RunReader run("job~1", FolderFiles(run_), run_);
+
+  run.with([](RunData& data) {
+    EXPECT_EQ(seconds_of(data.time()), R"({"step":6.0,"data":2.0})");
+    EXPECT_EQ(seconds_of(data.time_of(*data.view().newest())), "null");
+  });
+}
+
+TEST_F(ReadersTest, WhatAnybodyWroteAsATimeIsSurvived) {
+  write_run();
+  fs::create_directories(path("attempts/000"));
+  RunReader run("job~1", FolderFiles(run_), run_);
+  for (const std::string text :
+       {"", "[", "[]", "{}", R"({"run":7})", R"({"run":{"worker_seconds":[1]}})",
+        R"({"run":{"worker_seconds":{"step":-1,"data":"x","<b>":3}}})"}) {
+    write("new", text);
+    fs::rename(path("new"), path("attempts/000/goodput.json"));
+    run.with([&](RunData& data) { EXPECT_EQ(seconds_of(data.time()), "null") << text; });
+    EXPECT_EQ(run.with([](RunData& data) { return data.row().goodput_ratio; }), std::nullopt);
+  }
+  write("new", R"({"run":{"worker_seconds":{"step":1e300,"data":1e308}}})");
+  fs::rename(path("new"), path("attempts/000/goodput.json"));
+  run.with([](RunData& data) { EXPECT_EQ(data.row().goodput_ratio, 0.5); });
+}
+
+TEST_F(ReadersTest, AProgramThatDoesNotTellHasTimesButNoGoodput) {
+  write_run();
+  write("attempts/000/goodput.json", R"({"run":{"worker_seconds":{"unknown":5,"start":1}}})");
+  RunReader run("job~1", FolderFiles(run_), run_);
+
+  run.with([](RunData& data) {
+    EXPECT_EQ(data.row().goodput_ratio, std::nullopt);
+    EXPECT_EQ(seconds_of(data.row().time), R"({"start":1.0,"unknown":5.0})");
+  });
+}
+
 }  // namespace
 }  // namespace train

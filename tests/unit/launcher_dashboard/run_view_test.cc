@@ -15,7 +15,7 @@ class RunViewTest : public testing::Test {
     view_.add({.seq = seq_,
                .group = seq_,
                .generation = Generation{1},
-               .time = "t" + std::to_string(seq_),
+               .time = time_.empty() ? "t" + std::to_string(seq_) : time_,
                .event = boost::json::parse(event).as_object()});
   }
   void begin(int attempt = 0) {
@@ -24,6 +24,7 @@ class RunViewTest : public testing::Test {
   }
 
   RunView view_;
+  std::string time_ = {};  // of the next records; empty: by their seq
   std::uint64_t seq_ = 0;
 };
 
@@ -87,6 +88,58 @@ TEST_F(RunViewTest, ARunThatHasEndedGoesOnWithItsNextLauncher) {
   EXPECT_EQ(view_.ended, "");
   EXPECT_EQ(view_.state, "scheduling");
   EXPECT_EQ(view_.began, "t1");
+}
+
+TEST_F(RunViewTest, AnAttemptThatBeginsFromANewerCheckpointIsOne) {
+  begin();
+  begin();
+
+  EXPECT_EQ(view_.attempts.size(), 1U);
+  EXPECT_EQ(view_.attempts[0].began, "t2");
+}
+
+TEST_F(RunViewTest, StragglersComeAndGo) {
+  begin();
+  time_ = "2026-11-26T10:00:30.000000Z";
+  add(R"({"event":"straggler","attempt":0,"ranks":[1,2],"node":"a","lasted_s":20,"phase":"data","behind":0.4,"odds":1e-5})");
+
+  ASSERT_EQ(view_.stragglers.size(), 2U);
+  EXPECT_EQ(view_.stragglers[1].behind, 0.4);
+  EXPECT_EQ(view_.stragglers[1].phase, "data");
+  EXPECT_EQ(view_.stragglers[1].since, "2026-11-26T10:00:10.000000Z");
+
+  add(R"({"event":"straggler_cleared","attempt":0,"ranks":[1],"node":"a","lasted_s":60})");
+  EXPECT_EQ(view_.stragglers.size(), 1U);
+  EXPECT_TRUE(view_.stragglers.contains(2));
+
+  add(R"({"event":"attempt_ended","attempt":0,"cause":"","failed":false})");
+  EXPECT_TRUE(view_.stragglers.empty());
+}
+
+TEST_F(RunViewTest, StragglersAreOfTheNewestAttemptAndItsLauncher) {
+  const char* const slow = R"({"event":"straggler","attempt":0,"ranks":[1],"behind":0.4})";
+  add(slow);  // of no attempt
+  begin();
+  add(R"({"event":"straggler","attempt":1,"ranks":[1],"behind":0.4})");
+  EXPECT_TRUE(view_.stragglers.empty());
+  add(slow);
+  EXPECT_EQ(view_.stragglers.size(), 1U);
+
+  add(R"({"event":"generation_taken","run_id":"r1"})");  // it judges anew
+  EXPECT_TRUE(view_.stragglers.empty());
+  add(slow);
+  begin(1);
+  EXPECT_TRUE(view_.stragglers.empty());
+}
+
+TEST_F(RunViewTest, RanksThatTheAttemptDoesNotHaveAreNoStragglers) {
+  begin();
+  add(R"({"event":"straggler","attempt":0,"ranks":[-1,3,9223372036854775807,"x",2.5,null,[0]],"behind":"far","lasted_s":1e308})");
+  add(R"({"event":"straggler","attempt":0,"ranks":7})");
+  EXPECT_TRUE(view_.stragglers.empty());
+
+  add(R"({"event":"attempt_started","attempt":1,"world_size":9223372036854775807})");
+  EXPECT_EQ(view_.attempts.back().world_size, RunView::kWorkersMax);
 }
 
 TEST_F(RunViewTest, RecordsOfAnyShapeAreSurvived) {
