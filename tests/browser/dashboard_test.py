@@ -182,6 +182,46 @@ class Dashboard(unittest.TestCase):
         self.assertEqual(self.page.locator("main script, main img, main b:has-text('bold')").count(), 0)
         self.browser.shot("hostile")
 
+    # What the workers' time was used for
+
+    def test_goodput_of_a_run_and_of_each_attempt_says_what_the_time_was_used_for(self):
+        self.open_run("finished")
+        goodput = self.page.get_by_role("region", name="Goodput")
+        self.browser.see(goodput.get_by_role("listitem").filter(has_text="start"), "%")
+        self.browser.see(goodput.get_by_role("listitem").filter(has_text="steps"), "%")
+        bar = goodput.get_by_role("img")
+        self.assertRegex(bar.get_attribute("aria-label"), r"^steps [0-9.]+ %, .*start [0-9.]+ %")
+        self.browser.see(self.page.locator(".tile").filter(has_text="Goodput"), "%")
+        attempts = self.page.get_by_role("region", name="Attempts")
+        self.browser.see(attempts.locator(".goodput-line"), "%")
+        self.browser.open("#/runs")
+        row = self.page.locator("tbody tr").filter(has=self.page.get_by_role("link", name="finished", exact=True))
+        self.browser.see(row.locator("[data-label=Goodput]"), "%")
+
+    def test_stragglers_of_a_live_run_appear_on_the_overview_and_among_the_workers(self):
+        place = self.world.path / "slow"
+        run = self.world.run(
+            "slow", workers=6, config={"report_ms": 10, "slow_rank": 2, "slow_ms": 25}, place=place
+        )
+        self.addCleanup(self.world.end, run)
+        other = self.world.dashboard(name="of slow", place=place)
+        self.addCleanup(self.world.end, other)
+        page = self.browser.stranger(other.link, logged_in=True)
+        page.get_by_role("link", name="slow", exact=True).click()
+        notice = page.get_by_role("region", name="Stragglers")
+        self.browser.see(notice, "1 rank slower than the others")
+        self.browser.see(notice, "% behind the median in step")
+        self.browser.see_count(notice.get_by_role("link", name="rank 2", exact=True), 1)
+        page.screenshot(path=self.artefacts / "stragglers.png", full_page=True)
+        page.get_by_role("link", name="Workers").click()
+        self.browser.see(page.locator("tbody tr.marked"), "straggler +")
+        self.browser.see_count(page.locator("tbody tr.marked"), 1)
+        self.browser.see(page.get_by_role("status").filter(has_text="ranks"), "1 in trouble")
+        page.screenshot(path=self.artefacts / "workers-straggler.png", full_page=True)
+        notice.get_by_role("link", name="rank 2", exact=True).click()
+        self.browser.see(page.get_by_role("heading", level=1), "Rank 2")
+        self.browser.see(page.locator(".head .tag"), "straggler")
+
     # Workers
 
     def test_workers_have_a_row_each_and_lead_to_their_page(self):

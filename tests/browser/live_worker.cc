@@ -1,6 +1,7 @@
 // Trains in steps until `reports` are made, for the pages to show: prints lines, reports metrics
 // (also under names that are markup), and hands over checkpoints. `crash_file`: rank 1 kills itself
-// when this file appears, once. `end_file`: all end when it appears.
+// when this file appears, once. `end_file`: all end when it appears. `slow_rank`: its steps take
+// `slow_ms` longer.
 #include <signal.h>
 #include <train/train.h>
 #include <unistd.h>
@@ -40,7 +41,9 @@ train::Dict metrics_of(int report) {
 int main(int argc, char** argv) {
   return train::run(argc, argv, [](const train::Config& config) {
     const train::Context& context = train::get_context();
-    const std::chrono::milliseconds pause(config.get<int>("report_ms", 100));
+    const bool slow = context.world_rank() == config.get<int>("slow_rank", -1);
+    const std::chrono::milliseconds pause(config.get<int>("report_ms", 100) +
+                                          (slow ? config.get<int>("slow_ms", 100) : 0));
     const int every = config.get<int>("checkpoint_every", 10);
     int report = train::start_epoch() * 10;
     for (; report < config.get<int>("reports", 1'000'000) && !train::should_stop(); ++report) {

@@ -54,15 +54,15 @@ class World:
     def output(self, name):
         return (self.path / f"{name}.log").read_text(errors="replace")
 
-    def run(self, name, workers=2, config=None, failures=0):
-        """Start a run of live_worker named `name`; return its process."""
+    def run(self, name, workers=2, config=None, failures=0, place=None):
+        """Start a run of live_worker named `name` below the folder `place`; return its process."""
         spec = {
             "command": [str(self.build / "tests/programs/live_worker")],
             "train_loop_config": config or {},
             "scaling_config": {"num_workers": workers, "resources_per_worker": {"CPU": 0}},
             "run_config": {
                 "name": name,
-                "storage_path": str(self.runs),
+                "storage_path": str(place or self.runs),
                 "failure_config": {"max_failures": failures, "backoff": {"initial": "10ms", "max": "10ms"}},
                 "checkpoint_config": {
                     "num_to_keep": 2,
@@ -76,9 +76,9 @@ class World:
         job.write_text(json.dumps(spec))
         return self.start(name, job)
 
-    def dashboard(self, *arguments, name="dashboard"):
-        """Start a dashboard of all runs; return the link that it prints."""
-        process = self.start(name, "dashboard", self.runs, "--listen", "127.0.0.1:0", *arguments)
+    def dashboard(self, *arguments, name="dashboard", place=None):
+        """Start a dashboard of the runs below `place`; return it, with the link that it prints."""
+        process = self.start(name, "dashboard", place or self.runs, "--listen", "127.0.0.1:0", *arguments)
         process.link = wait_for(
             "the dashboard's link", lambda: re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", self.output(name))
         )[0]

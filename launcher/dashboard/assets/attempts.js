@@ -4,7 +4,7 @@
 import {server_now} from './api.js';
 import {h, icon} from './dom.js';
 import {count, duration, exact_time, plural, seconds_of, time} from './format.js';
-import {card, elapsed} from './parts.js';
+import {card, elapsed, goodput_line} from './parts.js';
 
 const kLeastShare = 0.004;
 const kListed = 20;
@@ -62,7 +62,8 @@ function item(attempt, run) {
             ? ['running for ', elapsed(began)]
             : `${word} after ${duration(attempt.duration_s) ?? 'an unknown time'}`),
         attempt.cause && h('span', {class: 'attempt-cause'}, attempt.cause)),
-      h('p', {class: 'note'}, details.flatMap((detail, index) => (index ? [' · ', detail] : [detail])))),
+      h('p', {class: 'note'}, details.flatMap((detail, index) => (index ? [' · ', detail] : [detail]))),
+      goodput_line(attempt.goodput)),
     h('time', {class: 'note', title: exact_time(began)}, began === null ? '' : time(began)));
 }
 

@@ -6,7 +6,7 @@ import {h, icon, replace} from './dom.js';
 import {count, duration, metric, or_unknown, percent, unknown} from './format.js';
 import {follow} from './live.js';
 import {MetricGrid} from './metric_grid.js';
-import {by_interest, card} from './parts.js';
+import {by_interest, card, no_goodput} from './parts.js';
 import {state_badge} from './states.js';
 
 const kRunsMax = 8;
@@ -19,7 +19,7 @@ function outcome_table(runs, keys) {
     ['Duration', (run) => or_unknown(duration(run.duration_s), 'its end was not recorded')],
     ['Workers', (run) => or_unknown(count(run.workers), 'no attempt has begun')],
     ['Attempts', (run) => count(run.attempts)],
-    ['Goodput', (run) => or_unknown(percent(run.goodput_ratio), 'not measured')],
+    ['Goodput', (run) => or_unknown(percent(run.goodput_ratio), no_goodput(run.goodput))],
     ...keys.map((key) => [key, (run) => or_unknown(metric(run.metrics[key]), 'this run has not reported it')]),
   ];
   return side_by_side(runs, 'Outcome', rows.map(([label, value]) => [label, runs.map(value)]));

@@ -4,8 +4,9 @@
 import {actions_of} from './actions.js';
 import {get, run_path} from './api.js';
 import {h, icon, replace} from './dom.js';
-import {time_element} from './format.js';
+import {plural, time_element} from './format.js';
 import {follow} from './live.js';
+import {behind_text} from './parts.js';
 import {state_badge, state_kind} from './states.js';
 
 const kTabs = [
@@ -30,13 +31,24 @@ export function tabs_of(run, current) {
   }));
 }
 
-function hang_text(event) {
-  const where = [event.node && `on ${event.node}`, event.phase && `in ${event.phase}`].filter(Boolean).join(', ');
-  return event.text ?? event.reason ?? `${event.event.replaceAll('_', ' ')}: rank ${event.rank} ${where}`;
+const kStragglersNamed = 5;
+
+/// The ranks that are slower than the others, the worst first.
+function stragglers_notice(run) {
+  const slow = run.stragglers;
+  if (slow.length === 0) return null;
+  const items =
+    slow.slice(0, kStragglersNamed)
+      .map(
+        (one) => h('li', {}, h('a', {href: `${run_href(run.id, 'workers')}/${one.rank}`}, `rank ${one.rank}`),
+          one.node && ` on ${one.node}`, ` is ${behind_text(one)} since `, time_element(one.since, 'an unknown time')));
+  return h('div', {class: 'notice', data: {kind: 'warn'}, role: 'region', 'aria-label': 'Stragglers'}, icon('bang'),
+    h('div', {}, h('p', {class: 'strong'}, `${plural(slow.length, 'rank')} slower than the others`), h('ul', {}, items),
+      slow.length > kStragglersNamed && h('p', {}, `and ${slow.length - kStragglersNamed} more`)));
 }
 
-/// What somebody who opens the page must see first: why it failed, what it waits for, who hangs, what is wrong with the
-/// folder; on the overview also the run's warnings.
+/// What somebody who opens the page must see first: why it failed, what it waits for, what is wrong with the folder; on
+/// the overview and of workers also who is slow; on the overview also the run's warnings.
 function notices(run, tab) {
   const of = (kind, title, ...texts) =>
     h('div', {class: 'notice', data: {kind}}, icon(kind === 'bad' ? 'cross' : 'bang'),
@@ -51,14 +63,11 @@ function notices(run, tab) {
                                 : 'warn',
       title, run.cause, run.state === 'interrupted' && `train-run resume ${run.path} takes it up again.`));
   }
-  const hang = run.live && run.hangs.at(-1);
-  if (hang && hang.event !== 'rank_cleared')
-    list.push(of('odd', `A rank hangs or is slow (${time_text(hang.t)})`, hang_text(hang)));
+  if (tab === '' || tab === 'workers') list.push(stragglers_notice(run));
   if (tab === '')
     for (const warning of run.warnings) list.push(of('warn', 'Warning', warning));
   return list;
 }
-const time_text = (t) => time_element(t, 'unknown').textContent;
 
 export async function show(context) {
   const {main, parts, signal, fail, set_crumbs} = context;
@@ -108,6 +117,10 @@ export async function show(context) {
       return view.on_run?.(run);
     },
     ...view.handlers,
+    events: (frame) => {
+      if (frame.events.some((event) => event.event.startsWith('straggler'))) reload_run();
+      return view.handlers?.events?.(frame);
+    },
   };
   follow({run: run.id, topics: Object.keys(handlers).join(','), ...view.stream}, handlers, () => {
     reload_run();

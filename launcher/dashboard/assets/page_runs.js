@@ -95,7 +95,8 @@ function columns(on_tick) {
       by: true,
       number: true,
       title: 'Share of the workers’ time that went into steps that were kept',
-      cell: (run) => cell(run.goodput_ratio, () => goodput_meter(run.goodput_ratio))
+      cell: (run) =>
+        cell(`${run.goodput_ratio}${run.goodput === null}`, () => goodput_meter(run.goodput_ratio, run.goodput))
     },
     {
       key: 'owner',

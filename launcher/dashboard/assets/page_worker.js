@@ -52,7 +52,7 @@ function now_tiles(one, live) {
     tile('GPU', percent(one.gpu_utilization_ratio), one.gpus?.length ? kNoSamples : 'this worker was given no GPU',
       one.gpus?.length ? `GPU ${one.gpus.join(', ')}` : ''),
     tile('Waits for data', percent(one.data_wait_ratio), kNoSamples, 'of its time'),
-    tile('Lag', duration(one.lag_s), kNoSamples, 'others wait for it in each step'),
+    one.straggler && tile('Straggler', `+${percent(one.behind_ratio)}`, '', 'for its own part of a step'),
     tile('Reports', count(one.reports), 'it has reported nothing in this attempt',
       one.last_report && ['last at ', time_element(one.last_report, '')]));
 }

@@ -36,51 +36,71 @@ export function meter(ratio, text = percent(ratio), why = 'not measured') {
       h('i', {css: {width: `${Math.min(100, Math.max(0, ratio * 100))}%`}})),
     h('span', {}, text));
 }
-export const goodput_meter = (ratio) => meter(ratio, percent(ratio), 'not measured: this run has no goodput.json yet');
+/// Why a run or an attempt has no goodput.
+export const no_goodput = (seconds) => (seconds ? 'the program does not tell: it does not use the SDK'
+                                                : 'not measured yet: the launcher writes it down every 5 s');
+export const goodput_meter = (ratio, seconds) => meter(ratio, percent(ratio), no_goodput(seconds));
 
-// Where workers' seconds go. Good ones first, then what training needs, then what was wasted.
-const kAccounts = [
-  ['productive', 'productive steps', '--series-3'],
+// What workers' seconds are used for: good ones first, then what training needs, then what was wasted.
+const kUses = [
+  ['step', 'steps', '--series-3'],
   ['collective', 'collectives', '--series-1'],
   ['data', 'waiting for data', '--series-5'],
-  ['straggler_wait', 'waiting for stragglers', '--series-2'],
   ['checkpoint', 'checkpoints', '--series-6'],
   ['validate', 'validation', '--series-4'],
-  ['report', 'reports', '--series-8'],
+  ['report', 'reports', '--series-2'],
   ['start', 'start', '--quiet'],
-  ['init', 'initialisation', '--quiet'],
-  ['first_step', 'first step', '--quiet'],
-  ['restore', 'restore', '--series-6'],
-  ['paused', 'paused', '--quiet'],
+  ['restore', 'restoring', '--series-8'],
+  ['paused', 'paused', '--warn'],
   ['lost', 'lost and redone', '--series-7'],
   ['down', 'down', '--bad'],
-  ['hung', 'hung', '--bad'],
-  ['other', 'other', '--line-strong'],
+  ['hung', 'hung', '--odd'],
+  ['other', 'other', '--quiet'],
+  ['unknown', 'unknown', '--faint'],
 ];
+const kNamedInBar = 0.16;  // smaller shares have no room for their name
 
-/// The goodput bar: what share of the workers' seconds went where, as a bar and as a list with figures.
-export function goodput_bar(seconds) {
-  const total = Object.values(seconds).reduce((a, b) => a + b, 0);
-  const known = new Set(kAccounts.map(([key]) => key));
-  const accounts = [
-    ...kAccounts, ...Object.keys(seconds).filter((key) => !known.has(key)).map((key) => [key, key, '--line-strong'])
-  ].filter(([key]) => seconds[key] > 0);
-  if (total <= 0) return unknown('no second has been booked');
-  return h('div', {class: 'goodput'},
-    h('div', {
-      class: 'goodput-bar',
-      role: 'img',
-      'aria-label': accounts.map(([key, label]) => `${label} ${percent(seconds[key] / total)}`).join(', ')
-    },
-      accounts.map(([key, label, color]) => h('i', {
-        title: `${label}: ${percent(seconds[key] / total)}`,
-        css: {'flex-grow': seconds[key] / total, background: `var(${color})`}
-      }))),
-    h('ul', {class: 'goodput-list'},
-      accounts.map(
-        ([key, label, color]) => h('li', {}, h('i', {css: {background: `var(${color})`}}), h('span', {}, label),
-          h('b', {}, percent(seconds[key] / total)), h('span', {class: 'muted'}, duration(seconds[key]))))));
+/// Return {label, color, share, seconds} of each use that has any; an empty list if nothing was booked.
+function uses_of(seconds) {
+  const total = Object.values(seconds ?? {}).reduce((a, b) => a + b, 0);
+  const known = new Set(kUses.map(([key]) => key));
+  const others = Object.keys(seconds ?? {}).filter((key) => !known.has(key)).map((key) => [key, key, '--quiet']);
+  return [...kUses, ...others].filter(([key]) => seconds?.[key] > 0).map(([key, label,
+    color]) => ({label, color: `var(${color})`, share: seconds[key] / total, seconds: seconds[key]}));
 }
+
+const stacked_bar = (uses, kind) => h('div', {
+  class: `goodput-bar ${kind}`,
+  role: 'img',
+  'aria-label': uses.map(({label, share}) => `${label} ${percent(share)}`).join(', ')
+},
+  uses.map(({label, color, share}) =>
+             h('i', {title: `${label}: ${percent(share)}`, css: {'flex-grow': share, background: color}},
+               kind === '' && share >= kNamedInBar && `${label} ${percent(share)}`)));
+
+/// What the workers' seconds were used for, as a bar and as a list with figures.
+export function goodput_bar(seconds) {
+  const uses = uses_of(seconds);
+  if (uses.length === 0) return unknown(no_goodput(seconds));
+  return h('div', {class: 'goodput'}, stacked_bar(uses, ''),
+    h('ul', {class: 'goodput-list'},
+      uses.map(({label, color, share, seconds: s}) => h('li', {}, h('i', {css: {background: color}}),
+                 h('span', {}, label), h('b', {}, percent(share)), h('span', {class: 'muted'}, duration(s))))));
+}
+
+const kUsesInLine = 3;
+/// The same in one line: a thin bar, and the largest uses in words.
+export function goodput_line(seconds) {
+  const uses = uses_of(seconds);
+  if (uses.length === 0) return null;
+  const largest = uses.toSorted((a, b) => b.share - a.share).slice(0, kUsesInLine);
+  return h('div', {class: 'goodput-line'}, stacked_bar(uses, 'thin'),
+    h('span', {class: 'note'}, largest.map(({label, share}) => `${label} ${percent(share)}`).join(', ')));
+}
+
+/// "34 % behind the median in step".
+export const behind_text = ({behind_ratio, phase}) =>
+  `${percent(behind_ratio)} behind the median${phase ? ` in ${phase}` : ''}`;
 
 /// A card with a heading.
 export function card(title, {note, tools, id} = {}, ...children) {

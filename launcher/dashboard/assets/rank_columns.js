@@ -57,16 +57,16 @@ export function rank_columns(run_id, answer) {
       key: 'state',
       label: 'State',
       by: (one) => one.state,
-      cell: (one) => cell(one.state + one.straggler,
+      cell: (one) => cell(`${one.state}${one.straggler}${one.behind_ratio}`,
         () => [state_mark(one.state),
           one.straggler &&
             [
               ' ',
               h('span', {
                 class: 'tag warn',
-                title: one.lag_s === null ? '' : `others wait ${duration(one.lag_s)} for it in each step`
+                title: 'it needs so much longer for its own part of a step than the median of the others'
               },
-                'straggler')
+                `straggler +${percent(one.behind_ratio)}`)
             ]])
     },
     {

@@ -8,7 +8,7 @@ import {describe_event} from './events.js';
 import {bytes, count, duration, metric, or_unknown, percent, plural, seconds_of, time_element, unknown} from './format.js';
 import {MetricGrid} from './metric_grid.js';
 import {run_href} from './page_run.js';
-import {by_interest, card, elapsed, facts, goodput_bar} from './parts.js';
+import {by_interest, card, elapsed, facts, goodput_bar, no_goodput} from './parts.js';
 import {state_mark} from './states.js';
 import {cell, Table} from './table.js';
 
@@ -30,8 +30,7 @@ function tiles(run) {
     tile('Reports', or_unknown(count(run.reports), 'rank 0 has reported nothing'),
       run.last_report ? ['last at ', time_element(run.last_report, '')] : 'none yet'),
     tile('Epoch', or_unknown(count(run.epoch), 'no report or checkpoint names an epoch')),
-    tile('Goodput', or_unknown(percent(run.goodput_ratio), 'not measured: this run has no goodput.json yet'),
-      'of workers’ time'),
+    tile('Goodput', or_unknown(percent(run.goodput_ratio), no_goodput(run.goodput)), 'of workers’ time'),
     tile('Checkpoint',
       or_unknown(run.checkpoint && run.checkpoint.replace('checkpoint_', '#').replace(/#0+(?=\d)/, '#'),
         'none has been committed'),
@@ -146,7 +145,7 @@ export async function mount({body, run: first, signal, fail}) {
   const events = h('ol', {class: 'events compact'});
   const about = h('div', {class: 'columns'});
   replace(body, figures, attempts, charts,
-    h('div', {class: 'columns'}, card('Goodput', {note: 'where the workers’ seconds went'}, goodput),
+    h('div', {class: 'columns'}, card('Goodput', {note: 'what the workers’ seconds were used for'}, goodput),
       card('Events', {tools: h('a', {href: run_href(run.id, 'events')}, 'All events')},
         h('div', {class: 'card-body'}, events))),
     card('Checkpoints', {note: checkpoint_note}, checkpoints.element), about);
@@ -180,9 +179,7 @@ export async function mount({body, run: first, signal, fail}) {
   });
   const show_run = () => {
     replace(figures, tiles(run));
-    replace(goodput,
-      run.goodput ? goodput_bar(run.goodput)
-                  : h('p', {class: 'muted'}, 'Not measured: the run has written no goodput.json yet.'));
+    replace(goodput, goodput_bar(run.goodput));
   };
   const show_about = () => replace(about, facts_card(run), results_card(run));
   const slow = throttled(() => Promise.all([load_attempts(), load_checkpoints(), load_events()]), kSlowMs);

@@ -6,7 +6,7 @@ import {get, run_path} from './api.js';
 import {button, choice, h, icon, replace, set_text, throttled} from './dom.js';
 import {count, duration, plural} from './format.js';
 import {HeatMap} from './heat_map.js';
-import {freshness} from './parts.js';
+import {behind_text, freshness} from './parts.js';
 import {kHeat, rank_columns} from './rank_columns.js';
 import {state_word} from './states.js';
 import {Table} from './table.js';
@@ -96,8 +96,8 @@ export async function mount({body, run: first, signal, fail}) {
     map_card, table_card);
 
   const describe = (one) => [`rank ${one.rank}`, one.node && `on ${one.node}`, state_word(one.state),
-    one.straggler && 'straggler', one.phase && `in ${one.phase}`, one.step !== null && `step ${count(one.step)}`,
-    one.step_s !== null && `${duration(one.step_s)} a step`]
+    one.straggler && `straggler, ${behind_text(one)}`, one.phase && `in ${one.phase}`,
+    one.step !== null && `step ${count(one.step)}`, one.step_s !== null && `${duration(one.step_s)} a step`]
                               .filter(Boolean)
                               .join(', ');
   const show = () => {
