@@ -9,6 +9,7 @@
 #include "launcher/dashboard/prometheus_text.h"
 #include "launcher/report/rank_set.h"
 #include "lib/net/endpoint.h"
+#include "lib/profile/profile.h"
 
 namespace train {
 namespace {
@@ -34,6 +35,29 @@ Result<std::vector<Rank>> ranks_of(const std::string& text, std::int64_t world_s
     return Error{Errc::InvalidArgument,
                  fmt::format("the run has {} ranks, and none of {}", world_size, text)};
   return ranks;
+}
+
+/// Read a ProfileWanted (openapi.yaml).
+Result<ProfileRequest> profile_wanted(const boost::json::object& body, std::int64_t world_size) {
+  constexpr std::int64_t kSecondsMax = kProfileTimeMax / seconds(1);
+  const auto rank = whole_member(body, "rank");
+  if (!rank || *rank < 0 || *rank >= world_size)
+    return Error{Errc::InvalidArgument,
+                 fmt::format("\"rank\" is none of the run's {} ranks", world_size)};
+  ProfileRequest wanted{.rank = Rank{static_cast<std::int32_t>(*rank)}};
+  if (body.contains("kind")) {
+    const auto kind = profile_kind(text_member(body, "kind"));
+    if (!kind) return Error{Errc::InvalidArgument, "\"kind\" is neither cpu nor wall"};
+    wanted.kind = *kind;
+  }
+  if (body.contains("seconds")) {
+    const auto whole = whole_member(body, "seconds");
+    if (!whole || *whole < 1 || *whole > kSecondsMax)
+      return Error{Errc::InvalidArgument,
+                   fmt::format("\"seconds\" is no whole number from 1 to {}", kSecondsMax)};
+    wanted.time = seconds(*whole);
+  }
+  return wanted;
 }
 
 HttpResponse task_response(int status, const RunTask& task) {
@@ -62,10 +86,16 @@ Result<HttpResponse> Api::take_stacks(const HttpRequest& request, const Parts& p
   });
 }
 
-Result<HttpResponse> Api::profile(const HttpRequest&, const Parts& parts) {
-  TRY_VOID(catalog_.find(parts[0]));
-  return Error{Errc::Unavailable, "this version takes no profiles from the dashboard",
-               "take the stacks instead"};
+Result<HttpResponse> Api::profile(const HttpRequest& request, const Parts& parts) {
+  TRY(const std::shared_ptr<RunReader> run, catalog_.find(parts[0]));
+  TRY(const boost::json::object body, body_of(request));
+  return run->with([&](RunData& data) -> Result<HttpResponse> {
+    const AttemptView* newest = data.view().newest();
+    TRY(const ProfileRequest wanted,
+        profile_wanted(body, newest != nullptr ? newest->world_size : 0));
+    TRY(const RunTask task, tasks_.take_profile(data, wanted));
+    return task_response(202, task);
+  });
 }
 
 Result<HttpResponse> Api::stop(const HttpRequest&, const Parts& parts) {

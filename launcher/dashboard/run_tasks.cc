@@ -19,6 +19,17 @@ void end(RunTask& task, const std::string& error) {
   task.ended = now_text();
 }
 
+/// Return the ids of the files that an answer is about: of a profile, all that it has.
+std::vector<std::string> files_of(const FolderFiles& files, const std::string& path) {
+  const std::string_view text = kProfileEndings[0];
+  std::vector<std::string> found{path};
+  if (!path.ends_with(text)) return found;
+  const std::string name = path.substr(0, path.size() - text.size());
+  for (const char* ending : kProfileEndings)
+    if (ending != text && files.stamp(name + ending)) found.push_back(name + ending);
+  return found;
+}
+
 }  // namespace
 
 void put_task(JsonWriter& json, const RunTask& task) {
@@ -34,6 +45,13 @@ Result<RunTask> RunTasks::take_stacks(RunData& run, const std::vector<Rank>& ran
   TRY(PendingRequest request,
       PendingRequest::leave(RunFolder(run.files().folder()), StacksRequest{ranks}));
   return add(run, "stacks", std::move(request));
+}
+
+Result<RunTask> RunTasks::take_profile(RunData& run, const ProfileRequest& wanted) {
+  const std::lock_guard lock(mutex_);
+  TRY_VOID(check(run, "profile"));
+  TRY(PendingRequest request, PendingRequest::leave(RunFolder(run.files().folder()), wanted));
+  return add(run, "profile", std::move(request), wanted.time + kAnswerWithin);
 }
 
 Result<RunTask> RunTasks::stop(RunData& run) {
@@ -75,10 +93,11 @@ Result<Unit> RunTasks::check(RunData& run, std::string_view kind) {
   return Unit{};
 }
 
-RunTask RunTasks::add(RunData& run, std::string kind, std::optional<PendingRequest> request) {
+RunTask RunTasks::add(RunData& run, std::string kind, std::optional<PendingRequest> request,
+                      Duration within) {
   auto entry = std::make_unique<Entry>(
       Entry{.task = {.id = std::to_string(next_++), .run = run.id(), .kind = std::move(kind)},
-            .until = std::chrono::steady_clock::now() + kAnswerWithin,
+            .until = std::chrono::steady_clock::now() + within,
             .request = std::move(request)});
   entry->task.began = now_text();
   entries_.push_back(std::move(entry));
@@ -91,7 +110,7 @@ void RunTasks::look(RunData& run) {
     RunTask& task = entry->task;
     if (task.run != run.id() || task.state != "running") continue;
     const auto answer = entry->request ? entry->request->take_answer() : std::nullopt;
-    if (answer && answer->error.empty()) task.files.push_back(answer->path);
+    if (answer && answer->error.empty()) task.files = files_of(run.files(), answer->path);
     if (answer)
       end(task, answer->error);
     else if (task.kind == "stop" && !run.live())

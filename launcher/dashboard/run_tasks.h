@@ -31,12 +31,14 @@ void put_task(JsonWriter& json, const RunTask& task);
 
 class RunTasks {
  public:
-  static constexpr std::size_t kTasksMax = 256;  // older ones are forgotten
-  static constexpr Duration kAnswerWithin = seconds(60);
+  static constexpr std::size_t kTasksMax = 256;           // older ones are forgotten
+  static constexpr Duration kAnswerWithin = seconds(60);  // of a profile: after its last sample
 
   /// Ask for the stacks of these ranks; empty: of all. AlreadyExists while a task of the kind runs;
   /// Unavailable if nobody would answer.
   Result<RunTask> take_stacks(RunData& run, const std::vector<Rank>& ranks);
+  /// Ask for a profile of a rank; as take_stacks().
+  Result<RunTask> take_profile(RunData& run, const ProfileRequest& wanted);
   /// Ask the run to checkpoint and stop.
   Result<RunTask> stop(RunData& run);
 
@@ -52,7 +54,8 @@ class RunTasks {
     std::optional<PendingRequest> request;
   };
   Result<Unit> check(RunData& run, std::string_view kind);
-  RunTask add(RunData& run, std::string kind, std::optional<PendingRequest> request);
+  RunTask add(RunData& run, std::string kind, std::optional<PendingRequest> request,
+              Duration within = kAnswerWithin);
   void look(RunData& run);
 
   std::mutex mutex_;

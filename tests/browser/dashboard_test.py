@@ -224,6 +224,23 @@ class Dashboard(unittest.TestCase):
 
     # Workers
 
+    def test_a_profile_of_a_worker_is_taken_and_opens_as_a_flame_graph(self):
+        self.open_run("live", "Workers")
+        self.page.get_by_role("link", name="0", exact=True).click()
+        inspection = self.page.get_by_role("region", name="Stacks and profiles")
+        button = inspection.get_by_role("button", name="Wall profile")
+        button.click()
+        self.browser.see(inspection.get_by_role("status"), "Sampling rank 0 for 5 s")
+        self.browser.see_attribute(button, "aria-busy", "true")
+        self.browser.see(inspection.locator(".flame-said"), "all: ")
+        self.browser.see(inspection.locator(".files"), "Wall profile")
+        self.browser.see(inspection.locator(".files"), ".folded")
+        graph = inspection.locator("canvas")
+        graph.focus()
+        self.page.keyboard.press("ArrowDown")
+        self.browser.see_no(inspection.locator(".flame-said"), "all: ")
+        self.browser.shot("profile")
+
     def test_workers_have_a_row_each_and_lead_to_their_page(self):
         self.open_run("live", "Workers")
         rows = self.page.locator("tbody tr")

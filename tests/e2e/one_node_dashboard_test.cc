@@ -66,6 +66,74 @@ TEST_F(Dashboard, EachAnswerIsAsOpenapiSays) {
   EXPECT_TRUE(contains(check.out(), " answers of 1 runs")) << check.out();
 }
 
+TEST_F(Dashboard, GoodputAndStragglersOfARunningRunAreShownAndAreAsOpenapiSays) {
+  if (tools_python().empty()) GTEST_SKIP() << "the tools' Python is not installed";
+  Process& run = cluster_.train_run({cluster_.job(
+      "job", "command: [" + program("stepping_worker") +
+                 "]\ntrain_loop_config: {step_ms: 10, slow_rank: 2, slow_ms: 20}\n"
+                 "scaling_config: {num_workers: 6, resources_per_worker: {CPU: 0}}")});
+  ASSERT_TRUE(wait_until([&] { return !cluster_.journal("job").empty(); })) << run.err();
+  start();
+  const std::string path = "/api/v1/runs/" + run_id();
+
+  ASSERT_TRUE(wait_until([&] {
+    return contains(get(path), "\"stragglers\":[{\"rank\":2,") &&
+           contains(get(path + "/attempts/0/ranks/2"), "\"straggler\":true") &&
+           contains(get(path + "/attempts/0/ranks/1"), "\"straggler\":false") &&
+           contains(get(path + "/goodput"), "\"total\":{\"step\":");
+  })) << get(path)
+      << get(path + "/goodput");
+  Process& check = cluster_.start(
+      {tools_python(), TRAIN_SOURCE_DIR "/tests/e2e/programs/check_dashboard.py", url_, token_});
+  EXPECT_EQ(check.wait(), 0) << check.out() << check.err();
+
+  run.signal(SIGINT);
+  ASSERT_TRUE(wait_until([&] { return contains(run.out(), "stopping"); }));
+  run.signal(SIGINT);
+  EXPECT_EQ(run.wait(), 130);
+  EXPECT_TRUE(contains(get(path), "\"stragglers\":[]"));
+  EXPECT_TRUE(contains(get(path), "\"goodput_ratio\":0."));
+}
+
+TEST_F(Dashboard, AProfileOfARankIsTakenAndServed) {
+  Process& run = cluster_.train_run(
+      {cluster_.job("job",
+                    "command: [" + program("hanging_worker") +
+                        "]\ntrain_loop_config: {how: loop}\nscaling_config: {num_workers: "
+                        "2, resources_per_worker: {CPU: 0}}",
+                    "  failure_config: {hang_timeout: 1h}")});
+  ASSERT_TRUE(wait_until([&] { return cluster_.metrics("job").size() >= 6; })) << run.err();
+  start({"--allow-actions"});
+  const std::string path = "/api/v1/runs/" + run_id();
+  const std::vector<std::string> body = {"-H", "Content-Type: application/json", "-d",
+                                         R"({"rank":1,"kind":"cpu","seconds":1})"};
+  auto foreign = body;
+  const std::string port = url_.substr(url_.rfind(':') + 1);
+  foreign.insert(foreign.end(), {"-H", "Cookie: trainrun_dashboard_" + port + "=" + token_, "-H",
+                                 "Origin: http://evil.example"});
+  EXPECT_TRUE(contains(curl(path + "/profile", foreign), "\n403"));
+  EXPECT_TRUE(contains(curl(path + "/profile", body), "\n401"));
+
+  EXPECT_TRUE(contains(get(path + "/profile", body), "\n202"));
+
+  std::string task;
+  ASSERT_TRUE(wait_until([&] {
+    task = get(path + "/tasks/1");
+    return contains(task, "\"state\":\"done\"");
+  })) << task;
+  const auto files = boost::json::parse(task.substr(0, task.rfind('\n'))).at("files").as_array();
+  ASSERT_EQ(files.size(), 4U) << task;
+  for (const auto& file : files) {
+    const std::string text = get(path + "/files/" + std::string(file.as_string()));
+    EXPECT_TRUE(contains(text, "hang")) << file << text;
+    EXPECT_TRUE(contains(text, "\n200")) << file;
+  }
+  run.signal(SIGINT);
+  ASSERT_TRUE(wait_until([&] { return contains(run.out(), "stopping"); }));
+  run.signal(SIGINT);
+  EXPECT_EQ(run.wait(), 130);
+}
+
 TEST_F(Dashboard, NobodyWithoutTheTokenReadsOrActs) {
   start();
 

@@ -1,7 +1,7 @@
 // One rank: what it does now, its charts, its output live, its stacks and profiles, its environment, and how it failed.
 
 import {ask} from './actions.js';
-import {file_href, file_path, get, get_file, run_path} from './api.js';
+import {file_href, file_path, get, get_file, run_path, server_now} from './api.js';
 import {button, choice, h, icon, replace, throttled} from './dom.js';
 import {FlameGraph, read_profile} from './flame_graph.js';
 import {bytes, bytes_per_s, cores, count, duration, metric, or_unknown, percent, plural, seconds_of, time_element} from './format.js';
@@ -15,6 +15,10 @@ import {state_badge} from './states.js';
 const kNoSamples = 'no sample of this rank has come';
 const kLiveMs = 1500;
 const kListed = 12;
+const kShownEnding = {
+  stacks: '.txt',
+  profile: '.speedscope.json'
+};  // of the files of each, the one that is shown here
 
 const kFields = [
   {field: 'cpu_cores', title: 'CPU (cores)', format: cores},
@@ -90,40 +94,49 @@ class Inspection {
       {icon: 'stack', kind: 'small', on_click: () => this.take('stacks', {ranks: String(this.rank)}, stacks)});
     return h('div', {class: 'tools'}, stacks,
       choice('for', [['5', '5 s'], ['15', '15 s'], ['60', '60 s']], seconds, (value) => (seconds = value)),
-      profile('cpu', 'CPU', 'flame'), profile('wall', 'Wall', 'hourglass'), profile('memory', 'Memory', 'save'));
+      profile('cpu', 'CPU profile', 'flame'), profile('wall', 'Wall profile', 'hourglass'));
   }
   async take(what, wanted, node) {
+    const progress = h('div', {class: 'progress', role: 'status'},
+      what === 'stacks' ? 'Taking stacks… ' : `Sampling rank ${this.rank} for ${wanted.seconds} s… `,
+      elapsed(server_now()));
+    replace(this.view, progress);
     const task =
       await ask(this.run.id, what, wanted, node, {text: '', failed: what === 'stacks' ? 'No stacks' : 'No profile'});
+    progress.remove();
     if (!task) return;
     await this.load();
-    const made = this.files.filter((file) => task.files.includes(file.id));
-    const shown =
-      made.find((file) => file.id.endsWith('.txt') || file.id.includes('speedscope') || file.id.includes('folded')) ??
-      made[0];
-    if (shown) await this.open(shown);
+    const made = this.files.find((file) => task.files.includes(file.id));
+    if (made) await this.open(made);
   }
   async load() {
     try {
       const answers = await Promise.all(
         ['stacks', 'profile'].map((kind) => get(`${run_path(this.run.id)}/files`, {kind}, this.signal)));
-      this.files = answers.flatMap(({files}) => files).filter((file) => file.rank === null || file.rank === this.rank);
-      replace(this.list,
-        this.files.slice(0, kListed)
-          .map((file) => h('li', {}, icon(file.kind === 'stacks' ? 'stack' : 'flame'),
-                 h('button', {type: 'button', class: 'link', on: {click: () => this.open(file)}},
-                   `${file.kind === 'stacks' ? 'Stacks' : `Profile, ${file.why ?? '?'}`}`),
-                 file.t && h('span', {class: 'note'}, time_element(file.t, '')),
-                 file.kind === 'stacks' && file.why && h('span', {class: 'tag'}, file.why),
-                 h('span', {class: 'note'}, file.id.split('.').slice(-2).join('.')),
-                 h('span', {class: 'note'}, bytes(file.bytes)),
-                 h('a', {href: file_href(this.run.id, file.id), download: true}, 'Download'))),
+      const all = answers.flatMap(({files}) => files).filter((file) => file.rank === null || file.rank === this.rank);
+      this.files =
+        all.filter((file) => file.id.endsWith(kShownEnding[file.kind])).toSorted((a, b) => b.t.localeCompare(a.t));
+      replace(this.list, this.files.slice(0, kListed).map((file) => this.item(file, all)),
         this.files.length === 0 &&
           h('li', {class: 'empty'}, 'None yet. They are taken when a rank hangs, by ',
             h('code', {}, 'train-run stacks'), ', or here.'));
     } catch (error) {
       this.fail(error);
     }
+  }
+  /// An entry for what was taken: its file that is shown here, and all of its files to download.
+  item(file, all) {
+    const name = file.id.slice(0, -kShownEnding[file.kind].length);
+    const downloads =
+      all.filter((one) => one.id.startsWith(`${name}.`))
+        .map((one) => h('a', {href: file_href(this.run.id, one.id), title: bytes(one.bytes), download: true},
+               one.id.slice(name.length)));
+    const label = file.kind === 'stacks' ? 'Stacks' : `${file.why === 'wall' ? 'Wall' : 'CPU'} profile`;
+    return h('li', {}, icon(file.kind === 'stacks' ? 'stack' : 'flame'),
+      h('button', {type: 'button', class: 'link', on: {click: () => this.open(file)}}, label),
+      h('span', {class: 'note'}, time_element(file.t, '')),
+      file.kind === 'stacks' && file.why && h('span', {class: 'tag'}, file.why.replace(/-.*/, '')),
+      h('span', {class: 'note'}, 'download ', downloads.flatMap((link, index) => (index ? [' ', link] : [link]))));
   }
   async open(file) {
     replace(this.view, h('p', {class: 'note'}, 'Loading…'));
@@ -134,9 +147,7 @@ class Inspection {
         replace(this.view, graph.element);
       } else {
         const text = await response.text();
-        replace(this.view,
-          h('pre', {class: 'code', tabindex: 0, 'aria-label': 'Stacks'},
-            file.type.includes('json') ? JSON.stringify(JSON.parse(text), null, 1) : text));
+        replace(this.view, h('pre', {class: 'code', tabindex: 0, 'aria-label': 'Stacks'}, text));
       }
       this.view.scrollIntoView({block: 'nearest'});
     } catch (error) {

@@ -27,6 +27,17 @@ class ApiTest : public RunFolderTest {
     return api_.answer({.method = method, .target = parse_target(target).value()});
   }
   HttpResponse of_run(const std::string& rest) { return get("/api/v1/runs/" + id_ + rest); }
+  HttpResponse post(const std::string& rest, const std::string& body = "") {
+    return api_.answer({.method = HttpMethod::Post,
+                        .target = parse_target("/api/v1/runs/" + id_ + rest).value(),
+                        .body = body});
+  }
+  /// Return the name of the file in the run's folder that begins so, or "".
+  std::string name_beginning_with(const std::string& begin) const {
+    for (const auto& entry : std::filesystem::directory_iterator(run_))
+      if (entry.path().filename().string().starts_with(begin)) return entry.path().filename();
+    return "";
+  }
   boost::json::object json(const HttpResponse& response) {
     EXPECT_EQ(response.status, 200) << response.body;
     return boost::json::parse(response.body).as_object();
@@ -110,17 +121,6 @@ TEST_F(ApiTest, RanksHaveARowEach) {
   EXPECT_EQ(json(of_run("/attempts/0/ranks?after=1")).at("ranks").as_array().size(), 1U);
 }
 
-TEST_F(ApiTest, LogsAreMergedAndFollowedByTheirCursor) {
-  write("attempts/000/ranks/0000/stdout.log", "one\nthree\npart");
-  write("attempts/000/ranks/0001/stderr.log", "two\x1b[31m!\n");
-  write("attempts/000/output.times",
-        "1800000000000000 0 1 0\n1800000000000010 1 2 0\n1800000000000020 0 1 4\n");
-  const auto texts = [](const boost::json::object& answer) {
-    std::vector<std::string> texts;
-    for (const auto& line : answer.at("lines").as_array())
-      texts.emplace_back(line.at("text").as_string());
-    return texts;
-  };
 TEST_F(ApiTest, StragglersAreListedAndMarkedWhileTheRunIsLive) {
   const FileDescriptor held = lock();
   append("events.jsonl",
@@ -201,6 +201,17 @@ TEST_F(ApiTest, SamplesAreReadButThroughNoLink) {
   EXPECT_EQ(cpu_of("0"), "null");
 }
 
+TEST_F(ApiTest, LogsAreMergedAndFollowedByTheirCursor) {
+  write("attempts/000/ranks/0000/stdout.log", "one\nthree\npart");
+  write("attempts/000/ranks/0001/stderr.log", "two\x1b[31m!\n");
+  write("attempts/000/output.times",
+        "1800000000000000 0 1 0\n1800000000000010 1 2 0\n1800000000000020 0 1 4\n");
+  const auto texts = [](const boost::json::object& answer) {
+    std::vector<std::string> texts;
+    for (const auto& line : answer.at("lines").as_array())
+      texts.emplace_back(line.at("text").as_string());
+    return texts;
+  };
 
   const auto answer = json(of_run("/logs"));
 
@@ -257,14 +268,55 @@ TEST_F(ApiTest, SecretsOfTheSpecAreHidden) {
   EXPECT_THAT(answer.body, HasSubstr("redacted:HF_TOKEN"));
 }
 
+TEST_F(ApiTest, AProfileIsAskedForAndItsAnswerLeadsToAllOfItsFiles) {
+  const FileDescriptor held = lock();
+
+  EXPECT_EQ(post("/profile", R"({"rank":1,"kind":"wall","seconds":7})").status, 202);
+
+  const std::string request = name_beginning_with(".profile-");
+  EXPECT_EQ(read_text(path(request)), R"({"rank":1,"kind":"wall","time_ms":7000})");
+  EXPECT_EQ(post("/profile", R"({"rank":0})").status, 409);
+  EXPECT_EQ(json(of_run("/tasks/1")).at("state").as_string(), "running");
+  const std::string name = "attempts/000/profiles/20261126-100000.000-rank-0001-wall";
+  for (const char* ending : {".txt", ".speedscope.json", ".html"}) write(name + ending, "x");
+  write(".answer-" + request.substr(request.find('-') + 1),
+        R"({"path":")" + name + R"(.txt","error":""})");
+  const auto task = json(of_run("/tasks/1"));
+  EXPECT_EQ(task.at("state").as_string(), "done");
+  EXPECT_EQ(boost::json::serialize(task.at("files")),
+            "[\"" + name + ".txt\",\"" + name + ".speedscope.json\",\"" + name + ".html\"]");
+}
+
+TEST_F(ApiTest, AProfileThatCannotBeTakenSaysWhy) {
+  const FileDescriptor held = lock();
+  ASSERT_EQ(post("/profile", R"({"rank":0})").status, 202);
+  const std::string request = name_beginning_with(".profile-");
+  EXPECT_EQ(read_text(path(request)), R"({"rank":0,"kind":"cpu","time_ms":5000})");
+
+  write(".answer-" + request.substr(request.find('-') + 1),
+        R"({"path":"","error":"rank 0 has no worker now"})");
+
+  const auto task = json(of_run("/tasks/1"));
+  EXPECT_EQ(task.at("state").as_string(), "failed");
+  EXPECT_EQ(task.at("error").as_string(), "rank 0 has no worker now");
+}
+
+TEST_F(ApiTest, NoProfileIsTakenThatNobodyCouldTake) {
+  const FileDescriptor held = lock();
+  for (const char* body :
+       {"", "{}", "[0]", "7", R"({"rank":2})", R"({"rank":-1})", R"({"rank":"0"})",
+        R"({"rank":0.5})", R"({"rank":0,"kind":"memory"})", R"({"rank":0,"kind":7})",
+        R"({"rank":0,"seconds":0})", R"({"rank":0,"seconds":61})", R"({"rank":0,"seconds":1.5})",
+        R"({"rank":0,"seconds":9223372036854775807})"})
+    EXPECT_EQ(post("/profile", body).status, 400) << body;
+  EXPECT_EQ(name_beginning_with(".profile-"), "");
+}
+
 TEST_F(ApiTest, ARunThatIsNotRunningCanBeAskedForNothing) {
-  const auto post = [&](const std::string& rest) {
-    return get("/api/v1/runs/" + id_ + rest, HttpMethod::Post).status;
-  };
-  EXPECT_EQ(post("/stop"), 503);
-  EXPECT_EQ(post("/stacks"), 503);
-  EXPECT_EQ(post("/profile"), 503);
-  EXPECT_EQ(post("/checkpoint"), 503);
+  EXPECT_EQ(post("/stop").status, 503);
+  EXPECT_EQ(post("/stacks").status, 503);
+  EXPECT_EQ(post("/profile", R"({"rank":0})").status, 503);
+  EXPECT_EQ(post("/checkpoint").status, 503);
   EXPECT_FALSE(std::filesystem::exists(path(".stop")));
 }
 
