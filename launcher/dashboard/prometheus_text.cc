@@ -1,8 +1,5 @@
 #include "launcher/dashboard/prometheus_text.h"
 
-#include <prometheus/metric_family.h>
-#include <prometheus/text_serializer.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,11 +9,12 @@
 
 #include "lib/base/time.h"
 #include "lib/base/utf8.h"
+#include "lib/observe/prometheus_text.h"
 
 namespace train {
 namespace {
 
-using prometheus::MetricType;
+using MetricType = PrometheusText::Type;
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::array<const char*, 12> kStates{"attaching", "scheduling", "preparing",    "starting",
@@ -75,22 +73,17 @@ constexpr std::array kGpuMetrics{
                  MetricType::Counter},
 };
 
+/// Collects samples run by run, and writes them family by family.
 class Families {
  public:
   explicit Families(std::size_t label_bytes) : label_bytes_(label_bytes) {}
 
-  void add(MetricType type, const std::string& name, const std::string& help, const Labels& labels,
+  void add(MetricType type, const std::string& name, const std::string& help, Labels labels,
            double value) {
     auto [at, is_new] = index_.emplace(name, families_.size());
-    if (is_new) families_.push_back({.name = name, .help = help, .type = type, .metric = {}});
-    prometheus::ClientMetric metric;
-    for (const auto& [label, text] : labels)
-      metric.label.push_back({label, utf8_text(text, label_bytes_)});
-    if (type == MetricType::Counter)
-      metric.counter.value = value;
-    else
-      metric.gauge.value = value;
-    families_[at->second].metric.push_back(std::move(metric));
+    if (is_new) families_.push_back({.name = name, .help = help, .type = type});
+    for (auto& [label, text] : labels) text = utf8_text(text, label_bytes_);
+    families_[at->second].samples.emplace_back(std::move(labels), value);
   }
   void gauge(const std::string& name, const std::string& help, const Labels& labels, double value) {
     add(MetricType::Gauge, name, help, labels, value);
@@ -99,11 +92,24 @@ class Families {
                double value) {
     add(MetricType::Counter, name, help, labels, value);
   }
-  std::string text() const { return prometheus::TextSerializer().Serialize(families_); }
+  std::string text() const {
+    PrometheusText text;
+    for (const Family& family : families_) {
+      text.family(family.name, family.type, family.help);
+      for (const auto& [labels, value] : family.samples)
+        text.sample(value, std::vector<PrometheusText::Label>(labels.begin(), labels.end()));
+    }
+    return std::move(text).take();
+  }
 
  private:
+  struct Family {
+    std::string name, help;
+    MetricType type;
+    std::vector<std::pair<Labels, double>> samples = {};
+  };
   std::size_t label_bytes_;
-  std::vector<prometheus::MetricFamily> families_;
+  std::vector<Family> families_;
   std::map<std::string, std::size_t> index_;
 };
 

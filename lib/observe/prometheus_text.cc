@@ -33,12 +33,12 @@ PrometheusText& PrometheusText::family(std::string_view name, Type type, std::st
   return *this;
 }
 
-PrometheusText& PrometheusText::sample(double value, Labels labels) {
+PrometheusText& PrometheusText::sample(double value, std::span<const Label> labels) {
   text_ += name_;
-  for (const auto& [label, of] : labels)
-    text_ += fmt::format("{}{}=\"{}\"", &label == &labels.begin()->first ? '{' : ',', label,
-                         escaped(of, true));
-  if (labels.size() > 0) text_ += '}';
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    text_ += fmt::format("{}{}=\"{}\"", i == 0 ? '{' : ',', labels[i].first,
+                         escaped(labels[i].second, true));
+  if (!labels.empty()) text_ += '}';
   text_ += fmt::format(" {}\n", number(value));
   return *this;
 }

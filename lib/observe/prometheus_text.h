@@ -6,6 +6,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,12 +18,15 @@ inline constexpr const char* kPrometheusContentType = "text/plain; version=0.0.4
 class PrometheusText {
  public:
   enum class Type { Counter, Gauge };
-  using Labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+  using Label = std::pair<std::string_view, std::string_view>;
 
   /// Begin a family. The name has the unit at its end; that of a counter ends in _total.
   PrometheusText& family(std::string_view name, Type type, std::string_view help);
   /// Add a sample of the family that was begun last. No two have the same labels.
-  PrometheusText& sample(double value, Labels labels = {});
+  PrometheusText& sample(double value, std::span<const Label> labels);
+  PrometheusText& sample(double value, std::initializer_list<Label> labels = {}) {
+    return sample(value, std::span<const Label>(labels.begin(), labels.size()));
+  }
 
   std::string take() && { return std::move(text_); }
 

@@ -52,7 +52,6 @@ const std::map<std::string, std::string> kThirdParty{{"boost/asio", "Asio"},
                                                      {"libelf", "elfutils"},
                                                      {"gelf", "elfutils"},
                                                      {"dwarf", "elfutils"},
-                                                     {"prometheus", "prometheus-cpp"},
                                                      {"archive", "libarchive"},
                                                      {"archive_entry", "libarchive"}};
 
