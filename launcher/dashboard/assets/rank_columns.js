@@ -10,7 +10,23 @@ const kNoSamples = 'no sample: the run is not live, or its supervisors send none
 const kNoSdk = 'the program marks no progress (it does not use the SDK), or no sample has come';
 const kNoGpu = 'this worker has no GPU, or NVML does not tell';
 
-const shown = (value, text, why) => cell(text ?? `?${why}`, () => or_unknown(text, why));
+const shown = (text, why) => cell(text ?? `?${why}`, () => or_unknown(text, why));
+
+/// A column of the numbers `key`; `why`: why one is missing.
+const figure = (key, label, format, why, title) =>
+  ({key, label, title, number: true, by: (one) => one[key], cell: (one) => shown(format(one[key]), why)});
+
+/// A column of bytes, with their limit.
+const bytes_of = (key, limit, label, why, title) => ({
+  ...figure(key, label, bytes, why, title),
+  cell: (one) => cell(`${bytes(one[key])}${one[limit]}`,
+    () => one[key] === null
+      ? unknown(why)
+      : h('span', {}, bytes(one[key]), one[limit] && h('span', {class: 'muted'}, ` of ${bytes(one[limit])}`)))
+});
+
+const plain = (value) => (value === null ? null : String(value));
+const restarts = (attempts) => (attempts === null ? null : count(Math.max(0, attempts - 1)));
 
 /// Step time against the median of all ranks: "0.42 s (+3 %)".
 function step_time(rank, median) {
@@ -39,19 +55,12 @@ export function rank_columns(run_id, answer) {
         () =>
           one.node === null ? unknown('no node has it') : h('span', {title: `local rank ${one.local_rank}`}, one.node))
     },
-    {
-      key: 'pid',
-      label: 'Pid',
-      number: true,
-      by: (one) => one.pid,
-      cell: (one) =>
-        shown(one.pid, one.pid === null ? null : String(one.pid), 'no process, or its pid was not recorded')
-    },
+    figure('pid', 'Pid', plain, 'no process, or its pid was not recorded'),
     {
       key: 'gpus',
       label: 'GPU',
       by: (one) => one.gpus?.join(',') ?? null,
-      cell: (one) => shown(one, one.gpus?.length ? one.gpus.join(', ') : null, 'this worker was given no GPU')
+      cell: (one) => shown(one.gpus?.length ? one.gpus.join(', ') : null, 'this worker was given no GPU')
     },
     {
       key: 'state',
@@ -79,13 +88,7 @@ export function rank_columns(run_id, answer) {
           : h('span', {title: one.phase_text}, one.phase,
               one.phase_since && h('span', {class: 'muted'}, ' ', elapsed(seconds_of(one.phase_since)))))
     },
-    {
-      key: 'step',
-      label: 'Step',
-      number: true,
-      by: (one) => one.step,
-      cell: (one) => shown(one, count(one.step), kNoSdk)
-    },
+    figure('step', 'Step', count, kNoSdk),
     {
       key: 'step_s',
       label: 'Step time',
@@ -94,73 +97,14 @@ export function rank_columns(run_id, answer) {
       by: (one) => one.step_s,
       cell: (one) => cell(`${one.step_s} ${answer().median_step_s}`, () => step_time(one, answer().median_step_s))
     },
-    {
-      key: 'data_wait_ratio',
-      label: 'Data wait',
-      number: true,
-      title: 'Share of its time that it waits for data',
-      by: (one) => one.data_wait_ratio,
-      cell: (one) => shown(one, percent(one.data_wait_ratio), kNoSdk)
-    },
-    {
-      key: 'cpu_cores',
-      label: 'CPU cores',
-      number: true,
-      by: (one) => one.cpu_cores,
-      cell: (one) => shown(one, cores(one.cpu_cores), kNoSamples)
-    },
-    {
-      key: 'rss_bytes',
-      label: 'Memory',
-      number: true,
-      title: 'Resident memory, and its limit',
-      by: (one) => one.rss_bytes,
-      cell: (one) => cell(`${bytes(one.rss_bytes)}${one.rss_limit_bytes}`,
-        () => one.rss_bytes === null
-          ? unknown(kNoSamples)
-          : h('span', {}, bytes(one.rss_bytes),
-              one.rss_limit_bytes !== null && h('span', {class: 'muted'}, ` of ${bytes(one.rss_limit_bytes)}`)))
-    },
-    {
-      key: 'io',
-      label: 'Read',
-      number: true,
-      by: (one) => one.read_bytes_per_s,
-      cell: (one) => shown(one, bytes_per_s(one.read_bytes_per_s), kNoSamples)
-    },
-    {
-      key: 'gpu_utilization_ratio',
-      label: 'GPU use',
-      number: true,
-      by: (one) => one.gpu_utilization_ratio,
-      cell: (one) => shown(one, percent(one.gpu_utilization_ratio), kNoGpu)
-    },
-    {
-      key: 'gpu_memory_bytes',
-      label: 'GPU memory',
-      number: true,
-      by: (one) => one.gpu_memory_bytes,
-      cell: (one) => cell(bytes(one.gpu_memory_bytes),
-        () => one.gpu_memory_bytes === null
-          ? unknown(kNoGpu)
-          : h('span', {}, bytes(one.gpu_memory_bytes),
-              one.gpu_memory_total_bytes && h('span', {class: 'muted'}, ` of ${bytes(one.gpu_memory_total_bytes)}`)))
-    },
-    {
-      key: 'reports',
-      label: 'Reports',
-      number: true,
-      by: (one) => one.reports,
-      cell: (one) => shown(one, count(one.reports), 'it has reported nothing in this attempt')
-    },
-    {
-      key: 'attempts',
-      label: 'Restarts',
-      number: true,
-      title: 'Attempts of this rank before this one',
-      by: (one) => one.attempts,
-      cell: (one) => shown(one, one.attempts === null ? null : count(Math.max(0, one.attempts - 1)), 'not recorded')
-    },
+    figure('data_wait_ratio', 'Data wait', percent, kNoSdk, 'Share of its time that it waits for data'),
+    figure('cpu_cores', 'CPU cores', cores, kNoSamples),
+    bytes_of('rss_bytes', 'rss_limit_bytes', 'Memory', kNoSamples, 'Resident memory, and its limit'),
+    figure('read_bytes_per_s', 'Read', bytes_per_s, kNoSamples),
+    figure('gpu_utilization_ratio', 'GPU use', percent, kNoGpu),
+    bytes_of('gpu_memory_bytes', 'gpu_memory_total_bytes', 'GPU memory', kNoGpu),
+    figure('reports', 'Reports', count, 'it has reported nothing in this attempt'),
+    figure('attempts', 'Restarts', restarts, 'not recorded', 'Attempts of this rank before this one'),
   ];
 }
 
