@@ -2,21 +2,54 @@
 // (also under names that are markup), and hands over checkpoints. `crash_file`: rank 1 kills itself
 // when this file appears, once. `end_file`: all end when it appears. `slow_rank`: its steps take
 // `slow_ms` longer.
+#include <poll.h>
 #include <signal.h>
+#include <sys/inotify.h>
 #include <train/train.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <string>
-#include <thread>
+#include <utility>
+#include <vector>
 
 namespace {
 
-bool appeared(const std::string& file) {
-  return !file.empty() && ::access(file.c_str(), F_OK) == 0;
-}
+/// Waits for files that the test makes.
+class Signals {
+ public:
+  /// Wait for these files; "" stands for none.
+  explicit Signals(std::vector<std::string> files) : files_(std::move(files)) {
+    for (const std::string& file : files_) {
+      const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+      ::inotify_add_watch(watch_, folder.c_str(), IN_CREATE | IN_MOVED_TO);
+    }
+  }
+  static bool appeared(const std::string& file) {
+    return !file.empty() && ::access(file.c_str(), F_OK) == 0;
+  }
+  /// Wait until one of them is there, for a step's length at the most.
+  void wait(std::chrono::milliseconds step) const {
+    const auto until = std::chrono::steady_clock::now() + step;
+    while (std::none_of(files_.begin(), files_.end(), appeared)) {
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+      pollfd changed{watch_, POLLIN, 0};
+      if (left.count() <= 0 || ::poll(&changed, 1, static_cast<int>(left.count())) == 0) return;
+      std::array<char, 4096> events{};
+      if (::read(watch_, events.data(), events.size()) < 0) return;
+    }
+  }
+
+ private:
+  const std::vector<std::string> files_;
+  const int watch_ = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+};
 
 void print_lines(int rank, int report) {
   std::printf("rank %d at report %d\n", rank, report);
@@ -42,19 +75,20 @@ int main(int argc, char** argv) {
   return train::run(argc, argv, [](const train::Config& config) {
     const train::Context& context = train::get_context();
     const bool slow = context.world_rank() == config.get<int>("slow_rank", -1);
-    const std::chrono::milliseconds pause(config.get<int>("report_ms", 100) +
-                                          (slow ? config.get<int>("slow_ms", 100) : 0));
+    const std::chrono::milliseconds step(config.get<int>("report_ms", 100) +
+                                         (slow ? config.get<int>("slow_ms", 100) : 0));
+    const bool may_crash = context.world_rank() == 1 && context.attempt() == 0;
+    const std::string crash = may_crash ? config.get<std::string>("crash_file", "") : "";
+    const std::string end = config.get<std::string>("end_file", "");
+    const Signals signals({crash, end});
     const int every = config.get<int>("checkpoint_every", 10);
     int report = train::start_epoch() * 10;
     for (; report < config.get<int>("reports", 1'000'000) && !train::should_stop(); ++report) {
       print_lines(context.world_rank(), report);
-      std::this_thread::sleep_for(pause);
-      if (context.world_rank() == 1 && context.attempt() == 0 &&
-          appeared(config.get<std::string>("crash_file", "")))
-        ::kill(::getpid(), SIGKILL);
+      signals.wait(step);
+      if (Signals::appeared(crash)) ::kill(::getpid(), SIGKILL);
       const auto ends =
-          train::reduce({{"ends", appeared(config.get<std::string>("end_file", "")) ? 1 : 0}},
-                        train::Reduce::Max);
+          train::reduce({{"ends", Signals::appeared(end) ? 1 : 0}}, train::Reduce::Max);
       if (ends.at("ends").as<double>() > 0) break;
       if ((report + 1) % every != 0)
         train::report(metrics_of(report));

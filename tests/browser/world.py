@@ -3,23 +3,13 @@
 import json
 import os
 import re
+import selectors
 import signal
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 WAIT_S = 30  # for a condition, beside four busy loops
-
-
-def wait_for(what, condition):
-    """Return the first true value of condition(); fail, and say what did not come, after WAIT_S."""
-    end = time.monotonic() + WAIT_S
-    while time.monotonic() < end:
-        if value := condition():
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"{what} did not come within {WAIT_S} s")
 
 
 class World:
@@ -35,17 +25,17 @@ class World:
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith("TRAINRUN_")}
         self.environment.update(XDG_RUNTIME_DIR=self.folder.name, TMPDIR=self.folder.name)
 
-    def start(self, name, *arguments, **options):
+    def start(self, name, *arguments, stdout=None):
+        """Start train-run; its output goes to a log of this name, what it prints to `stdout` if that is given."""
         log = open(self.path / f"{name}.log", "wb")
         process = subprocess.Popen(
             [self.build / "bin/train-run", *arguments],
-            stdout=log,
-            stderr=subprocess.STDOUT,
+            stdout=stdout or log,
+            stderr=log,
             stdin=subprocess.DEVNULL,
             env=self.environment,
             start_new_session=True,
             cwd=self.path,
-            **options,
         )
         log.close()
         self.processes.append(process)
@@ -78,10 +68,15 @@ class World:
 
     def dashboard(self, *arguments, name="dashboard", place=None):
         """Start a dashboard of the runs below `place`; return it, with the link that it prints."""
-        process = self.start(name, "dashboard", place or self.runs, "--listen", "127.0.0.1:0", *arguments)
-        process.link = wait_for(
-            "the dashboard's link", lambda: re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", self.output(name))
-        )[0]
+        arguments = ("dashboard", place or self.runs, "--listen", "127.0.0.1:0", *arguments)
+        process = self.start(name, *arguments, stdout=subprocess.PIPE)
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            printed = process.stdout.readline().decode() if selector.select(WAIT_S) else ""
+        link = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", printed)
+        if not link:
+            raise AssertionError(f"the dashboard printed no link, but {printed!r}; {self.output(name)}")
+        process.link = link[0]
         return process
 
     @staticmethod
@@ -89,6 +84,8 @@ class World:
         if process.poll() is None:
             process.send_signal(with_signal)
         process.wait(timeout=WAIT_S)
+        if process.stdout:
+            process.stdout.close()
 
     def close(self):
         for process in reversed(self.processes):
