@@ -80,7 +80,6 @@ const std::vector<Api::Route>& Api::all_routes() {
       {HttpMethod::Post, "/api/v1/runs/{run}/stacks", &Api::take_stacks},
       {HttpMethod::Post, "/api/v1/runs/{run}/profile", &Api::profile},
       {HttpMethod::Post, "/api/v1/runs/{run}/stop", &Api::stop},
-      {HttpMethod::Post, "/api/v1/runs/{run}/checkpoint", &Api::checkpoint},
       {HttpMethod::Get, "/api/v1/sd", &Api::targets},
       {HttpMethod::Get, "/metrics", &Api::metrics},
   };

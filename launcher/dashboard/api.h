@@ -47,7 +47,6 @@ class Api {
   Result<HttpResponse> take_stacks(const HttpRequest& request, const Parts& parts);
   Result<HttpResponse> profile(const HttpRequest& request, const Parts& parts);
   Result<HttpResponse> stop(const HttpRequest& request, const Parts& parts);
-  Result<HttpResponse> checkpoint(const HttpRequest& request, const Parts& parts);
   Result<HttpResponse> targets(const HttpRequest& request, const Parts& parts);
   Result<HttpResponse> metrics(const HttpRequest& request, const Parts& parts);
 

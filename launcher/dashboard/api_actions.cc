@@ -104,12 +104,6 @@ Result<HttpResponse> Api::stop(const HttpRequest&, const Parts& parts) {
   return task_response(202, task);
 }
 
-Result<HttpResponse> Api::checkpoint(const HttpRequest&, const Parts& parts) {
-  TRY_VOID(catalog_.find(parts[0]));
-  return Error{Errc::Unavailable, "this version cannot ask a run for a checkpoint",
-               "its program decides when to make one"};
-}
-
 Result<HttpResponse> Api::targets(const HttpRequest&, const Parts&) {
   std::set<std::string> nodes;
   for (const auto& run : catalog_.runs()) {

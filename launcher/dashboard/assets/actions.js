@@ -53,11 +53,6 @@ async function stop(run, node) {
 /// The buttons of a run's head; none where actions are not allowed.
 export function actions_of(run) {
   if (!run.can_stop) return null;
-  const checkpoint = button('Checkpoint now', {
-    icon: 'save',
-    on_click: () =>
-      ask(run.id, 'checkpoint', {}, checkpoint, {text: 'A checkpoint has been asked for.', failed: 'No checkpoint'})
-  });
   const stop_button = button('Stop', {icon: 'stop', kind: 'danger', on_click: () => stop(run, stop_button)});
-  return h('div', {class: 'buttons'}, checkpoint, stop_button);
+  return h('div', {class: 'buttons'}, stop_button);
 }

@@ -316,7 +316,6 @@ TEST_F(ApiTest, ARunThatIsNotRunningCanBeAskedForNothing) {
   EXPECT_EQ(post("/stop").status, 503);
   EXPECT_EQ(post("/stacks").status, 503);
   EXPECT_EQ(post("/profile", R"({"rank":0})").status, 503);
-  EXPECT_EQ(post("/checkpoint").status, 503);
   EXPECT_FALSE(std::filesystem::exists(path(".stop")));
 }
 
