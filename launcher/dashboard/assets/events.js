@@ -7,7 +7,8 @@ import {state_word} from './states.js';
 const kBad = /fail|lost|error|hung|killed|given_up|quarantin/;
 const kOdd = /suspect|straggler|warn|reject/;
 const kGood = /checkpoint|committed|finished|cleared|validated/;
-const kHidden = new Set(['seq', 't', 'generation', 'event', 'crc', 'state', 'reason', 'text', 'attempt', 'trigger']);
+const kHidden = new Set(
+  ['seq', 't', 'generation', 'event', 'crc', 'state', 'reason', 'text', 'attempt', 'trigger', 'worker_seconds']);
 
 function kind_of(event) {
   const name = `${event.event} ${event.state ?? ''} ${event.trigger ?? ''}`;
@@ -18,7 +19,10 @@ function kind_of(event) {
 }
 
 const words = (name) => name.replaceAll('_', ' ');
-const value_text = (value) => (typeof value === 'object' ? JSON.stringify(value) : String(value));
+function value_text(value) {
+  if (typeof value !== 'object') return String(value);
+  return value.number > 0 && value.path ? `checkpoint ${value.number}` : JSON.stringify(value);
+}
 
 /// An <li> with time, what happened, and the members of the record.
 export function describe_event(event) {

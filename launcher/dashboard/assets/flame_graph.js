@@ -204,7 +204,7 @@ export class FlameGraph {
     const {at, tree} = this;
     set_text(this.said,
       `${at.name}: ${value_text(at.value, tree.unit)}, ${percent(at.value / tree.root.value)} of all${
-        at.parent ? `, ${percent(at.value / at.parent.value)} of ${at.parent.name}` : ''}`);
+        at.parent && at.parent !== tree.root ? `, ${percent(at.value / at.parent.value)} of ${at.parent.name}` : ''}`);
   }
 
   on_key(event) {

@@ -40,9 +40,12 @@ export function bytes(value) {
 export const bytes_per_s = (value) => (known(value) ? `${bytes(value)}/s` : null);
 export const per_s = (value, what) =>
   (known(value) ? `${value >= 100 ? whole.format(value) : Number(value.toPrecision(3))} ${what}/s` : null);
-export const percent = (ratio) =>
-  (known(ratio) ? `${(ratio * 100).toFixed(ratio > 0 && ratio < 0.0995 ? 1 : 0)} %` : null);
-export const cores = (value) => (known(value) ? `${value.toFixed(value < 10 ? 2 : 1)}` : null);
+export function percent(ratio) {
+  if (!known(ratio)) return null;
+  if (ratio > 0 && ratio < 0.0005) return '< 0.1 %';
+  return `${(ratio * 100).toFixed(ratio > 0 && ratio < 0.0995 ? 1 : 0)} %`;
+}
+export const cores = (value) => (known(value) ? value.toFixed(value < 0.0995 ? 3 : value < 10 ? 2 : 1) : null);
 
 /// A duration of seconds: 340 ms, 12.3 s, 4 min 5 s, 2 h 10 min, 3 d 4 h.
 export function duration(s) {

@@ -196,7 +196,8 @@ export async function show({main, parts, signal, fail, set_crumbs}) {
     replace(failed, one.error && error_card(one.error));
   };
   show_now();
-  const samples = new SampleCharts(run.id, {rank}, kFields, {signal, on_error: fail});
+  const shown_fields = kFields.filter(({field}) => one.gpus?.length || !String(field).startsWith('gpu_'));
+  const samples = new SampleCharts(run.id, {rank}, shown_fields, {signal, on_error: fail});
   const logs = new LogView({run: run.id, rank, sources: false, attempts: run.attempts, live: run.live, signal, fail});
   const inspection = new Inspection(run, rank, {signal, fail});
   replace(main, head, h('div', {}, tabs_of(run, 'workers')), failed, tiles,

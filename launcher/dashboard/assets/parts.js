@@ -58,7 +58,7 @@ const kUses = [
   ['other', 'other', '--quiet'],
   ['unknown', 'unknown', '--faint'],
 ];
-const kNamedInBar = 0.16;  // smaller shares have no room for their name
+const kNamedInBar = 0.3;  // smaller shares have no room for their name
 
 /// Return {label, color, share, seconds} of each use that has any; an empty list if nothing was booked.
 function uses_of(seconds) {

@@ -143,12 +143,14 @@ export async function mount({body, run: first, signal, fail}) {
   });
   const checkpoint_note = h('span', {class: 'note'});
   const events = h('ol', {class: 'events compact'});
-  const about = h('div', {class: 'columns'});
+  const about = h('div', {});
+  const results = h('div', {});
   replace(body, figures, attempts, charts,
-    h('div', {class: 'columns'}, card('Goodput', {note: 'what the workers’ seconds were used for'}, goodput),
+    h('div', {class: 'columns'},
+      h('div', {class: 'stack'}, card('Goodput', {note: 'what the workers’ seconds were used for'}, goodput), about),
       card('Events', {tools: h('a', {href: run_href(run.id, 'events')}, 'All events')},
         h('div', {class: 'card-body'}, events))),
-    card('Checkpoints', {note: checkpoint_note}, checkpoints.element), about);
+    card('Checkpoints', {note: checkpoint_note}, checkpoints.element), results);
 
   const guarded = (load) => async () => {
     try {
@@ -181,7 +183,10 @@ export async function mount({body, run: first, signal, fail}) {
     replace(figures, tiles(run));
     replace(goodput, goodput_bar(run.goodput));
   };
-  const show_about = () => replace(about, facts_card(run), results_card(run));
+  const show_about = () => {
+    replace(about, facts_card(run));
+    replace(results, results_card(run));
+  };
   const slow = throttled(() => Promise.all([load_attempts(), load_checkpoints(), load_events()]), kSlowMs);
   const metrics = throttled(() => (grid.keys.length ? grid.refresh() : load_keys()), kSlowMs / 2);
 

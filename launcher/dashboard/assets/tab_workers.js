@@ -110,6 +110,7 @@ export async function mount({body, run: first, signal, fail}) {
     const listed = matching.length > kTableRanks
       ? [...matching.filter(troubled), ...matching.filter((one) => !troubled(one))].slice(0, kTableRanks)
       : matching;
+    table.table.classList.toggle('without-gpus', !answer.ranks.some((one) => one.gpus?.length));
     table.update(listed);
     note.hidden = listed.length === matching.length;
     set_text(note,
