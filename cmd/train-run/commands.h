@@ -23,7 +23,7 @@ struct OutputWords {
   std::optional<std::string> prefix;       // --log-line-prefix
   std::optional<std::string> local_ranks;  // --local-ranks-filter
   std::optional<std::string> redirects, tee;
-  int lines_max = -1;                      // --log-rate; −1: by default
+  int lines_max = -1;  // --log-rate; −1: by default
   bool no_fold = false;
 };
 struct RunCommand {
