@@ -45,6 +45,7 @@ inline constexpr std::size_t kErrorTypeBytesMax = 256;
 inline constexpr std::size_t kErrorWhatBytesMax = 64u << 10;
 inline constexpr std::size_t kErrorStackBytesMax = 256u << 10;
 inline constexpr std::size_t kCrashPlaceBytesMax = 1u << 10;
+inline constexpr std::size_t kCorePathBytesMax = 4u << 10;
 inline constexpr std::size_t kCauseBytesMax = 2u << 10;
 
 /// Return the text in UTF-8. What it quotes from others stays within the limits above.

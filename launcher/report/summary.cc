@@ -139,6 +139,7 @@ void put_root_cause(Block& block, const RootCause& root) {
       rest = newline == std::string_view::npos ? "" : rest.substr(newline + 1);
     }
   }
+  if (!worker.end.core.empty()) block.row("core dump", worker.end.core);
   const std::vector<std::string> lines = without_what_is_known(worker);
   if (lines.empty()) {
     block.row("output", fmt::format("rank {} wrote nothing{}", worker.rank,

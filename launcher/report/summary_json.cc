@@ -200,6 +200,7 @@ std::string cause_json(const RootCause& cause, std::uint32_t attempt) {
   json.text_or_null("kind", worker != nullptr ? to_string(worker->kind) : "lost");
   put_status(json, worker);
   json.member("core_dumped", worker != nullptr && worker->end.core_dumped);
+  json.text_or_null("core", worker != nullptr ? worker->end.core : "");
   json.member("oom_killed", worker != nullptr && worker->end.oom_killed)
       .member("collateral", cause.collateral);
   json.text_or_null("time", worker != nullptr ? format_utc(wall_of(worker->end.wall_us)) : "");
@@ -225,7 +226,8 @@ std::string error_json(const WorkerFailure& failure) {
       .member("attempt", failure.attempt)
       .member("kind", to_string(failure.kind));
   put_status(json, &failure);
-  json.member("core_dumped", end.core_dumped).member("oom_killed", end.oom_killed);
+  json.member("core_dumped", end.core_dumped).text_or_null("core", end.core);
+  json.member("oom_killed", end.oom_killed);
   json.member("time", format_utc(wall_of(end.wall_us)));
   put_lines(json, end.last_lines);
   return std::move(json.end()).take();

@@ -36,12 +36,14 @@ struct WorkerEnd {
   bool told_to_stop = false;
   /// Of a crash: "Model::forward (model.cc:41) <- main (main.cc:88)"; `error` has the stack.
   std::string crashed_in = {};
+  /// The path of its core file, or the command that knows it; "": none was found.
+  std::string core = {};
   bool clean() const { return !signaled && status == 0; }
   /// Return whether it came to its own end, and not because somebody asked.
   bool by_itself() const { return clean() && !stop_requested && !told_to_stop; }
   bool operator==(const WorkerEnd&) const = default;
   TRAIN_FIELDS(signaled, status, core_dumped, oom_killed, stop_requested, wall_us, last_lines,
-               error, last_report_seq, memory, pids_limit_hit, told_to_stop, crashed_in)
+               error, last_report_seq, memory, pids_limit_hit, told_to_stop, crashed_in, core)
 };
 
 }  // namespace train

@@ -126,9 +126,15 @@ TEST_F(Crash, IsNotLookedIntoWhereTheSpecSaysSo) {
 TEST_F(Crash, StillLeavesACoreFileWhereOneIsAllowed) {
   if (read_file("/proc/sys/kernel/core_pattern").starts_with('|'))
     GTEST_SKIP() << "SKIPPED: kernel.core_pattern hands core files to a program";
-  crash("pointer", 128 + SIGSEGV, "", "", "  rlimits: {core: 1000000000}\n");
+  const std::string said =
+      crash("pointer", 128 + SIGSEGV, "", "", "  rlimits: {core: 1000000000}\n");
 
   EXPECT_THAT(cause(), HasSubstr("core dumped"));
+  const auto error = boost::json::parse(
+      cluster.read(cluster.run_dir("job") + "/attempts/000/ranks/0001/error.json"));
+  const std::string core(error.at("core").as_string());
+  EXPECT_TRUE(std::filesystem::is_regular_file(core)) << core;
+  EXPECT_THAT(said, HasSubstr("core dump    " + core + "\n"));
   EXPECT_THAT(cause(), HasSubstr("in Layer::forward ("));
 }
 

@@ -14,6 +14,7 @@ namespace train {
 struct CrashStack {
   std::string place;   // "Model::forward (model.cc:41) <- main (main.cc:88)"; "": unknown
   std::string frames;  // a line each
+  std::string core;    // what find_core_dump() found
 };
 
 /// Return what the record holds of a death by `signal`, or nothing. The record may hold anything,

@@ -4,11 +4,13 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "daemon/supervisor/core/worker_ending.h"
 #include "daemon/supervisor/limits/oom_watch.h"
 #include "daemon/supervisor/network_interface.h"
 #include "daemon/supervisor/processes/spawn.h"
+#include "daemon/supervisor/workers/core_file.h"
 #include "lib/net/blocking.h"
 #include "lib/progress/progress_clock.h"
 
@@ -87,7 +89,7 @@ asio::awaitable<void> WorkerRunner::watch(WorkerSlot& slot) {
   slot.reaped_ns = progress_now();
   slot.out_of_memory = slot.memory.end(status->signaled && status->status == SIGKILL);
   slot.pids_limit_hit = parts_.confinement.pids_limit_hit(slot.cgroup);
-  begin_crash_stack(slot, *status);
+  look_into_crash(slot, *status);
   parts_.feed(WorkerReaped{rank, *status});
   slot.pid = 0;
   WorkerEnding ending(parts_.clock.now());
@@ -111,27 +113,40 @@ asio::awaitable<void> WorkerRunner::watch(WorkerSlot& slot) {
   }
 }
 
-void WorkerRunner::begin_crash_stack(WorkerSlot& slot, const WaitStatus& status) {
-  if (!slot.progress) return;
+void WorkerRunner::look_into_crash(WorkerSlot& slot, const WaitStatus& status) {
+  std::optional<ProcessCapture> capture;
   // A shell exits with 128+signal for a command that a signal has killed.
   const int signal = status.signaled ? status.status : status.status - 128;
-  auto capture = crash_capture(slot.progress->crash(), signal);
-  if (!capture) return;
+  if (slot.progress) capture = crash_capture(slot.progress->crash(), signal);
+  if (!capture && !status.core_dumped) return;
+  const std::string& named = parts_.orders.start->working_dir;
+  const std::filesystem::path folder = named.empty() ? "." : named;
+  std::error_code no_folder;
+  const CoreDump dump{.pid = static_cast<pid_t>(slot.pid),
+                      .signal = signal,
+                      .folder = std::filesystem::absolute(folder, no_folder).string(),
+                      .ended = slot.reaped_at};
   slot.unwinding = true;
-  parts_.scope.spawn("crash", make_crash_stack(slot, std::move(*capture)));
+  parts_.scope.spawn(
+      "crash",
+      make_crash_stack(slot, [capture = std::move(capture), dump, dumped = status.core_dumped] {
+        CrashStack crash;
+        if (capture)
+          crash = crash_stack(*capture, std::chrono::steady_clock::now() + kUnwindWithin);
+        if (dumped) crash.core = find_core_dump(dump);
+        return Result<CrashStack>(std::move(crash));
+      }));
 }
 
-asio::awaitable<void> WorkerRunner::make_crash_stack(WorkerSlot& slot, ProcessCapture capture) {
-  std::function<Result<CrashStack>()> work = [capture =
-                                                  std::move(capture)]() -> Result<CrashStack> {
-    return crash_stack(capture, std::chrono::steady_clock::now() + kUnwindWithin);
-  };
+asio::awaitable<void> WorkerRunner::make_crash_stack(WorkerSlot& slot,
+                                                     std::function<Result<CrashStack>()> work) {
   auto making = run_unjoined<CrashStack>(std::move(work));
   auto made = co_await std::move(making);
   if (!slot.unwinding) co_return;
   if (made) slot.crash = std::move(*made);
   // Told once more, with what is known now.
-  if (slot.exit_sent && !slot.crash.frames.empty()) parts_.uplink.say(exit_message(slot));
+  if (slot.exit_sent && !(slot.crash.frames + slot.crash.core).empty())
+    parts_.uplink.say(exit_message(slot));
   slot.unwinding = false;
   parts_.changed.notify();
 }

@@ -56,8 +56,9 @@ class WorkerRunner {
  private:
   Result<PipedProcess> process_for(WorkerSlot& slot) const;
   asio::awaitable<void> watch(WorkerSlot& slot);
-  void begin_crash_stack(WorkerSlot& slot, const WaitStatus& status);
-  asio::awaitable<void> make_crash_stack(WorkerSlot& slot, ProcessCapture capture);
+  void look_into_crash(WorkerSlot& slot, const WaitStatus& status);
+  asio::awaitable<void> make_crash_stack(WorkerSlot& slot,
+                                         std::function<Result<CrashStack>()> work);
   void send_exit(WorkerSlot& slot) const;
 
   const Parts parts_;

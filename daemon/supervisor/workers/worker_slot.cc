@@ -46,6 +46,7 @@ WorkerExited exit_message(const WorkerSlot& slot) {
   end.last_lines = slot.last_lines.lines();
   if (slot.error) end.error = cut(*slot.error);
   end.crashed_in = slot.crash.place;
+  end.core = slot.crash.core;
   if (!slot.error && !slot.crash.frames.empty()) end.error = cut({"", "", slot.crash.frames});
   if (slot.progress) message.progress = read_progress(slot.progress->page(), slot.reaped_ns);
   message.ended_us = static_cast<std::int64_t>((progress_now() - slot.reaped_ns) / 1000);

@@ -66,6 +66,7 @@ void keep_in_range(RankSample& sample) {
 WorkerEnd shown(WorkerEnd end) {
   for (std::string& line : end.last_lines) line = redacted(line);
   end.crashed_in = utf8_text(redacted(end.crashed_in), kCrashPlaceBytesMax);
+  end.core = utf8_text(redacted(end.core), kCorePathBytesMax);
   if (end.error)
     end.error = UserError{.what = utf8_text(redacted(end.error->what), kErrorWhatBytesMax),
                           .type = utf8_text(redacted(end.error->type), kErrorTypeBytesMax),
