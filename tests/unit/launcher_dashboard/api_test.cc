@@ -183,6 +183,19 @@ TEST_F(ApiTest, NothingIsReadThroughAFolderThatBecameALink) {
   EXPECT_TRUE(json(of_run("/goodput")).at("total").is_null());
 }
 
+TEST_F(ApiTest, OlderPartsOfALogAreReadButThroughNoLink) {
+  const std::string log = "attempts/000/ranks/0000/stdout.log";
+  write(log, "[trainrun: continued from byte 7]\nnew\n");
+  write(log + ".head", "secret\n");
+  ASSERT_THAT(of_run("/logs").body, HasSubstr("secret"));
+
+  write("../theirs", "secret\n");
+  replace_by_link(log + ".head", root_ + "/theirs");
+
+  EXPECT_THAT(of_run("/logs").body, HasSubstr("\"new\""));
+  EXPECT_THAT(of_run("/logs").body, testing::Not(HasSubstr("secret")));
+}
+
 TEST_F(ApiTest, SamplesAreReadButThroughNoLink) {
   const FileDescriptor held = lock();
   const std::string line = line_of(ranks_at(1, {"0"}, "cpu", {2}));
