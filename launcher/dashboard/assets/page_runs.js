@@ -52,7 +52,7 @@ function columns(on_tick) {
     },
     {
       key: 'duration_s',
-      width: 100,
+      width: 92,
       label: 'Duration',
       by: true,
       number: true,
@@ -83,7 +83,7 @@ function columns(on_tick) {
     },
     {
       key: 'metrics',
-      width: 250,
+      width: 262,
       label: 'Last metrics',
       hide: 'm',
       cell: (run) => cell(JSON.stringify(run.metrics), () => last_metrics(run.metrics))

@@ -55,18 +55,23 @@ const kUses = [
   ['lost', 'lost and redone', '--series-7'],
   ['down', 'down', '--bad'],
   ['hung', 'hung', '--odd'],
-  ['other', 'other', '--quiet'],
+  ['other', 'other', 'hatched'],
   ['unknown', 'unknown', '--faint'],
 ];
+const kHatched = 'repeating-linear-gradient(135deg, var(--quiet) 0 3px, var(--faint) 3px 6px)';
 const kNamedInBar = 0.3;  // smaller shares have no room for their name
 
 /// Return {label, color, share, seconds} of each use that has any; an empty list if nothing was booked.
 function uses_of(seconds) {
   const total = Object.values(seconds ?? {}).reduce((a, b) => a + b, 0);
   const known = new Set(kUses.map(([key]) => key));
-  const others = Object.keys(seconds ?? {}).filter((key) => !known.has(key)).map((key) => [key, key, '--quiet']);
-  return [...kUses, ...others].filter(([key]) => seconds?.[key] > 0).map(([key, label,
-    color]) => ({label, color: `var(${color})`, share: seconds[key] / total, seconds: seconds[key]}));
+  const others = Object.keys(seconds ?? {}).filter((key) => !known.has(key)).map((key) => [key, key, 'hatched']);
+  return [...kUses, ...others].filter(([key]) => seconds?.[key] > 0).map(([key, label, color]) => ({
+    label,
+    color: color === 'hatched' ? kHatched : `var(${color})`,
+    share: seconds[key] / total,
+    seconds: seconds[key]
+  }));
 }
 
 const stacked_bar = (uses, kind) => h('div', {
