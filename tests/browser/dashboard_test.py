@@ -200,7 +200,7 @@ class Dashboard(unittest.TestCase):
     def test_stragglers_of_a_live_run_appear_on_the_overview_and_among_the_workers(self):
         place = self.world.path / "slow"
         run = self.world.run(
-            "slow", workers=6, config={"report_ms": 10, "slow_rank": 2, "slow_ms": 25}, place=place
+            "slow", workers=6, config={"report_ms": 10, "slow_rank": 2, "slow_ms": 50}, place=place
         )
         self.addCleanup(self.world.end, run)
         other = self.world.dashboard(name="of slow", place=place)
