@@ -238,6 +238,7 @@ class Dashboard(unittest.TestCase):
         graph.focus()
         self.page.keyboard.press("ArrowDown")
         self.browser.see_no(inspection.locator(".flame-said"), "all: ")
+        self.browser.see(inspection.get_by_label("About the profile"), "wall profile of rank")
         self.browser.shot("profile")
 
     def test_workers_have_a_row_each_and_lead_to_their_page(self):

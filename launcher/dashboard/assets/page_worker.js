@@ -114,6 +114,7 @@ class Inspection {
       const answers = await Promise.all(
         ['stacks', 'profile'].map((kind) => get(`${run_path(this.run.id)}/files`, {kind}, this.signal)));
       const all = answers.flatMap(({files}) => files).filter((file) => file.rank === null || file.rank === this.rank);
+      this.all = all;
       this.files =
         all.filter((file) => file.id.endsWith(kShownEnding[file.kind])).toSorted((a, b) => b.t.localeCompare(a.t));
       replace(this.list, this.files.slice(0, kListed).map((file) => this.item(file, all)),
@@ -138,6 +139,13 @@ class Inspection {
       file.kind === 'stacks' && file.why && h('span', {class: 'tag'}, file.why.replace(/-.*/, '')),
       h('span', {class: 'note'}, 'download ', downloads.flatMap((link, index) => (index ? [' ', link] : [link]))));
   }
+  /// Show below a flame graph what its text says: how the samples were taken, and what they lack.
+  async describe(profile) {
+    const name = `${profile.id.slice(0, -kShownEnding.profile.length)}.txt`;
+    if (!this.all.some((file) => file.id === name)) return;
+    const text = await (await get_file(file_path(this.run.id, name), this.signal)).text();
+    this.view.append(h('pre', {class: 'code', tabindex: 0, 'aria-label': 'About the profile'}, text));
+  }
   async open(file) {
     replace(this.view, h('p', {class: 'note'}, 'Loading…'));
     try {
@@ -145,6 +153,7 @@ class Inspection {
       if (file.kind === 'profile') {
         const graph = new FlameGraph(await read_profile(response, file.id));
         replace(this.view, graph.element);
+        await this.describe(file);
       } else {
         const text = await response.text();
         replace(this.view, h('pre', {class: 'code', tabindex: 0, 'aria-label': 'Stacks'}, text));
