@@ -1,4 +1,5 @@
-// A real Prometheus reads traind's metrics, and understands the rules that we install.
+// A real Prometheus reads the metrics of traind and of a dashboard, which it finds by its service
+// discovery, and understands the rules that we install.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -37,17 +38,29 @@ class Prometheus : public testing::Test {
     return curl.out();
   }
 
-  /// Start a Prometheus that reads the traind each second.
-  void start_prometheus() {
+  /// Start a dashboard of the cluster's runs, at address_.
+  void start_dashboard() {
+    Process& dashboard =
+        cluster_.train_run({"dashboard", cluster_.storage(), "--listen", "127.0.0.1:0"});
+    ASSERT_TRUE(wait_until([&] { return contains(dashboard.out(), "\n"); })) << dashboard.err();
+    const std::string link = dashboard.out();
+    const std::size_t host = link.find("http://") + 7, token = link.find("/?token=");
+    ASSERT_NE(token, link.npos) << link;
+    address_ = link.substr(host, token - host);
+    token_ = link.substr(token + 8, link.find('\n') - token - 8);
+  }
+
+  /// Start a Prometheus that reads each second what `source` names, which continues the
+  /// configuration of a job.
+  void start_prometheus(const std::string& job, const std::string& source) {
     {
       const fakes::HttpServer free([](const fakes::ReceivedRequest&) { return fakes::Reply{}; });
       prometheus_ = "127.0.0.1:" + std::to_string(free.port());
     }
     const std::string config = cluster_.write(
         "prometheus.yml", "global: {scrape_interval: 1s}\nrule_files: [" TRAIN_SOURCE_DIR
-                          "/packaging/prometheus/alerts.yaml]\nscrape_configs:\n  - job_name: "
-                          "traind\n    static_configs: [{targets: ['" +
-                              address_ + "']}]\n");
+                          "/packaging/prometheus/alerts.yaml]\nscrape_configs:\n  - job_name: " +
+                              job + "\n    " + source + "\n");
     cluster_.start({"prometheus", "--config.file=" + config,
                     "--storage.tsdb.path=" + cluster_.path("tsdb"),
                     "--web.listen-address=" + prometheus_});
@@ -65,12 +78,12 @@ class Prometheus : public testing::Test {
 
   Cluster cluster_;
   const std::string socket_ = "unix:" + cluster_.path("t.sock");
-  std::string address_, prometheus_;
+  std::string address_, token_, prometheus_;
 };
 
 TEST_F(Prometheus, ReadsANodeAndAnswersQueries) {
   start_traind();
-  start_prometheus();
+  start_prometheus("traind", "static_configs: [{targets: ['" + address_ + "']}]");
   ASSERT_TRUE(wait_until([&] { return query("up{job='traind'}") == "1"; }));
   ASSERT_TRUE(wait_until([&] { return query("trainrun_node_draining") == "0"; }));
   EXPECT_EQ(query("trainrun_node_runs"), "0");
@@ -78,6 +91,28 @@ TEST_F(Prometheus, ReadsANodeAndAnswersQueries) {
   EXPECT_EQ(query("trainrun_node_memory_available_bytes < bool trainrun_node_memory_total_bytes"),
             "1");
   EXPECT_EQ(query("trainrun_node_disk_total_bytes{folder='spool'} > bool 0"), "1");
+}
+
+TEST_F(Prometheus, FindsADashboardAndReadsItsRuns) {
+  const std::string job = cluster_.job("job", "command: [" + program("plain_worker") +
+                                                  ", hang]\nscaling_config: {num_workers: 2, "
+                                                  "resources_per_worker: {CPU: 0}}");
+  Process& run = cluster_.train_run({job});
+  ASSERT_TRUE(wait_until([&] { return cluster_.workers().size() == 2; })) << run.err();
+  start_dashboard();
+  const std::string token = "{type: Bearer, credentials: '" + token_ + "'}";
+  start_prometheus("trainrun",
+                   "authorization: " + token + "\n    http_sd_configs: [{url: 'http://" + address_ +
+                       "/api/v1/sd', refresh_interval: 1s, authorization: " + token + "}]");
+
+  ASSERT_TRUE(wait_until([&] { return query("up{job='trainrun'}") == "1"; }));
+  const std::string of_job = " * on(run) group_left(name) trainrun_run_info{name='job'}";
+  ASSERT_TRUE(wait_until([&] { return query("trainrun_run_workers" + of_job) == "2"; }));
+  EXPECT_EQ(query("trainrun_run_state{state='running'}" + of_job), "1");
+  run.signal(SIGINT);
+  EXPECT_EQ(run.wait(), 130);
+  EXPECT_TRUE(
+      wait_until([&] { return query("trainrun_run_state{state='stopped'}" + of_job) == "1"; }));
 }
 
 TEST_F(Prometheus, FindsNothingWrongInThePage) {
