@@ -12,6 +12,7 @@ namespace train {
 namespace {
 
 constexpr double kAdviceShareMin = 0.05;
+constexpr Duration kAdvisedTimeMin = seconds(60);  // of workers: less says little about a job
 constexpr std::size_t kUsesShown = 5;
 
 /// Return the uses but Step, the largest first.
@@ -82,7 +83,7 @@ std::string goodput_text(const TimeAccounts& time) {
 }
 
 std::string goodput_advice(const TimeAccounts& time) {
-  if (!says_anything(time)) return "";
+  if (!says_anything(time) || time.total() < kAdvisedTimeMin) return "";
   for (const TimeUse use : by_size(time)) {
     if (time.share(use) <= kAdviceShareMin) break;
     if (!remedy(use).empty())

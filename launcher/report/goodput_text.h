@@ -18,7 +18,7 @@ bool says_anything(const TimeAccounts& time);
 /// SDK.
 std::string goodput_text(const TimeAccounts& time);
 /// Return what to do about the largest account that has a remedy and takes more than 5 %; empty if
-/// there is none.
+/// there is none, or the workers have had less than a minute together.
 std::string goodput_advice(const TimeAccounts& time);
 /// Put an object: the seconds of each use that has any.
 void put_seconds(JsonWriter& json, const TimeAccounts& time);

@@ -86,8 +86,12 @@ std::string describe_crash_place(const std::vector<StackFrame>& frames) {
 
 std::string describe_crash_stack(const ThreadStack& thread) {
   std::string text;
+  bool in_program = false;  // what is outside of a function of the program only calls it
   for (std::size_t i = 0; i < std::min(thread.frames.size(), kCrashFramesMax); ++i) {
     const StackFrame& frame = thread.frames[i];
+    const std::string name = short_function_name(frame.function);
+    if (in_program && is_machinery(name)) continue;
+    in_program |= !name.empty() && !is_machinery(name) && !only_aborts(frame, name);
     std::string line = fmt::format("#{} ", i);
     line += frame.function.empty() ? fmt::format("0x{:x}", frame.pc) : frame.function;
     if (!frame.file.empty())

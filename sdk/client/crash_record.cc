@@ -80,9 +80,9 @@ void record_crashes_in(CrashRecord* record) {
   where = record;
 }
 
-void record_crash(const siginfo_t& signal, const void* context) {
+bool record_crash(const siginfo_t& signal, const void* context) {
   CrashRecord* record = where.exchange(nullptr);
-  if (record == nullptr || ::getpid() != owner) return;
+  if (record == nullptr || ::getpid() != owner) return false;
   record->state.store(CrashRecord::kWriting, std::memory_order_relaxed);
   record->signal = signal.si_signo;
   record->code = signal.si_code;
@@ -91,10 +91,11 @@ void record_crash(const siginfo_t& signal, const void* context) {
   record->address = reinterpret_cast<std::uint64_t>(signal.si_addr);
   ::prctl(PR_GET_NAME, record->thread_name.data());
   const std::uint64_t pointer = copy_registers(*static_cast<const ucontext_t*>(context), *record);
-  if (pointer == 0) return;
+  if (pointer == 0) return false;
   copy_stack(pointer, *record);
   copy_maps(*record);
   record->state.store(CrashRecord::kComplete, std::memory_order_release);
+  return true;
 }
 
 }  // namespace train::sdk

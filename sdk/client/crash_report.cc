@@ -72,7 +72,7 @@ void on_fatal_signal(int number, siginfo_t* info, void* context) {
     if (nobody != self) wait_for_the_first_crash();  // else this handler has crashed
     return die_of(number);
   }
-  if (told_of_exception == 0) record_crash(*info, context);
+  const bool recorded = told_of_exception == 0 && record_crash(*info, context);
   const char* name = "a signal";
   for (const SignalName& known : kFatalSignals) {
     if (known.number == number) name = known.text;
@@ -81,7 +81,7 @@ void on_fatal_signal(int number, siginfo_t* info, void* context) {
   say(rank_text);
   say(" was hit by ");
   say(name);
-  if (told_of_exception != 0) {
+  if (recorded || told_of_exception != 0) {  // the supervisor or the exception says more
     say("\n");
     return die_of(number);
   }

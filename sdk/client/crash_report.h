@@ -1,6 +1,7 @@
-// Reports why a worker dies of a bug: records the crash for the supervisor (crash_record.h), writes
-// a native stack to stderr, and sends the exception, if there is one, to the launcher. The process
-// still dies of the original signal, with a core file if there would be one.
+// Reports why a worker dies of a bug: records the crash for the supervisor (crash_record.h), or
+// writes a native stack to stderr where there is none, and sends the exception, if there is one, to
+// the launcher. The process still dies of the original signal, with a core file if there would be
+// one.
 #pragma once
 
 #include <exception>

@@ -62,6 +62,8 @@ TEST_F(Crash, OfANullPointerNamesTheFunctionAndTheLine) {
                                     ".crashing_worker.cc:[0-9]+. <- .*"));
   EXPECT_THAT(cause(), HasSubstr("Layer::forward (" + line_of("pointer") + ")"));
   EXPECT_THAT(said, HasSubstr(cause()));
+  EXPECT_THAT(said, HasSubstr("trainrun: rank 1 was hit by SIGSEGV\n"));
+  EXPECT_THAT(said, Not(HasSubstr("native stack"))) << "the summary has it, with names";
   EXPECT_THAT(stack(), MatchesRegex("#0 .*Layer::forward.int. const .*crashing_worker.cc:.*\n"
                                     "#1 .*Model::forward.int. const .*crashing_worker.cc:.*"));
   EXPECT_THAT(stack(), HasSubstr("main "));

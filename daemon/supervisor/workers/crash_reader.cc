@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 
+#include "lib/base/terminal_text.h"
 #include "lib/stacks/crash_place.h"
 #include "lib/stacks/proc_files.h"
 #include "lib/stacks/take_stacks.h"
@@ -64,6 +65,8 @@ CrashStack crash_stack(const ProcessCapture& capture, TimePoint deadline) {
   if (stacks.threads.empty()) return crash;
   crash.place = describe_crash_place(stacks.threads.front().frames);
   crash.frames = describe_crash_stack(stacks.threads.front());
+  if (stacks.threads.front().frames.empty())
+    for (const std::string& note : stacks.notes) crash.frames += terminal_safe(note) + "\n";
   return crash;
 }
 

@@ -63,6 +63,7 @@ TEST(GoodputAdvice, IsAboutTheLargestAccountWithARemedy) {
   EXPECT_EQ(goodput_advice(of({{TimeUse::Step, 95}, {TimeUse::Data, 5}})), "");
   EXPECT_EQ(goodput_advice(of({{TimeUse::Unknown, 60}, {TimeUse::Down, 40}})), "");
   EXPECT_EQ(goodput_advice(of({{TimeUse::Step, 60}, {TimeUse::Start, 40}})), "");
+  EXPECT_EQ(goodput_advice(of({{TimeUse::Step, 1}, {TimeUse::Down, 9}})), "") << "it was short";
 }
 
 TEST(GoodputJson, HasTheRatioAndTheSecondsOfEachUse) {

@@ -66,6 +66,14 @@ TEST(CrashStack, ListsFramesUpToItsLimit) {
             "#2 0x1234\n"
             "the outermost frames are missing\n");
 
+  thread.frames = {frame("std::sort(int*, int*)", "/usr/include/sort.h", 7),
+                   frame("f(int)", "/src/f.cc", 3), frame("int std::__invoke_impl<int, g()>(g())"),
+                   frame("main", "/src/f.cc", 9)};
+  thread.facts.note.clear();
+  EXPECT_EQ(describe_crash_stack(thread),
+            "#0 std::sort(int*, int*) /usr/include/sort.h:7\n#1 f(int) /src/f.cc:3\n"
+            "#3 main /src/f.cc:9\n");
+
   thread.frames.assign(100, frame("f()", "/f.cc", 1));
   thread.facts.note.clear();
   const std::string text = describe_crash_stack(thread);
