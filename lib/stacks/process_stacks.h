@@ -21,6 +21,7 @@ struct StackFrame {
   std::uint32_t line = 0;
   bool inlined = false;
   bool guessed = false;  // found by a scan for a return address: it and what follows may be wrong
+  bool python = false;   // a function of Python: only `function`, `file` and `line` are known
   bool operator==(const StackFrame&) const = default;
 };
 

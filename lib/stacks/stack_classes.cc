@@ -20,11 +20,24 @@ struct NamedFrame {
   std::string name{};
   std::string file{};  // without its folder; or empty
   std::uint32_t line = 0;
+  bool python = false;
+  bool library = false;  // of Python: nobody looks for its own mistake there
+
+  /// Python's functions have short names: `forward` of which file?
+  std::string key() const { return python ? fmt::format("{} ({})", name, file) : name; }
 };
 
 std::string file_name(std::string_view path) {
   const std::size_t slash = path.rfind('/');
   return std::string(path.substr(slash == path.npos ? 0 : slash + 1));
+}
+
+NamedFrame python_frame(const StackFrame& frame) {
+  NamedFrame named{frame.function, file_name(frame.file), frame.line, true};
+  for (const std::string_view part : {"/lib/python3", "/site-packages/", "/dist-packages/"})
+    named.library = named.library || frame.file.find(part) != std::string::npos;
+  named.library = named.library || frame.file.starts_with("<frozen ");
+  return named;
 }
 
 /// What is compared and shown of a main thread.
@@ -55,6 +68,13 @@ Position position_of(const std::vector<StackFrame>& frames) {
   Position position;
   bool in_wait = true;
   for (const StackFrame& frame : frames) {
+    if (frame.python) {  // whatever it is called
+      NamedFrame named = python_frame(frame);
+      in_wait = false;
+      if (position.frames.empty() || position.frames.back().key() != named.key())
+        position.frames.push_back(std::move(named));
+      continue;
+    }
     std::string name = name_of(frame);
     const bool machinery = is_machinery(name);
     if (in_wait && is_wait(name)) {
@@ -70,12 +90,22 @@ Position position_of(const std::vector<StackFrame>& frames) {
   return position;
 }
 
+/// Return the innermost frame with a known source, of the user's code if there is one.
+std::vector<NamedFrame>::const_iterator known_frame(const Position& position) {
+  const auto& frames = position.frames;
+  const auto known = std::find_if(frames.begin(), frames.end(), [](const NamedFrame& frame) {
+    return !frame.file.empty() && !frame.library;
+  });
+  if (known != frames.end()) return known;
+  return std::find_if(frames.begin(), frames.end(),
+                      [](const NamedFrame& frame) { return !frame.file.empty(); });
+}
+
 /// "c10d::allreduce <- train_digits main.cc:88": what the innermost function with a known source
 /// has called, and that function; without sources, the innermost functions.
 std::string where(const Position& position, const std::set<std::uint32_t>& lines) {
   const auto& frames = position.frames;
-  const auto known = std::find_if(frames.begin(), frames.end(),
-                                  [](const NamedFrame& frame) { return !frame.file.empty(); });
+  const auto known = known_frame(position);
   std::string text;
   if (known == frames.end()) {
     for (std::size_t i = 0; i < std::min(frames.size(), kUnknownDepth); ++i)
@@ -93,10 +123,8 @@ std::string where(const Position& position, const std::set<std::uint32_t>& lines
 }
 
 std::uint32_t known_line(const Position& position) {
-  for (const NamedFrame& frame : position.frames) {
-    if (!frame.file.empty()) return frame.line;
-  }
-  return 0;
+  const auto known = known_frame(position);
+  return known == position.frames.end() ? 0 : known->line;
 }
 
 /// Say of a process without a main thread's stack what is known instead.
@@ -126,7 +154,7 @@ std::vector<StackClass> stack_classes(const std::vector<RankStacks>& ranks) {
     Position position;
     if (!threads.empty()) position = position_of(threads.front().frames);
     std::vector<std::string> key;
-    for (const NamedFrame& frame : position.frames) key.push_back(frame.name);
+    for (const NamedFrame& frame : position.frames) key.push_back(frame.key());
     if (key.empty()) key = {without_stack(rank.process)};
     Gathered& gathered = by_key[key];
     gathered.lines.insert(known_line(position));

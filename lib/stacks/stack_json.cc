@@ -14,7 +14,7 @@ class FrameTable {
  public:
   std::size_t index_of(const StackFrame& frame) {
     const auto key = std::tie(frame.function, frame.module, frame.offset, frame.file, frame.line,
-                              frame.inlined, frame.guessed);
+                              frame.inlined, frame.guessed, frame.python);
     const auto [known, is_new] = indices_.try_emplace(key, frames_.size());
     if (is_new) frames_.push_back(&frame);
     return known->second;
@@ -31,14 +31,15 @@ class FrameTable {
           .member("line", frame->line)
           .member("inlined", frame->inlined)
           .member("guessed", frame->guessed)
+          .member("python", frame->python)
           .end();
     }
     out.end();
   }
 
  private:
-  using Key =
-      std::tuple<std::string, std::string, std::uint64_t, std::string, std::uint32_t, bool, bool>;
+  using Key = std::tuple<std::string, std::string, std::uint64_t, std::string, std::uint32_t, bool,
+                         bool, bool>;
   std::map<Key, std::size_t> indices_;
   std::vector<const StackFrame*> frames_;
 };

@@ -15,7 +15,7 @@ namespace train {
 ///            "threads":[{"tid":1,"name":"…","state":"S","syscall":"read","wchan":null,"note":null,
 ///                        "kernel_stack":null,"stopped_us":52,"frames":[0,1]}]}],
 ///  "frames":[{"function":"…","module":"…","offset":1,"file":"…","line":1,"inlined":false,
-///             "guessed":false}]}
+///             "guessed":false,"python":false}]}
 std::string stacks_json(const std::vector<RankStacks>& ranks);
 
 }  // namespace train

@@ -2,12 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <string_view>
 
+#include "lib/base/rank_ranges.h"
 #include "lib/base/terminal_text.h"
 
 namespace train {
 namespace {
+
+constexpr std::size_t kNotesMax = 16;
 
 std::string head_of(const RankStacks& rank) {
   std::string text = fmt::format("\nrank {}, pid {}", rank.rank, rank.process.pid);
@@ -31,7 +36,9 @@ std::string frame_line(std::size_t number, const StackFrame& frame) {
   std::string text = fmt::format("    #{:<3} ", number);
   text += frame.function.empty() ? fmt::format("0x{:x}", frame.pc) : frame.function;
   if (!frame.file.empty()) text += fmt::format(" {}:{}", frame.file, frame.line);
-  if (frame.inlined)
+  if (frame.python)
+    text += " (Python)";
+  else if (frame.inlined)
     text += " (inlined)";
   else if (!frame.module.empty())
     text += fmt::format(" [{}+0x{:x}]", frame.module, frame.offset);
@@ -50,10 +57,34 @@ std::string thread_text(const ThreadStack& thread) {
   return text;
 }
 
+/// "note: ranks 0-3: no Python frames: ...": the notes of all processes, equal ones together.
+std::string notes_text(const std::vector<RankStacks>& ranks) {
+  std::map<std::string, std::vector<std::int32_t>> by_note;
+  for (const RankStacks& rank : ranks) {
+    if (rank.process.threads.empty()) continue;  // its class is the note
+    for (const std::string& note : rank.process.notes) {
+      std::vector<std::int32_t>& of = by_note[note];
+      if (of.empty() || of.back() != rank.rank) of.push_back(rank.rank);
+    }
+  }
+  std::string text;
+  std::size_t shown = 0;
+  for (auto& [note, of] : by_note) {
+    if (shown++ == kNotesMax) {
+      text += fmt::format("... and {} more notes\n", by_note.size() - kNotesMax);
+      break;
+    }
+    std::sort(of.begin(), of.end());
+    text += fmt::format("note: {} {}: {}\n", of.size() == 1 ? "rank" : "ranks", rank_ranges(of),
+                        terminal_safe(note));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string describe_stacks(const std::vector<RankStacks>& ranks, std::size_t bytes_max) {
-  std::string text = describe_classes(stack_classes(ranks));
+  std::string text = describe_classes(stack_classes(ranks)) + notes_text(ranks);
   std::size_t left_out = 0;
   for (const RankStacks& rank : ranks) {
     const std::string head = terminal_safe_lines(head_of(rank));

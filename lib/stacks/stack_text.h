@@ -1,4 +1,4 @@
-// Stacks as text: the classes, then every thread. Pure.
+// Stacks as text: the classes and the notes, then every thread. Pure.
 #pragma once
 
 #include <string>

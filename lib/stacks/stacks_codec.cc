@@ -16,6 +16,7 @@ constexpr std::size_t kRegistersMax = 128;
 constexpr std::size_t kFactsBytes = 4 + 1 + 8 + 5 * 4;
 constexpr std::size_t kThreadBytes = kFactsBytes + (8 + 8 + 8) + (4 + 4);
 constexpr std::size_t kMappingBytes = 5 * 8 + 1 + 4;
+constexpr std::uint64_t kInlined = 1, kPython = 2;  // bits of what a frame is
 constexpr std::size_t kFrameBytes = 2 * 8 + 4 + 2 + 3 * 4;
 
 void put_facts(ByteWriter& out, const ThreadFacts& facts) {
@@ -98,7 +99,7 @@ void put_frame(ByteWriter& out, const StackFrame& frame) {
   out.number(frame.pc);
   out.number(frame.offset);
   out.number(frame.line, 4);
-  out.number(frame.inlined ? 1 : 0, 1);
+  out.number((frame.inlined ? kInlined : 0) | (frame.python ? kPython : 0), 1);
   out.number(frame.guessed ? 1 : 0, 1);
   out.text(frame.function, kFunctionNameBytesMax);
   out.text(frame.module, kNameBytesMax);
@@ -110,7 +111,9 @@ StackFrame get_frame(ByteReader& in) {
   frame.pc = in.number();
   frame.offset = in.number();
   frame.line = static_cast<std::uint32_t>(in.number(4));
-  frame.inlined = in.flag();
+  const std::uint64_t what = in.number(1);
+  frame.inlined = (what & kInlined) != 0;
+  frame.python = (what & kPython) != 0;
   frame.guessed = in.flag();
   frame.function = in.text(kFunctionNameBytesMax);
   frame.module = in.text(kNameBytesMax);

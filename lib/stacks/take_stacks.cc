@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "lib/base/file_descriptor.h"
+#include "lib/stacks/python_dumps.h"
 #include "lib/stacks/stacks_codec.h"
 #include "lib/stacks/unwinder_process.h"
 
@@ -115,7 +116,9 @@ Result<std::vector<ProcessStacks>> take_stacks(const std::vector<pid_t>& pids, T
   const TimePoint began = now();
   const TimePoint captured_by = began + (deadline - began) / kCapturePart;
   Captures all = capture_all(input, pids, captured_by, options.limits);
+  PythonDumps python(pids, deadline);
   unwind_all(options.unwinder.empty() ? find_unwinder() : options.unwinder, input, deadline, all);
+  python.add_to(all.stacks);
   return std::move(all.stacks);
 }
 

@@ -1,6 +1,7 @@
 // Takes the stacks of live processes: captures them, and has trainrun-unwind make stacks of the
 // captures. That program reads files which others have written, so it has its own address space,
-// limits and end; whatever becomes of it, the facts about the threads remain.
+// limits and end; whatever becomes of it, the facts about the threads remain. Where py-spy is
+// installed, Python processes have Python's frames, too (python_frames.h).
 #pragma once
 
 #include <string>

@@ -1,8 +1,6 @@
 // Runs trainrun-unwind over a file of captures.
 #pragma once
 
-#include <sys/types.h>
-
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "lib/base/file_descriptor.h"
 #include "lib/base/result.h"
 #include "lib/base/time.h"
+#include "lib/stacks/child_process.h"
 
 namespace train {
 
@@ -35,28 +34,17 @@ class UnwinderStream {
  public:
   static Result<UnwinderStream> start(const std::string& program, const char* argument);
 
-  UnwinderStream(UnwinderStream&& other) noexcept
-      : pid_(std::exchange(other.pid_, 0)),
-        handle_(std::move(other.handle_)),
-        input_(std::move(other.input_)),
-        output_(std::move(other.output_)) {}
-  UnwinderStream& operator=(UnwinderStream&&) = delete;
-  ~UnwinderStream();
-
   /// Write all of `bytes`, or fail: it has ended, or does not read until `deadline`.
   Result<Unit> write(std::string_view bytes, TimePoint deadline);
   /// End its input, and wait until it ends; kill it at `deadline`. Call this once.
   UnwinderOutput finish(TimePoint deadline);
 
  private:
-  UnwinderStream(pid_t pid, FileDescriptor handle, FileDescriptor input, FileDescriptor output)
-      : pid_(pid),
-        handle_(std::move(handle)),
-        input_(std::move(input)),
-        output_(std::move(output)) {}
+  UnwinderStream(ChildProcess child, FileDescriptor input, FileDescriptor output)
+      : child_(std::move(child)), input_(std::move(input)), output_(std::move(output)) {}
 
-  pid_t pid_;  // 0: finished
-  FileDescriptor handle_, input_, output_;
+  ChildProcess child_;
+  FileDescriptor input_, output_;
 };
 
 }  // namespace train

@@ -18,7 +18,8 @@ constexpr std::size_t kBatchSamples = kCapturedThreadsMax;
 constexpr std::size_t kBatchBytes = 8u << 20;
 constexpr Duration kUnsampledMax = 2 * kListEvery;  // of CPU time, which no note tells
 
-/// Return how long a process has run, with threads that have ended.
+}  // namespace
+
 std::optional<Duration> cpu_time_of(pid_t pid) {
   clockid_t clock{};
   timespec time{};
@@ -26,8 +27,6 @@ std::optional<Duration> cpu_time_of(pid_t pid) {
     return std::nullopt;
   return seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
-
-}  // namespace
 
 void note_unsampled_time(ProfileFacts& facts, std::uint64_t samples, bool with_kernel) {
   const Duration sampled = facts.period * static_cast<std::int64_t>(samples);

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct ProfiledProcess {
 /// Returns the processes that a rank has now.
 using ListProcesses = std::function<std::vector<ProfiledProcess>()>;
 
+/// Return how long a process has run, with threads that have ended. Nothing: it has ended.
+std::optional<Duration> cpu_time_of(pid_t pid);
 /// Note how much of the CPU time has no samples, if that is much. `with_kernel`: whether time in
 /// the kernel has samples.
 void note_unsampled_time(ProfileFacts& facts, std::uint64_t samples, bool with_kernel);

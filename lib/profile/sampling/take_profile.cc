@@ -7,6 +7,7 @@
 
 #include "lib/profile/profile_builder.h"
 #include "lib/profile/profile_codec.h"
+#include "lib/profile/sampling/python_profile.h"
 #include "lib/stacks/proc_files.h"
 #include "lib/stacks/stacks_codec.h"
 #include "lib/stacks/take_stacks.h"
@@ -16,6 +17,7 @@ namespace train {
 namespace {
 
 constexpr Duration kSamplerMargin = seconds{5};  // for /proc to answer at the end
+constexpr Duration kNativeTimeMin = seconds{1};  // if py-spy has failed late
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
@@ -72,9 +74,7 @@ std::uint64_t merge(std::string_view messages, ProfileBuilder& all) {
   return samples;
 }
 
-}  // namespace
-
-Result<Profile> take_profile(const SamplingOrder& order, const TakeProfileOptions& options) {
+Result<Profile> take_native_profile(const SamplingOrder& order, const TakeProfileOptions& options) {
   const std::string program = options.unwinder.empty() ? find_unwinder() : options.unwinder;
   if (program.empty()) return Error{Errc::NotFound, "trainrun-unwind is not installed"};
   const auto listed = order.processes();
@@ -102,6 +102,22 @@ Result<Profile> take_profile(const SamplingOrder& order, const TakeProfileOption
   if (!output.trouble.empty())
     add_note(facts, "some samples have no stacks: the program that unwinds them " + output.trouble);
   return std::move(all).take();
+}
+
+}  // namespace
+
+Result<Profile> take_profile(const SamplingOrder& order, const TakeProfileOptions& options) {
+  const auto listed = order.processes();
+  if (listed.empty()) return Error{Errc::NotFound, "the worker has ended"};
+  const TimePoint began = now();
+  auto python = take_python_profile(order, listed.front().pid);
+  if (python && *python) return std::move(**python);
+  SamplingOrder native = order;
+  native.time = std::max(order.time - (now() - began), std::min(order.time, kNativeTimeMin));
+  auto profile = take_native_profile(native, options);
+  if (profile && !python)
+    add_note(profile->facts, "without the functions of Python: " + python.error().describe());
+  return profile;
 }
 
 }  // namespace train

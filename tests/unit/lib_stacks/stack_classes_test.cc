@@ -1,5 +1,6 @@
 #include "lib/stacks/stack_classes.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -130,6 +131,49 @@ TEST(StackClasses, AStrippedLibraryIsOneFrame) {
             "<- train_digits+0x30 <- train_digits+0x40\n");
 }
 
+StackFrame python(const std::string& function, const std::string& file, std::uint32_t line) {
+  return {.function = function, .file = file, .line = line, .python = true};
+}
+
+TEST(StackClasses, PythonsFunctionsAreTheUsersAndOfTheirFiles) {
+  const StackFrame module = python("<module>", "/job/train.py", 40);
+  const auto in_queue = [&](std::uint32_t line) {
+    return rank(static_cast<std::int32_t>(line),
+                {library("__poll"), library("select_poll_poll"),
+                 python("wait", "/usr/lib/python3.11/selectors.py", 415),
+                 python("forward", "/venv/lib/python3.11/site-packages/torch/nn.py", 7),
+                 python("load", "/job/data.py", line), module});
+  };
+  const RankStacks elsewhere = rank(3, {python("forward", "/job/model.py", 9), module});
+  const RankStacks other_file = rank(4, {python("forward", "/job/head.py", 9), module});
+
+  const auto classes = stack_classes({in_queue(1), in_queue(2), elsewhere, other_file});
+
+  EXPECT_EQ(describe_classes(classes),
+            "ranks 1-2 (2) in forward <- load data.py:1,2\n"
+            "rank 3 in forward model.py:9\n"
+            "rank 4 in forward head.py:9\n");
+  EXPECT_EQ(classes.at(0).functions,
+            (std::vector<std::string>{"poll", "select_poll_poll", "wait (selectors.py)",
+                                      "forward (nn.py)", "load (data.py)", "<module> (train.py)"}));
+}
+
+TEST(StackClasses, OnlyLibrariesOfPythonAreNamedIfThereIsNothingElse) {
+  EXPECT_EQ(describe_classes(stack_classes(
+                {rank(0, {python("_find", "<frozen importlib._bootstrap>", 3),
+                          python("wait", "/usr/lib/python3.11/threading.py", 327)})})),
+            "rank 0 in _find <frozen importlib._bootstrap>:3\n");
+}
+
+TEST(StackClasses, APythonFunctionIsNoWaitOrMachineryWhateverItsName) {
+  const auto named = [](const std::string& name) {
+    return describe_classes(stack_classes({rank(0, {library("__read"), python(name, "a.py", 1)})}));
+  };
+  EXPECT_EQ(named("read"), "rank 0 in read <- read a.py:1\n");
+  EXPECT_EQ(named("std::x"), "rank 0 in read <- std::x a.py:1\n");
+  EXPECT_EQ(named("f(<g>) \x1b[2J"), "rank 0 in read <- f(<g>)  a.py:1\n");
+}
+
 TEST(StackClasses, RanksWithoutAStackSayWhy) {
   RankStacks stuck = rank(1, {});
   stuck.process.threads[0].facts.state = 'D';
@@ -196,6 +240,7 @@ TEST(StackText, ShowsEveryThreadAfterTheClasses) {
 
   EXPECT_EQ(describe_stacks({one}),
             "rank 3 in read <- load main.cc:12\n"
+            "note: rank 3: '/bin/x' was deleted\n"
             "\n"
             "rank 3, pid 103 on node-a, /bin/train_digits\n"
             "  note: '/bin/x' was deleted\n"
@@ -208,6 +253,27 @@ TEST(StackText, ShowsEveryThreadAfterTheClasses) {
             "    #0   0x77 (guessed)\n"
             "    kernel: [<0>] pipe_read\n"
             "    kernel: [<0>] vfs_read\n");
+}
+
+TEST(StackText, EqualNotesOfRanksAreOneAndTooManyAreCounted) {
+  std::vector<RankStacks> ranks;
+  for (std::int32_t number = 0; number < 20; ++number) {
+    ranks.push_back(rank(number, {python("load", "/job/data.py", 7)}));
+    ranks.back().process.notes = {"same", fmt::format("of {:02}", number)};
+  }
+  RankStacks gone{.rank = 20, .process = {.pid = 1, .notes = {"no stacks: it has ended"}}};
+  ranks.push_back(gone);
+
+  const std::string text = describe_stacks(ranks);
+
+  EXPECT_THAT(text, testing::StartsWith("ranks 0-19 (20) in load data.py:7\n"
+                                        "rank 20: no stacks: it has ended\n"
+                                        "note: rank 0: of 00\n"));
+  EXPECT_THAT(text, HasSubstr("note: rank 15: of 15\n... and 5 more notes\n\nrank 0, pid 100"));
+  EXPECT_THAT(text, HasSubstr("    #0   load /job/data.py:7 (Python)\n"));
+  ranks.resize(16);
+  for (RankStacks& one : ranks) one.process.notes.resize(1);
+  EXPECT_THAT(describe_stacks(ranks), HasSubstr("\nnote: ranks 0-15: same\n\n"));
 }
 
 TEST(StackText, TellsHowManyThreadsWereLeftOut) {
@@ -236,7 +302,7 @@ TEST(StackJson, HasEachFrameOnce) {
       R"({"tid":103,"name":"train","state":"S","syscall":null,"wchan":null,"note":null,)"
       R"("kernel_stack":null,"stopped_us":52,"frames":[0]}]}],)"
       R"("frames":[{"function":"re\"ad","module":"libtorch_cpu.so","offset":16,)"
-      R"("file":null,"line":0,"inlined":false,"guessed":false}]})");
+      R"("file":null,"line":0,"inlined":false,"guessed":false,"python":false}]})");
 }
 
 }  // namespace

@@ -49,7 +49,9 @@ ProcessStacks some_stacks() {
                                    .file = "f.cc",
                                    .line = 3,
                                    .inlined = true,
-                                   .guessed = true}}}},
+                                   .guessed = true},
+                                  {.function = "load", .file = "a.py", .python = true},
+                                  {.inlined = true, .python = true}}}},
           .notes = {"a", "b"}};
 }
 
