@@ -18,7 +18,8 @@ AttemptController::AttemptController(const RunContext& run, Attempt id, const Pl
       restart_count_(restart_count),
       collectives_(placement.world_size),
       hangs_(run_, group_),
-      time_(placement.world_size, now()) {}
+      time_(placement.world_size, now()),
+      start_watch_(run_, group_) {}
 
 AttemptController::AttemptController(const RunContext& run, const LivingAttempt& living)
     : run_(run),
@@ -27,7 +28,8 @@ AttemptController::AttemptController(const RunContext& run, const LivingAttempt&
       restart_count_(living.restart_count),
       collectives_(living.placement.world_size),
       hangs_(run_, group_),
-      time_(living.placement.world_size, now() - living.age, living.noted) {
+      time_(living.placement.world_size, now() - living.age, living.noted),
+      start_watch_(run_, group_) {
   time_.committed(living.resolved_seq);
 }
 
@@ -61,7 +63,15 @@ void AttemptController::on(const AttemptPrepared& event) {
 }
 
 void AttemptController::advance_preparing() {
-  if (!group_.hosts.all_prepared()) return;
+  if (!group_.hosts.all_prepared()) {
+    if (auto late = start_watch_.advance()) {
+      ending_.fail(std::move(*late));
+      // Nothing was started there, and nothing will be: there is no end to wait for.
+      for (const PlacedNode& placed : group_.placement.nodes)
+        if (!group_.hosts.is_prepared(placed.node)) group_.hosts.gone(placed.node);
+    }
+    return;
+  }
   if (group_.restored != run_.checkpoints.newest()) {
     // A late commit of the attempt before. Retention may have removed the one before it.
     group_.restored = run_.checkpoints.newest();
@@ -199,6 +209,7 @@ void AttemptController::on(const RankReported& event) {
 
 void AttemptController::on(const RanksSampled& event) {
   hangs_.on(event);
+  ending_.on(event);
   for (const RankSample& sample : event.ranks) {
     if (group_.ranks.find(sample.rank) == nullptr) continue;
     time_.sampled(sample.rank, sample.progress, now());
@@ -384,6 +395,8 @@ void AttemptController::advance() {
         return ending_.fail(std::move(*hang));
       return ending_.advance_pausing();
     case RunState::Starting:
+      if (auto late = start_watch_.advance()) ending_.fail(std::move(*late));
+      return;
     case RunState::TearingDown:
     case RunState::Scheduling:
     case RunState::Finished:
@@ -414,6 +427,7 @@ std::optional<TimePoint> AttemptController::next_deadline() const {
   consider(collectives_.next_deadline());
   consider(run_.checkpoints.next_deadline(state()));
   consider(ending_.next_deadline());
+  consider(start_watch_.next_deadline());
   if (state() == RunState::Running || (state() == RunState::Pausing && pauses_at_checkpoint()))
     consider(hangs_.next_deadline());
   return next;
@@ -424,6 +438,9 @@ AttemptEnded AttemptController::conclude() {
     run_.progress.add(Release{group_.id, node});
   });
   AttemptEnded ended = ending_.describe();
+  const HangDetector::Learned learned = hangs_.learned();
+  if (learned != HangDetector::Learned::Unknown)
+    ended.learned_limits_right = learned == HangDetector::Learned::Right;
   ended.time = time_.accounts(end_of_time(ended), now());
   return ended;
 }

@@ -12,6 +12,7 @@
 #include "launcher/core/collective_tracker.h"
 #include "launcher/core/group_ending.h"
 #include "launcher/core/hang_controller.h"
+#include "launcher/core/start_watch.h"
 #include "launcher/core/straggler_detector.h"
 
 namespace train {
@@ -130,6 +131,7 @@ class AttemptController {
   HangController hangs_;
   AttemptTime time_;
   StragglerDetector stragglers_;
+  StartWatch start_watch_;
   std::vector<CollectiveRelease> held_back_;  // until all supervisors have answered
   bool progressed_ = false;
   int from_standby_ = 0;

@@ -20,6 +20,7 @@ struct RunContext {
   const NodePool& nodes;
   CheckpointCoordinator& checkpoints;
   RunProgress& progress;
+  bool trusts_learned_limits = false;  // of hangs
 };
 
 struct AttemptGroup {

@@ -72,6 +72,8 @@ struct FailureMemory {
   std::optional<SameLocation> location = {};  // of the newest failures
   std::map<NodeId, int> node_failures = {};   // since the last progress
   std::set<NodeId> quarantined = {};          // each launcher times the cooldown itself
+  std::set<NodeId> stuck = {};                // where a worker cannot be killed; never readmitted
+  bool trusts_learned_limits = false;         // of hangs: the last one to accuse a rank was right
   bool operator==(const FailureMemory&) const = default;
 };
 
@@ -87,6 +89,10 @@ class FailurePolicy {
 
   /// Count a failure that was `node`'s fault. Return true if this quarantines the node.
   bool node_failed(NodeId node, TimePoint now);
+  /// Leave out a node for the rest of the run: a worker there cannot be killed.
+  void node_stuck(NodeId node) { memory_.stuck.insert(node); }
+  /// Record whether a learned limit accused a rank rightly.
+  void learned_limits_were(bool right) { memory_.trusts_learned_limits = right; }
   /// Count a failure of the group and decide. `location`: where a worker died, if its group had
   /// reported. `moves_away`: the next attempt avoids that node.
   FailureDecision on_failure(FailureKind kind, const std::optional<FailureLocation>& location = {},
@@ -96,6 +102,9 @@ class FailurePolicy {
 
   /// Return whether the node is left out of the next attempt, as long as there is room without it.
   bool quarantined(NodeId node) const { return memory_.quarantined.count(node) != 0; }
+  /// Return whether the node is never used again: its traind would wait for that worker.
+  bool stuck(NodeId node) const { return memory_.stuck.contains(node); }
+  bool all_nodes_stuck() const { return memory_.stuck.size() >= nodes_; }
   /// Readmit the nodes whose cooldown is over. Return true if there were any.
   bool readmit(TimePoint now);
   /// Return when the next cooldown is over.

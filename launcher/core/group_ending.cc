@@ -194,7 +194,24 @@ void GroupEnding::send_again(NodeId node) {
   }
 }
 
+void GroupEnding::on(const RanksSampled& event) {
+  if (state() != RunState::TearingDown) return;
+  for (const RankSample& sample : event.ranks) stuck_.sampled(sample, now());
+}
+
+// Go on without nodes where a worker cannot be killed. Its supervisor is released like the others,
+// and stays, with what it has claimed, until the worker ends.
+void GroupEnding::give_up_stuck_nodes() {
+  for (auto& stuck : stuck_.find(group_.ranks, run_.nodes, teardown_.kill_at(), now())) {
+    run_.progress.note(NoteLevel::Warning, stuck.text);
+    group_.hosts.gone(stuck.node);
+    group_.ranks.node_lost(stuck.node);
+    stuck_nodes_.push_back(std::move(stuck));
+  }
+}
+
 bool GroupEnding::torn_down() {
+  give_up_stuck_nodes();
   if (!group_.hosts.all_gone() && !gives_up_shards()) return false;
   if (run_.checkpoints.committing()) {
     run_.checkpoints.await_commit(now());
@@ -228,6 +245,10 @@ AttemptEnded GroupEnding::describe() const {
   AttemptEnded ended =
       cause_.describe(group_.id, run_.progress.stop(), group_.ranks, group_.restored);
   if (ended.node) ended.root_node = run_.nodes.name(*ended.node);
+  for (const StuckWorkers::Stuck& stuck : stuck_nodes_) {
+    ended.stuck.push_back(stuck.node);
+    ended.cause += (ended.cause.empty() ? "" : "; ") + stuck.text;
+  }
   return ended;
 }
 

@@ -6,10 +6,12 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launcher/core/attempt_cause.h"
 #include "launcher/core/attempt_group.h"
 #include "launcher/core/quiesce.h"
+#include "launcher/core/stuck_workers.h"
 #include "launcher/core/teardown.h"
 
 namespace train {
@@ -57,6 +59,8 @@ class GroupEnding {
   /// Handle workers that were stopped by an earlier launcher, or by a supervisor left alone too
   /// long.
   void stopped_before();
+  /// Remember what the workers do that are to end.
+  void on(const RanksSampled& event);
   /// Count the end of a rank.
   void rank_ended(Rank rank) { cause_.rank_ended(rank); }
   /// Do not wait for storage that hangs.
@@ -88,6 +92,7 @@ class GroupEnding {
   void send_pause();
   Pause pause_for(NodeId node) const;
   bool gives_up_shards();
+  void give_up_stuck_nodes();
 
   RunState state() const { return run_.progress.state(); }
   TimePoint now() const { return run_.progress.now(); }
@@ -98,7 +103,9 @@ class GroupEnding {
   AttemptCause cause_;
   std::optional<Quiesce> quiesce_;
   Teardown teardown_;
-  std::optional<Drain> drain_;  // of a group that was still being looked for
+  StuckWorkers stuck_;
+  std::vector<StuckWorkers::Stuck> stuck_nodes_;  // that were given up
+  std::optional<Drain> drain_;                    // of a group that was still being looked for
 };
 
 }  // namespace train

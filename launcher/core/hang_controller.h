@@ -20,7 +20,9 @@ class HangController {
  public:
   /// Both outlive this object.
   HangController(const RunContext& run, AttemptGroup& group)
-      : run_(run), group_(group), detector_(run.spec.run_config.failure_config) {}
+      : run_(run),
+        group_(group),
+        detector_(run.spec.run_config.failure_config, run.trusts_learned_limits) {}
 
   void on(const RanksSampled& event);
   void on(const StacksCollected& event);
@@ -29,6 +31,7 @@ class HangController {
 
   /// Do what is due while the group runs. Return the failure that is to end it.
   std::optional<AttemptCause::Failure> advance();
+  HangDetector::Learned learned() const { return detector_.learned(); }
   std::optional<TimePoint> next_deadline() const;
 
  private:

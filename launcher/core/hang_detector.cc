@@ -20,6 +20,7 @@ using std::chrono::minutes;
 constexpr double kActiveCpuShare = 0.05;
 constexpr std::int64_t kActiveBytesPerSecond = 64 << 10;
 constexpr int kPatienceMax = 64;
+constexpr std::size_t kShownGroupsMax = 4;                         // of ranks
 constexpr Duration kLearnedFromMax = std::chrono::hours(24 * 30);  // so that no limit overflows
 constexpr Duration kLearnedFailMin = minutes(10);
 
@@ -80,31 +81,93 @@ std::string phase_text(const WorkerProgress& progress) {
 std::string process_text(const ProcessSample& process, std::int64_t cpu_us, std::int64_t bytes,
                          Duration silence) {
   if (process.state == "T") return "its process is stopped by a signal";
+  const std::string call = process.waits_for.empty() ? "" : ", in " + process.waits_for;
   if (process.state == "D")
     return process.waits_in.empty()
-               ? "its process waits in the kernel (state D)"
-               : fmt::format("its process waits in the kernel, in {} (state D)", process.waits_in);
+               ? fmt::format("its process waits in the kernel{} (state D)", call)
+               : fmt::format("its process waits in the kernel{}, in {} (state D)", call,
+                             process.waits_in);
   if (is_active(cpu_us, 0, silence))
     return fmt::format("its processes use {:.0f} % of a CPU",
                        static_cast<double>(cpu_us) / 1e4 / std::max(1e-3, seconds_of(silence)));
-  return is_active(0, bytes, silence) ? "its processes read and write" : "its processes are idle";
+  if (is_active(0, bytes, silence)) return "its processes read and write";
+  return "its processes are idle" + call;
 }
 
 }  // namespace
 
 struct HangDetector::Overview {
-  std::map<std::uint64_t, bool> calls;  // completed by some rank → whether one of these is outside
+  struct Ranks {                // that have completed equally many collective calls
+    std::vector<Rank> outside;  // in none
+    std::map<std::string, std::vector<Rank>> inside = {};  // by the name of the next call
+  };
+  struct Waiting {
+    std::vector<Rank> ranks = {};
+    std::uint64_t completed = 0;  // calls, of those that wait in the next one
+    bool collective = false;
+  };
+  std::map<std::uint64_t, Ranks> calls;                   // by how many they have completed
   std::set<std::pair<NodeId, std::string>> own;           // phases that ranks of a node are in
-  bool unknown = false;                                   // a living rank has no new sample
+  std::vector<Rank> unknown;                              // living ranks without a new sample
   std::array<PhaseIntervals, kPhases.size()> silences{};  // the most of one rank, and the longest
-  std::map<std::string, std::vector<Rank>> waiting;       // by phase_text
+  std::map<std::string, Waiting> waiting;                 // by phase_text
 
   bool makes_wait(const WorkerProgress& progress, NodeId node) const {
-    if (progress.phase == Phase::Once) return unknown || own.count({node, progress.name}) != 0;
+    if (progress.phase == Phase::Once)
+      return !unknown.empty() || own.count({node, progress.name}) != 0;
     if (progress.phase != Phase::Collective) return false;
-    return unknown || calls.begin()->first < progress.collectives || calls.at(progress.collectives);
+    return !unknown.empty() || calls.begin()->first < progress.collectives ||
+           !calls.at(progress.collectives).outside.empty();
   }
+  std::string missing_in(const Waiting& who) const;
+  std::string others_in(const WorkerProgress& progress) const;
 };
+
+// Return who has not entered the call in which these ranks wait, and how many calls each has made.
+std::string HangDetector::Overview::missing_in(const Waiting& who) const {
+  std::vector<std::string> missing;
+  const auto add = [&](std::vector<Rank> ranks, std::uint64_t completed) {
+    if (ranks.empty()) return;
+    std::sort(ranks.begin(), ranks.end());
+    missing.push_back(fmt::format("{} ({} {} made)", list_ranks(ranks), completed,
+                                  completed == 1 ? "call" : "calls"));
+  };
+  for (const auto& [completed, ranks] : calls) {
+    std::vector<Rank> behind = ranks.outside;
+    if (completed < who.completed) {
+      for (const auto& [name, inside] : ranks.inside)
+        behind.insert(behind.end(), inside.begin(), inside.end());
+    }
+    if (completed <= who.completed) add(std::move(behind), completed);
+  }
+  if (!unknown.empty()) missing.push_back(fmt::format("{} (not seen)", list_ranks(unknown)));
+  if (missing.size() > kShownGroupsMax) {
+    missing.resize(kShownGroupsMax);
+    missing.push_back("…");
+  }
+  return fmt::format(", not entered by {}", fmt::join(missing, ", "));
+}
+
+// Return where the others are if a rank hangs in a call to which all have come: in another call, or
+// in the same one.
+std::string HangDetector::Overview::others_in(const WorkerProgress& progress) const {
+  const auto found = calls.find(progress.collectives);
+  if (progress.phase != Phase::Collective || !unknown.empty() || calls.size() != 1 ||
+      found == calls.end() || !found->second.outside.empty())
+    return "";
+  const auto& inside = found->second.inside;
+  if (inside.size() == 1)
+    return inside.begin()->second.size() == 1
+               ? ""
+               : "; all ranks are in this call, so look at the network or the devices between them";
+  std::string text = "; the ranks have entered different calls:";
+  std::size_t shown = 0;
+  for (const auto& [name, ranks] : inside) {
+    if (++shown > kShownGroupsMax) return text + ", …";
+    text += fmt::format("{} {} '{}'", shown == 1 ? "" : ",", list_ranks(ranks), name);
+  }
+  return text;
+}
 
 void HangDetector::sampled(const RankSample& sample, TimePoint now) {
   Watched& watched = watched_[sample.rank];
@@ -138,12 +201,14 @@ HangDetector::Overview HangDetector::overview(const RankTable& ranks, TimePoint 
     if (!ranks.all()[i].alive()) continue;
     const auto watched = watched_.find(Rank{static_cast<int>(i)});
     if (watched == watched_.end() || now - watched->second.sampled_at > kSampleAgeMax) {
-      all.unknown = true;
+      all.unknown.push_back(Rank{static_cast<int>(i)});
       continue;
     }
     const WorkerProgress& progress = watched->second.newest.progress;
     // A program that has not called the SDK yet has made no calls.
-    all.calls[progress.collectives] |= progress.phase != Phase::Collective;
+    Overview::Ranks& ranks_there = all.calls[progress.collectives];
+    (progress.phase == Phase::Collective ? ranks_there.inside[progress.name] : ranks_there.outside)
+        .push_back(watched->first);
     if (progress.phase == Phase::Own) all.own.insert({ranks.all()[i].node, progress.name});
   }
   for (const auto& [rank, watched] : watched_) {
@@ -154,9 +219,13 @@ HangDetector::Overview HangDetector::overview(const RankTable& ranks, TimePoint 
       most.longest_us = std::max(most.longest_us, progress.intervals[i].longest_us);
     }
     const RankTable::Entry* entry = ranks.find(rank);
-    if (entry != nullptr && is_judged(watched, *entry, now) &&
-        all.makes_wait(progress, entry->node))
-      all.waiting[phase_text(progress)].push_back(rank);
+    if (entry == nullptr || !is_judged(watched, *entry, now) ||
+        !all.makes_wait(progress, entry->node))
+      continue;
+    Overview::Waiting& waiting = all.waiting[phase_text(progress)];
+    waiting.ranks.push_back(rank);
+    waiting.completed = progress.collectives;
+    waiting.collective = progress.phase == Phase::Collective;
   }
   return all;
 }
@@ -175,8 +244,9 @@ std::optional<HangDetector::Limit> HangDetector::limit_of(const Watched& watched
     return Limit{given->second, "phase_timeouts." + name};
   if (progress.limit_us > 0) return Limit{microseconds(progress.limit_us), "the program's limit"};
   // These wait for train-run and its storage, which have limits of their own.
-  if (progress.phase == Phase::Wait || progress.phase == Phase::Report) return std::nullopt;
   const ProcessSample& process = watched.newest.process;
+  const bool waits_for_us = progress.phase == Phase::Wait || progress.phase == Phase::Report;
+  if (waits_for_us && process.state != "T") return std::nullopt;
   const bool busy = progress.phase != Phase::None &&
                     is_active(process.cpu_us - watched.cpu_us, io_bytes(process) - watched.io_bytes,
                               silence_of(watched));
@@ -188,7 +258,7 @@ std::optional<HangDetector::Limit> HangDetector::limit_of(const Watched& watched
   if (floor == Duration{0} || silences.count < kSilencesToLearn) return std::nullopt;
   const Duration longest = std::min<Duration>(microseconds(silences.longest_us), kLearnedFromMax);
   Duration learned = std::max(floor, longest * kSilenceFactor);
-  if (config_.hang_action == HangAction::Fail) learned = std::max(learned, kLearnedFailMin);
+  if (may_fail_by_learned()) learned = std::max(learned, kLearnedFailMin);
   return Limit{learned * (busy ? 2 : 1) * watched.patience, "learned from the steps so far", true};
 }
 
@@ -227,6 +297,8 @@ std::vector<HangDetector::Finding> HangDetector::judge(const RankTable& ranks,
     if (watched.verdict && has_moved(watched)) {
       watched.verdict.reset();
       watched.fails = false;
+      learned_was_wrong_ |= watched.learned_limit.has_value();
+      watched.learned_limit.reset();
       watched.patience = std::min(watched.patience * 2, kPatienceMax);
       groups[{Finding::Kind::Cleared, "", nodes.name(entry->node)}].ranks.push_back(rank);
       continue;
@@ -239,6 +311,7 @@ std::vector<HangDetector::Finding> HangDetector::judge(const RankTable& ranks,
     watched.accused_signs = progress.signs;
     watched.accused_when = now;
     watched.fails = verdict == Finding::Kind::Hung && fails_by(*limit);
+    if (verdict == Finding::Kind::Hung && limit->learned) watched.learned_limit = limit->time;
     Group& group = groups[{*verdict, phase_text(progress), nodes.name(entry->node)}];
     group.ranks.push_back(rank);
     group.limit = *limit;
@@ -254,9 +327,24 @@ std::vector<HangDetector::Finding> HangDetector::judge(const RankTable& ranks,
   return findings;
 }
 
+bool HangDetector::may_fail_by_learned() const {
+  return config_.hang_action == HangAction::Fail ||
+         (config_.hang_action == HangAction::Auto && trusts_learned_);
+}
+
 bool HangDetector::fails_by(const Limit& limit) const {
-  return config_.hang_action != HangAction::Observe &&
-         (!limit.learned || config_.hang_action == HangAction::Fail);
+  return config_.hang_action != HangAction::Observe && (!limit.learned || may_fail_by_learned());
+}
+
+HangDetector::Learned HangDetector::learned() const {
+  bool right = false;
+  for (const auto& [rank, watched] : watched_) {
+    if (!watched.learned_limit) continue;
+    if (has_moved(watched)) return Learned::Wrong;
+    right |= silence_of(watched) >= 2 * *watched.learned_limit;
+  }
+  if (learned_was_wrong_) return Learned::Wrong;
+  return right ? Learned::Right : Learned::Unknown;
 }
 
 std::optional<HangDetector::Finding> HangDetector::failing(const RankTable& ranks,
@@ -309,9 +397,11 @@ std::string HangDetector::finding_text(Finding::Kind kind, const std::vector<Ran
           : fmt::format(": {} done nothing for {}", verb("it has", "they have"), silence);
   std::string text = fmt::format("{} {}{}; {} (limit {}: {})", who, verb("hangs", "hang"), where,
                                  process, format_duration(limit.time), limit.source);
+  text += all.others_in(progress);
   for (const auto& [phase, waiting] : all.waiting)
-    text += fmt::format("; {} {} in {}", list_ranks(waiting),
-                        waiting.size() == 1 ? "waits" : "wait", phase);
+    text += fmt::format("; {} {} in {}{}", list_ranks(waiting.ranks),
+                        waiting.ranks.size() == 1 ? "waits" : "wait", phase,
+                        waiting.collective ? all.missing_in(waiting) : "");
   return text;
 }
 

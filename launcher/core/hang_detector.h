@@ -11,9 +11,10 @@
 //
 // A rank that waits in a collective call to which another rank has not come yet, or for a rank of
 // its node in once_per_node(), is never accused; the other rank is judged by its own phase. Waits
-// for train-run itself (phases wait and report) have no limit but that of phase_timeouts. Ranks of
-// programs without the SDK are judged only under hang_timeout, and hang if they neither compute nor
-// read nor write.
+// for train-run itself (phases wait and report) have no limit but that of phase_timeouts, unless
+// the process is stopped. A rank that hangs is named with those that wait for it: in which call,
+// who has not entered it, and how many calls each of these has made. Ranks of programs without the
+// SDK are judged only under hang_timeout, and hang if they neither compute nor read nor write.
 #pragma once
 
 #include <map>
@@ -36,7 +37,9 @@ inline constexpr int kSilenceFactor = 5;
 
 class HangDetector {
  public:
-  explicit HangDetector(const FailureConfig& config) : config_(config) {}
+  /// `trusts_learned`: under hang_action: auto, learned limits end the group, too.
+  explicit HangDetector(const FailureConfig& config, bool trusts_learned = false)
+      : config_(config), trusts_learned_(trusts_learned) {}
 
   void sampled(const RankSample& sample, TimePoint now);
 
@@ -60,6 +63,10 @@ class HangDetector {
   /// failing() does not name it while it is not judged: a debugger holds it (as whoever takes
   /// stacks does for a moment), or nothing was heard of it lately.
   bool accuses(const RankTable& ranks) const;
+  /// What has become of the ranks that were accused by a learned limit. Right: one has shown no
+  /// sign of life for twice its limit. Wrong: one has moved.
+  enum class Learned { Unknown, Right, Wrong };
+  Learned learned() const;
   std::optional<TimePoint> next_deadline() const;
 
  private:
@@ -69,9 +76,10 @@ class HangDetector {
     TimePoint sampled_at{};
     // At the last sign of life:
     std::int64_t cpu_us = 0, io_bytes = 0;
-    TimePoint active_at{};  // when its processes last computed, read or wrote
-    Verdict verdict;        // none, Suspect or Hung
-    bool fails = false;     // its verdict ends the group
+    TimePoint active_at{};                       // when its processes last computed, read or wrote
+    Verdict verdict;                             // none, Suspect or Hung
+    bool fails = false;                          // its verdict ends the group
+    std::optional<Duration> learned_limit = {};  // by which it hangs
     // When it was accused:
     Duration accused_for{};           // how long it had been silent
     std::uint64_t accused_signs = 0;  // its signs of life until then
@@ -93,11 +101,14 @@ class HangDetector {
   std::optional<Limit> limit_of(const Watched& watched, const Overview& all) const;
   static bool has_moved(const Watched& watched);
   bool fails_by(const Limit& limit) const;
+  bool may_fail_by_learned() const;
   Verdict judge_one(const Watched& watched, const std::optional<Limit>& limit) const;
   std::string finding_text(Finding::Kind kind, const std::vector<Rank>& ranks, const Limit& limit,
                            const Overview& all, const std::string& node) const;
 
   const FailureConfig config_;
+  const bool trusts_learned_;
+  bool learned_was_wrong_ = false;
   std::map<Rank, Watched> watched_;
   std::optional<TimePoint> judged_at_;
 };

@@ -21,7 +21,8 @@ enum class PlacementStrategy { Pack, Spread, StrictPack, StrictSpread };
 enum class ScoreOrder { Max, Min };
 /// Auto: if a node cannot see the storage, the launcher relays its checkpoints.
 enum class SharedStorageNeed { Auto, Required };
-/// What follows if a rank hangs. Auto: fail if the limit was given, observe if it was learned.
+/// What follows if a rank hangs. Auto: fail if the limit was given; observe if it was learned,
+/// until learned limits were right once.
 enum class HangAction { Auto, Observe, Fail };
 /// Only the values that work. None: torchrun's variables are set anyway, but no port is reserved.
 enum class Backend { Torch, None };
@@ -71,6 +72,9 @@ struct FailureConfig {
   /// The same for one phase: a name of lib/model/worker_progress.h, or of the program's own phase.
   std::map<std::string, Duration> phase_timeouts = {};
   HangAction hang_action = HangAction::Auto;
+  /// How long nodes may prepare, and then start their workers; 0: launcher/core/start_watch
+  /// decides.
+  Duration start_timeout{0};
   Duration node_suspect_after = seconds(3);
   Duration node_dead_after = seconds(10);
   Backoff backoff;

@@ -26,7 +26,7 @@ std::vector<NodeCapacity> NodePool::usable(const ScalingConfig& scaling,
                                            const FailurePolicy& policy) const {
   std::vector<NodeCapacity> all, good;
   for (const auto& [id, node] : up_) {
-    if (draining(id)) continue;
+    if (draining(id) || policy.stuck(id)) continue;
     all.push_back(node.capacity);
     if (!policy.quarantined(id)) good.push_back(node.capacity);
   }

@@ -36,7 +36,7 @@ class NodePool {
   bool may_grow() const { return up_.size() + lost_.size() < expected_; }
 
   /// Return where workers may go now. Quarantined nodes are left out as long as there is room
-  /// without them.
+  /// without them, nodes where a worker is stuck always.
   std::vector<NodeCapacity> usable(const ScalingConfig& scaling, const FailurePolicy& policy) const;
   /// Place workers on those nodes: ranks stay on the nodes of the newest attempt.
   Placement placement(const ScalingConfig& scaling, const FailurePolicy& policy) const {

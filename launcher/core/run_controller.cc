@@ -84,8 +84,7 @@ void RunController::begin_attempt(const Placement& placement) {
   scheduling_.placed();
   growth_.attempt_began();
   workers_are_back();
-  attempt_.emplace(RunContext{spec_, nodes_, checkpoints_, progress_}, id, placement,
-                   scheduling_.restarts());
+  attempt_.emplace(context(), id, placement, scheduling_.restarts());
   attempt_->begin();
   for (const NodeId node : standbys_.attempt_began()) {
     if (!attempt_->group().hosts.has(node)) progress_.add(Release{id, node});
@@ -100,7 +99,7 @@ void RunController::adopt(const LivingAttempt& living) {
   next_attempt_ = std::max(next_attempt_, living.id.next());
   scheduling_.adopt(living.restart_count);
   checkpoints_.adopt_attempt(living);
-  attempt_.emplace(RunContext{spec_, nodes_, checkpoints_, progress_}, living);
+  attempt_.emplace(context(), living);
 }
 
 // ---- while it runs
@@ -260,6 +259,12 @@ void RunController::conclude_attempt() {
 }
 
 FailureDecision RunController::decide(const AttemptEnded& ended) {
+  for (const NodeId node : ended.stuck) policy_.node_stuck(node);
+  if (policy_.all_nodes_stuck())
+    return {.restart = false,
+            .delay = {},
+            .reason = "no node is left without a worker that cannot be killed"};
+  if (ended.learned_limits_right) policy_.learned_limits_were(*ended.learned_limits_right);
   if (attempt_->cause().lacked_room()) {
     return {.restart = true,
             .delay = scheduling_.delay_for_room(run_id_),

@@ -109,6 +109,9 @@ class RunController {
   void advance_running();
   void advance_teardown();
 
+  RunContext context() {
+    return {spec_, nodes_, checkpoints_, progress_, policy_.memory().trusts_learned_limits};
+  }
   void adopt(const LivingAttempt& living);
   void begin_attempt(const Placement& placement);
   void conclude_attempt();

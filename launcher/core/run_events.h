@@ -346,6 +346,9 @@ struct AttemptEnded {  // for cause.json and the summary
   std::optional<Error> start_error;  // the root rank never ran
   int collateral = 0;                // deaths that followed from it
   TimeAccounts time = {};            // of all its workers, from grant to release
+  std::vector<NodeId> stuck = {};    // where a worker cannot be killed
+  /// Whether a rank hung that a learned limit had accused; none: it accused nobody for long enough.
+  std::optional<bool> learned_limits_right = {};
   bool operator==(const AttemptEnded&) const = default;
 };
 struct RunEnded {

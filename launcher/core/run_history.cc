@@ -151,6 +151,12 @@ boost::json::object record_of(const AttemptEnded& ended, const std::string& caus
                              {"worker_seconds", json_of(ended.time)}};
   if (ended.failure) record["failure"] = to_string(*ended.failure);
   if (ended.node) record["node"] = ended.node->value;
+  if (ended.learned_limits_right) record["learned_limits_right"] = *ended.learned_limits_right;
+  for (const NodeId node : ended.stuck) {
+    auto& stuck = record["stuck_nodes"];
+    if (!stuck.is_array()) stuck.emplace_array();
+    stuck.as_array().push_back(node.value);
+  }
   if (ended.location) {
     record["location"] = boost::json::object{{"rank", ended.location->rank.value},
                                              {"node", ended.location->node.value},
@@ -238,7 +244,7 @@ void RunHistory::add(Generation generation, const std::string& time,
   if (what == "attempt_ended") return attempt_ended(time, event);
   if (what == "checkpoint_committed") return checkpoint_committed(time, event);
   if (what == "run_ended") {  // a user who starts it again by hand gets full budgets
-    policy_ = FailurePolicy(config_, elastic_);
+    start_afresh();
     begun_.reset();
     living_.reset();
     if (!finished()) ended_.reset();
@@ -262,8 +268,15 @@ void RunHistory::add(Generation generation, const std::string& time,
 
 void RunHistory::started_by_hand() {
   if (!ended_ || finished()) return;
-  policy_ = FailurePolicy(config_, elastic_);
+  start_afresh();
   ended_.reset();
+}
+
+// Forget the failures, but not what was learned of hangs.
+void RunHistory::start_afresh() {
+  const bool trusts = policy_.memory().trusts_learned_limits;
+  policy_ = FailurePolicy(config_, elastic_);
+  policy_.learned_limits_were(trusts);
 }
 
 void RunHistory::number_nodes_by(const std::vector<std::string>& cluster_nodes) {
@@ -278,11 +291,14 @@ void RunHistory::number_nodes_by(const std::vector<std::string>& cluster_nodes) 
   for (PlacedNode& placed : placed_.nodes) placed.node = place(placed.node);
   const FailureMemory& before = policy_.memory();
   FailureMemory memory{.counts = before.counts, .location = before.location};
+  memory.trusts_learned_limits = before.trusts_learned_limits;
   if (memory.location) memory.location->first.node = place(memory.location->first.node);
   for (const auto& [node, failures] : before.node_failures)
     if (place(node).value >= 0) memory.node_failures[place(node)] = failures;
   for (const NodeId node : before.quarantined)
     if (place(node).value >= 0) memory.quarantined.insert(place(node));
+  for (const NodeId node : before.stuck)
+    if (place(node).value >= 0) memory.stuck.insert(place(node));
   policy_ = FailurePolicy(config_, elastic_);
   policy_.recall(std::move(memory), {});
 }
@@ -316,7 +332,7 @@ void RunHistory::attempt_began(Generation generation, const std::string& time,
   attempt.restart_count = static_cast<int>(number_of(event, "restart_count"));
   attempt.restored = checkpoint_of(event);
   restarts_ = attempt.restart_count;
-  if (ended_) policy_ = FailurePolicy(config_, elastic_);  // somebody has started it again by hand
+  if (ended_) start_afresh();  // somebody has started it again by hand
   ended_.reset();
   next_attempt_ = std::max(next_attempt_, attempt.id.next());
   if (!down_since_.empty())
@@ -349,6 +365,12 @@ void RunHistory::attempt_ended(const std::string& time, const boost::json::objec
     if (event.contains("node") && kind != FailureKind::Preempted)
       policy_.node_failed(NodeId{static_cast<std::int32_t>(number_of(event, "node"))}, {});
     (void)policy_.on_failure(*kind, location_of(event), /*moves_away=*/true);  // it was restarted
+  }
+  if (const auto* right = event.if_contains("learned_limits_right"))
+    policy_.learned_limits_were(*right == true);
+  if (const auto* stuck = event.if_contains("stuck_nodes"); stuck != nullptr && stuck->is_array()) {
+    for (const boost::json::value& node : stuck->as_array())
+      if (node.is_int64()) policy_.node_stuck(NodeId{static_cast<std::int32_t>(node.as_int64())});
   }
   if (attempts_.empty()) return;
   attempts_.back().ended = time;

@@ -62,6 +62,7 @@ class RunHistory {
   /// budgets. A launcher's generation_taken says so ("by_hand"), for the case that it dies before
   /// it has begun an attempt.
   void started_by_hand();
+  void start_afresh();
   /// Number the nodes of what is remembered by their places in cluster.nodes, which may have
   /// changed since the newest launcher began. Of a node that is no longer there, only its place
   /// among the ranks is remembered. The living attempt's placement stays as it was.

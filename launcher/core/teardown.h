@@ -22,6 +22,8 @@ class Teardown {
   void escalate() { escalated_ = true; }
   bool escalated() const { return escalated_; }
 
+  /// Return when the workers were killed at the latest.
+  TimePoint kill_at() const { return kill_at_; }
   /// Return the order, for the first time or again, to a node that may have workers.
   StopGroup order_for(Attempt attempt, NodeId node, TimePoint now) const;
 

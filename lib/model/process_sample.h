@@ -25,9 +25,12 @@ struct ProcessSample {
   std::int64_t written_bytes = 0;
   std::int64_t context_switches = 0;  // of the program's first thread
   std::int64_t memory_limit = 0;      // bytes that the kernel holds the processes to; 0: none
+  /// The call on a file, pipe or socket in which the program's first thread waits: "read of
+  /// '/data/x' (nfs4 at /data)"; empty: another one, or not known.
+  std::string waits_for = {};
   bool operator==(const ProcessSample&) const = default;
   TRAIN_ARRAY(pid, state, waits_in, processes, threads, cpu_us, cpu_wait_us, resident_bytes,
-              read_bytes, written_bytes, context_switches, memory_limit)
+              read_bytes, written_bytes, context_switches, memory_limit, waits_for)
 };
 
 }  // namespace train

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "tests/e2e/cluster.h"
+#include "tests/e2e/stuck_file_system.h"
 
 namespace train::e2e {
 namespace {
@@ -46,7 +47,10 @@ TEST(Hangs, AreNamedWithRankNodePhaseAndWhoWaits) {
     EXPECT_TRUE(cause.starts_with("rank 1 on ")) << cause;
     EXPECT_TRUE(contains(cause, hang.where)) << cause;
     EXPECT_TRUE(contains(cause, hang.process)) << cause;
-    EXPECT_TRUE(contains(cause, "; rank 0 waits in collective 'barrier' (call 4)")) << cause;
+    EXPECT_TRUE(contains(cause,
+                         "; rank 0 waits in collective 'barrier' (call 4), not entered by "
+                         "rank 1 (3 calls made)"))
+        << cause;
     EXPECT_TRUE(cluster.workers().empty());
   }
 }
@@ -114,6 +118,53 @@ TEST(Hangs, AReadOfAPipeThatNobodyWritesIsNamed) {
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_EQ(cluster.run({hanging(cluster, "how: read, path: " + pipe, "hang_timeout: 2s")}), 1);
   EXPECT_TRUE(contains(cause_of(cluster), "hangs in step")) << cause_of(cluster);
+}
+
+// A read that the file system has taken and never answers: not even SIGKILL ends it (state D).
+TEST(Hangs, AWorkerThatCannotBeKilledIsNamedAndKeepsNobodyWaiting) {
+  Cluster cluster;
+  const std::string folder = cluster.path("stuck");
+  ASSERT_EQ(::mkdir(folder.c_str(), 0755), 0);
+  const auto stuck = StuckFileSystem::mount_at(folder);
+  if (!stuck) GTEST_SKIP() << "needs /dev/fuse and the right to mount";
+  Process& run = cluster.train_run(
+      {hanging(cluster, "how: read, path: " + stuck->data(), "hang_timeout: 2s, max_failures: 3")});
+
+  EXPECT_EQ(run.wait(Seconds(120)), 1) << run.err();
+
+  const std::string said = run.out() + run.err();
+  const std::string where = "in read of '" + stuck->data() + "' (fuse at " + folder + ")";
+  EXPECT_TRUE(contains(said, " hangs in step: no sign of life for ")) << said;
+  EXPECT_TRUE(contains(said, "; its processes are idle, " + where + " (limit 2.0 s")) << said;
+  EXPECT_TRUE(contains(said, "no node is left without a worker that cannot be killed")) << said;
+  const std::string cause = cause_of(cluster);
+  EXPECT_TRUE(contains(cause, "cannot be killed: it waits in the kernel (state D), " + where))
+      << cause;
+  EXPECT_EQ(cluster.workers().size(), 1u);  // it is still there
+  stuck->abort();
+  EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+}
+
+TEST(Hangs, ADiskThatDoesNotAnswerACheckpointIsNamed) {
+  Cluster cluster;
+  const std::string folder = cluster.path("stuck");
+  ASSERT_EQ(::mkdir(folder.c_str(), 0755), 0);
+  const auto stuck = StuckFileSystem::mount_at(folder);
+  if (!stuck) GTEST_SKIP() << "needs /dev/fuse and the right to mount";
+  Process& run =
+      cluster.train_run({hanging(cluster, "how: write, path: " + stuck->data(),
+                                 "phase_timeouts: {checkpoint: 2s}, hang_action: observe")});
+
+  EXPECT_TRUE(wait_until([&] { return contains(run.out() + run.err(), " hangs in "); }));
+
+  const std::string said = run.out() + run.err();
+  EXPECT_TRUE(contains(said, " hangs in checkpoint: no sign of life for ")) << said;
+  EXPECT_TRUE(contains(said, "in write of '" + stuck->data() + "' (fuse at " + folder + ")"))
+      << said;
+  EXPECT_TRUE(
+      contains(said, "rank 0 waits in collective 'barrier' (call 4), not entered by rank 1"))
+      << said;
+  stuck->abort();
 }
 
 TEST(Hangs, AStoppedProcessIsCalledStoppedAndIsKilled) {

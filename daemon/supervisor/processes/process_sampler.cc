@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/supervisor/processes/blocking_call.h"
 #include "lib/base/file_descriptor.h"
 #include "lib/base/utf8.h"
 
@@ -133,6 +134,7 @@ ProcessSample sample_processes(pid_t root, pid_t program) {
     const std::string where = read_proc(main.pid, "wchan");
     if (where != "0") sample.waits_in = utf8_text(where, kWaitBytesMax);
   }
+  if (main.state == 'D' || main.state == 'S') sample.waits_for = blocking_call(main.pid);
   return sample;
 }
 

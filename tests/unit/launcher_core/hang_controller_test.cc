@@ -5,10 +5,13 @@
 
 #include <map>
 
+#include "launcher/core/run_history.h"
 #include "tests/unit/launcher_core/controller_fixture.h"
 
 namespace train {
 namespace {
+
+using std::chrono::minutes;
 
 class HangControllerTest : public ::testing::Test {
  protected:
@@ -144,6 +147,47 @@ TEST_F(HangControllerTest, StacksThatSomebodyElseAskedForEndNoGroup) {
   EXPECT_FALSE(see(seconds(10)));
   hangs_.on(StacksCollected{kFirst, "request-1", "", "", ""});
   EXPECT_FALSE(hangs_.advance());
+}
+
+// ---- limits that were learned
+
+/// Rank 1 has been silent for `silence`, after many short steps.
+RanksSampled silent_after_steps(Attempt attempt, Duration silence) {
+  RankSample sample{.rank = Rank{1}};
+  sample.process.state = "S";
+  sample.progress = {
+      .phase = Phase::Step, .quiet_us = silence / std::chrono::microseconds(1), .signs = 1000};
+  sample.progress.intervals.resize(kPhases.size());
+  sample.progress.intervals.at(static_cast<std::size_t>(Phase::Step)) = {1000, 0, 1000};
+  return {attempt, {sample}};
+}
+
+TEST(LearnedLimits, EndAGroupOnceTheyWereRightInThisRun) {
+  Driven driven(two_workers(3));
+  driven.running();
+  EXPECT_TRUE(only<CollectStacks>(driven.handle(silent_after_steps(kFirst, minutes(2)), minutes(2)))
+                  .empty());
+  driven.handle(RankExited{kFirst, Rank{0}, killed(SIGSEGV)}, minutes(2));
+  driven.handle(RankExited{kFirst, Rank{1}, killed(SIGKILL, true)}, minutes(2));
+  driven.handle(NodeGroupGone{kFirst, kNodeA}, minutes(2));
+  const Actions end = driven.handle(NodeGroupGone{kFirst, kNodeB}, minutes(2));
+  ASSERT_EQ(only<AttemptEnded>(end).size(), 1u);
+  EXPECT_EQ(only<AttemptEnded>(end)[0].learned_limits_right, true);
+  RunHistory history(FailureConfig{}, /*elastic=*/false);
+  history.add(Generation{1}, "now", record_of(only<AttemptEnded>(end)[0], "a cause"));
+  history.add(Generation{1}, "now",
+              boost::json::object{{"event", "run_ended"}});  // budgets are full again
+  EXPECT_TRUE(history.failures().trusts_learned_limits);
+
+  driven.handle(Tick{}, minutes(3));
+  driven.handle(AttemptPrepared{kSecond, kNodeA, 41000}, minutes(3));
+  driven.handle(AttemptPrepared{kSecond, kNodeB, 0}, minutes(3));
+  driven.handle(AttemptStarted{kSecond, kNodeA, {{Rank{0}, 100}}}, minutes(3));
+  driven.handle(AttemptStarted{kSecond, kNodeB, {{Rank{1}, 100}}}, minutes(3));
+  EXPECT_EQ(
+      only<CollectStacks>(driven.handle(silent_after_steps(kSecond, minutes(10)), minutes(13)))
+          .size(),
+      1u);
 }
 
 }  // namespace

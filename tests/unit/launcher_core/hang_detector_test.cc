@@ -19,8 +19,8 @@ using ::testing::HasSubstr;
 /// A group of ranks on one node, whose loops go on or not, second by second.
 class Group {
  public:
-  explicit Group(int ranks, const FailureConfig& config = {})
-      : ranks_(placement(ranks)), detector_(config) {
+  explicit Group(int ranks, const FailureConfig& config = {}, bool trusts_learned = false)
+      : ranks_(placement(ranks)), detector_(config, trusts_learned) {
     nodes_.up(NodeUp{.capacity = {.node = NodeId{0}, .name = "n0", .total = {}, .free = {}},
                      .address = "a"});
     for (int rank = 0; rank < ranks; ++rank) {
@@ -60,6 +60,7 @@ class Group {
     }
     return all;
   }
+  HangDetector::Learned learned() const { return detector_.learned(); }
   /// No more samples of this rank come.
   void loses_touch_with(int rank) { silent_ = rank; }
 
@@ -121,7 +122,40 @@ TEST(HangDetector, NeverAccusesARankThatWaitsForAnother) {
 
   ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Hung));
   EXPECT_EQ(found[1].ranks, std::vector<Rank>{Rank{2}});
-  EXPECT_THAT(found[1].text, HasSubstr("ranks 0, 1 wait in collective 'gradients' (call 42)"));
+  EXPECT_EQ(found[1].text,
+            "rank 2 on n0 hangs in data 'train': no sign of life for 5 min 0 s, step 41; its "
+            "processes are idle (limit 5 min 0 s: hang_timeout); ranks 0, 1 wait in collective "
+            "'gradients' (call 42), not entered by rank 2 (41 calls made)");
+}
+
+TEST(HangDetector, SaysWhoIsMissingInACallAndHowManyCallsEachHasMade) {
+  Group group(5, limit(minutes(5)));
+  for (const int rank : {0, 3}) group.enters(rank, Phase::Collective, "gradients");
+  for (const int rank : {0, 1, 3}) group.progress(rank).collectives = 7;
+  group.enters(2, Phase::Collective, "metrics");  // it is two calls behind
+  group.progress(2).collectives = 5;
+  group.progress(4).collectives = 1;
+
+  const auto found = group.pass(minutes(5));
+
+  ASSERT_FALSE(found.empty());
+  EXPECT_THAT(found.back().text,
+              HasSubstr("; ranks 0, 3 wait in collective 'gradients' (call 8), not entered by rank "
+                        "4 (1 call made), rank 2 (5 calls made), rank 1 (7 calls made)"));
+  EXPECT_THAT(found.back().text, HasSubstr("; rank 2 waits in collective 'metrics' (call 6), not "
+                                           "entered by rank 4 (1 call made)"));
+}
+
+TEST(HangDetector, SaysThatRanksHaveEnteredDifferentCalls) {
+  Group group(3, limit(minutes(5)));
+  for (const int rank : {0, 2}) group.enters(rank, Phase::Collective, "gradients");
+  group.enters(1, Phase::Collective, "barrier");
+
+  const auto found = group.pass(minutes(5));
+
+  ASSERT_FALSE(found.empty());
+  EXPECT_THAT(found.back().text, HasSubstr("; the ranks have entered different calls: rank 1 "
+                                           "'barrier', ranks 0, 2 'gradients'"));
 }
 
 TEST(HangDetector, AccusesTheRankThatIsCallsBehind) {
@@ -183,6 +217,17 @@ TEST(HangDetector, DoesNotJudgeWaitsForTrainRunByHangTimeout) {
 }
 
 // What it waits for may be out of sight for a while, or its limit longer since it is busy.
+TEST(HangDetector, JudgesAStoppedProcessEvenWhereItWaitsForTrainRun) {
+  Group group(1, limit(minutes(5)));
+  group.enters(0, Phase::Report);
+  group.process(0).state = "T";
+
+  const auto found = group.pass(minutes(5));
+
+  ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Hung));
+  EXPECT_THAT(found[1].text, HasSubstr("its process is stopped by a signal"));
+}
+
 TEST(HangDetector, DoesNotSayThatARankMovesAgainBeforeItDoes) {
   Group group(2, limit(minutes(5)));
   for (const int rank : {0, 1}) group.enters(rank, Phase::Collective, "gradients");
@@ -264,6 +309,40 @@ TEST(HangDetector, FailsByALearnedLimitOnlyIfToldTo) {
   EXPECT_TRUE(found[0].fails);
 }
 
+TEST(HangDetector, FailsByALearnedLimitWhereTheRunHasSeenThatTheyAreRight) {
+  Group group(1, {}, /*trusts_learned=*/true);
+  group.progress(0).intervals.at(static_cast<std::size_t>(Phase::Step)) = {1000, 0, 1000};
+  EXPECT_THAT(kinds(group.pass(minutes(9))), ElementsAre());
+  const auto found = group.pass(minutes(1));
+  ASSERT_THAT(kinds(found), ElementsAre(Kind::Hung));
+  EXPECT_TRUE(found[0].fails);
+
+  FailureConfig observe;
+  observe.hang_action = HangAction::Observe;
+  Group observed(1, observe, /*trusts_learned=*/true);
+  observed.progress(0).intervals.at(static_cast<std::size_t>(Phase::Step)) = {1000, 0, 1000};
+  const auto seen = observed.pass(minutes(10));
+  ASSERT_THAT(kinds(seen), ElementsAre(Kind::Hung));
+  EXPECT_FALSE(seen[0].fails);
+}
+
+TEST(HangDetector, ALearnedLimitWasRightIfTheRankIsSilentForTwiceThatTime) {
+  using Learned = HangDetector::Learned;
+  Group group(1);
+  group.progress(0).intervals.at(static_cast<std::size_t>(Phase::Step)) = {1000, 0, 1000};
+  (void)group.pass(seconds(119));
+  EXPECT_EQ(group.learned(), Learned::Unknown);
+  (void)group.pass(seconds(1));
+  EXPECT_EQ(group.learned(), Learned::Right);
+  group.sign(0);
+  (void)group.pass(seconds(1));
+  EXPECT_EQ(group.learned(), Learned::Wrong);
+
+  Group given(1, limit(minutes(1)));
+  (void)given.pass(minutes(10));
+  EXPECT_EQ(given.learned(), Learned::Unknown);  // nothing was learned
+}
+
 TEST(HangDetector, OnlyObservesIfToldTo) {
   FailureConfig config = limit(minutes(5));
   config.hang_action = HangAction::Observe;
@@ -284,6 +363,75 @@ TEST(HangDetector, SaysThatARankMovesAgainAndIsThenMorePatientWithWhatItHadLearn
   group.sign(0);
   EXPECT_THAT(kinds(group.pass(seconds(119))), ElementsAre());
   EXPECT_THAT(kinds(group.pass(seconds(1))), ElementsAre(Kind::Hung));
+}
+
+// ---- who is slow for a reason
+
+/// Make a group that has had many short intervals in each phase.
+Group used_to_short_waits(int ranks = 1) {
+  Group group(ranks);
+  for (PhaseIntervals& intervals : group.progress(0).intervals) intervals = {100, 0, 1'000'000};
+  return group;
+}
+
+TEST(HangDetector, LeavesAFirstStepItsTime) {
+  Group group = used_to_short_waits();
+  group.enters(0, Phase::Start);
+  EXPECT_THAT(kinds(group.pass(minutes(60))), ElementsAre());
+
+  Group limited(1, limit(minutes(10)));
+  limited.enters(0, Phase::Start);
+  EXPECT_THAT(kinds(limited.pass(seconds(299))), ElementsAre());
+}
+
+TEST(HangDetector, LeavesCheckpointsAndValidationsFiveMinutesAtLeast) {
+  for (const Phase phase : {Phase::Checkpoint, Phase::Validate}) {
+    Group group = used_to_short_waits();
+    group.enters(0, phase);
+    EXPECT_THAT(kinds(group.pass(seconds(299))), ElementsAre());
+    EXPECT_THAT(kinds(group.pass(seconds(1))), ElementsAre(Kind::Hung));
+  }
+}
+
+TEST(HangDetector, AccusesNobodyWhoSaysHowFarItsDownloadIs) {
+  Group group(2, limit(minutes(5)));
+  group.enters(0, Phase::Own, "download");
+  group.enters(1, Phase::Collective, "barrier");
+  for (int part = 0; part < 30; ++part) {
+    EXPECT_THAT(kinds(group.pass(seconds(149))), ElementsAre());
+    group.progress(0).text = std::to_string(part) + " of 30 parts";
+    group.sign(0);
+  }
+}
+
+// While a machine is suspended, its clock stands still, and so does the silence of its workers; the
+// launcher may run elsewhere.
+TEST(HangDetector, AccusesNobodyOnAMachineThatWasSuspended) {
+  Group group(1, limit(minutes(5)));
+  (void)group.pass(seconds(10));
+  group.loses_touch_with(0);
+  EXPECT_THAT(kinds(group.pass(minutes(60))), ElementsAre());
+  group.progress(0).quiet_us = 12'000'000;
+  group.loses_touch_with(-1);
+  EXPECT_THAT(kinds(group.pass(seconds(60))), ElementsAre());
+}
+
+TEST(HangDetector, SaysForWhichFileARankWaits) {
+  Group group(1, limit(minutes(5)));
+  group.process(0).waits_for = "read of '/data/x' (nfs4 at /data)";
+  const auto idle = group.pass(minutes(5));
+  ASSERT_FALSE(idle.empty());
+  EXPECT_THAT(idle.back().text, HasSubstr("; its processes are idle, in read of '/data/x' (nfs4 at "
+                                          "/data) (limit 5 min 0 s: hang_timeout)"));
+
+  Group blocked(1, limit(minutes(5)));
+  blocked.process(0).state = "D";
+  blocked.process(0).waits_in = "rpc_wait";
+  blocked.process(0).waits_for = "read of '/data/x' (nfs4 at /data)";
+  const auto found = blocked.pass(minutes(5));
+  ASSERT_FALSE(found.empty());
+  EXPECT_THAT(found.back().text, HasSubstr("its process waits in the kernel, in read of '/data/x' "
+                                           "(nfs4 at /data), in rpc_wait (state D)"));
 }
 
 TEST(HangDetector, JudgesNoRankThatADebuggerHolds) {
