@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "launcher/core/stuck_workers.h"
+
 namespace train::sim {
 namespace {
 
@@ -159,6 +161,15 @@ void Checkers::crashed(const WorkerLocation& location) {
                            plan_.links[location.node].loss == 0;
   if (!undisturbed || launcher_away_ || state_ != RunState::Running) return;
   known_by_.try_emplace(location.attempt, timeline_.now() + kDeathKnownWithin);
+}
+
+// L6: a worker that cannot be killed keeps nobody waiting for long.
+void Checkers::cannot_be_killed(const SimWorker& worker) {
+  const WorkerLocation& location = worker.location();
+  const bool undisturbed = plan_.only_worker_faults() && plan_.healthy_link(location.node) &&
+                           plan_.links[location.node].loss == 0 && !launcher_away_;
+  if (undisturbed)
+    given_up_by_.try_emplace(location.attempt, timeline_.now() + kStuckAfter + seconds(10));
 }
 
 void Checkers::left(const WorkerLocation& location, int code, bool asked) {
@@ -364,6 +375,9 @@ void Checkers::after_event() {
     progress_by_.reset();
     if (!ended_) fail("L1", "the faults are over, and nothing goes on");
   }
+  if (!given_up_by_.empty() && now > given_up_by_.begin()->second)
+    fail("L6", fmt::format("attempt {} waits for a worker that cannot be killed",
+                           given_up_by_.begin()->first.value));
   if (!known_by_.empty() && now > known_by_.begin()->second)
     fail("L3", fmt::format("the launcher does not know that a worker of attempt {} is dead",
                            known_by_.begin()->first.value));

@@ -25,7 +25,7 @@ class Checkers {
   Checkers(Timeline& timeline, const Plan& plan);
 
   const std::optional<std::string>& violation() const { return violation_; }
-  /// `id`: S1 to S17, L1 to L5.
+  /// `id`: S1 to S18, L1 to L6.
   void fail(std::string_view id, std::string what);
 
   // workers: S2, S3, S4
@@ -36,6 +36,8 @@ class Checkers {
   void joined_barrier(const WorkerLocation& location, std::uint64_t sequence);
   void left_barrier(const WorkerLocation& location, std::uint64_t sequence, const SimFrame& result);
   void crashed(const WorkerLocation& location);
+  /// SIGKILL was sent to a worker that waits in the kernel.
+  void cannot_be_killed(const SimWorker& worker);
   void left(const WorkerLocation& location, int code, bool asked);
   /// A worker has come to its own end, having handed over this many checkpoints.
   void ended_by_itself(const WorkerLocation& location, std::uint64_t checkpoints);
@@ -82,6 +84,7 @@ class Checkers {
   void node_unwell(int node) { unwell_nodes_.insert(node); }  // its news may be late
   void node_well(int node) { unwell_nodes_.erase(node); }
   bool ended() const { return ended_.has_value(); }
+  int groups_that_hung() const { return groups_that_hung_; }
 
   void after_event();  // check what is due by now
   void full_check();
@@ -130,6 +133,8 @@ class Checkers {
   void ends_well(Attempt last);
   void paused(const Pause& pause);
   void stopped(const StopGroup& stop);
+  void accused(const AttemptEnded& ended);
+  void accused(const CollectStacks& order);
   void told(const TellCheckpoint& tell);
   void progress();
 
@@ -163,8 +168,11 @@ class Checkers {
   std::optional<Attempt> pausing_, finish_checked_;
   bool quick_links_ = true;  // to all nodes
   bool stop_asked_ = false;
+  int groups_that_hung_ = 0;
+  std::set<NodeId> stuck_nodes_;
   std::optional<TimePoint> gone_by_, progress_by_;
-  std::map<Attempt, TimePoint> known_by_;  // when the launcher must know of a death
+  std::map<Attempt, TimePoint> given_up_by_;  // when nobody waits any more for a stuck worker
+  std::map<Attempt, TimePoint> known_by_;     // when the launcher must know of a death
   std::optional<RunEnded> ended_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "launcher/core/hang_controller.h"
+
 namespace train::sim {
 namespace {
 
@@ -235,6 +237,39 @@ void add_validations(Plan& plan) {
   plan.spec.run_config.checkpoint_config.validation.every = random.between(1, 3);
 }
 
+// In one seed of five, judge hangs: workers hang, are stopped, or are slow, within their limits and
+// beyond. In half of these seeds nothing else happens.
+void add_hangs(Plan& plan) {
+  Random random(plan.seed * 6581 + 97);  // own generator, as above
+  if (!random.chance(0.2)) return;
+  FailureConfig& failure = plan.spec.run_config.failure_config;
+  failure.hang_timeout = seconds(random.between(12, 30));
+  if (random.chance(0.4))
+    failure.phase_timeouts["step"] = failure.hang_timeout * random.between(2, 8) / 2;
+  const int steps = random.between(8, 24);
+  plan.habits.steps = std::max(plan.habits.steps, steps);
+  if (random.chance(0.7)) plan.stops.clear();
+  if (random.chance(0.5)) {
+    plan.faults.clear();
+    plan.dies_at_end = false;
+    for (LinkHabits& link : plan.links) link.loss = 0;
+  }
+  static constexpr FaultKind kKinds[] = {FaultKind::HangWorker, FaultKind::HangWorker,
+                                         FaultKind::StopWorker, FaultKind::SlowWorker,
+                                         FaultKind::SlowWorker, FaultKind::WedgeWorker};
+  const int count = random.between(0, 3);
+  for (int i = 0; i < count; ++i) {
+    const Duration limit = plan.hang_limit(random.chance(0.5) ? Phase::Step : Phase::None);
+    const FaultKind kind = kKinds[random.below(std::size(kKinds))];
+    plan.faults.push_back({.at = milliseconds(random.between(0, 6000)),
+                           .kind = kind,
+                           .node = random.between(0, plan.nodes - 1),
+                           .pick = static_cast<int>(random.below(1u << 20)),
+                           .length = limit * random.between(2, random.chance(0.7) ? 9 : 30) / 10});
+    if (kind == FaultKind::WedgeWorker) plan.faults.back().length = seconds(random.between(5, 60));
+  }
+}
+
 // Where a stop condition will be met, leave workers that nobody stops much to do (L2).
 void go_on_after_the_condition(Plan& plan) {
   for (const StopCondition& stop : plan.spec.run_config.stop) {
@@ -290,13 +325,25 @@ std::string_view to_string(Site site) {
 bool Plan::only_worker_faults() const {
   return std::all_of(faults.begin(), faults.end(), [](const Fault& f) {
     return f.kind == FaultKind::CrashWorker || f.kind == FaultKind::OomWorker ||
-           f.kind == FaultKind::HangWorker;
+           f.kind == FaultKind::HangWorker || f.kind == FaultKind::StopWorker ||
+           f.kind == FaultKind::SlowWorker || f.kind == FaultKind::WedgeWorker;
   });
 }
 
 bool Plan::has(FaultKind kind) const {
   return std::any_of(faults.begin(), faults.end(),
                      [kind](const Fault& fault) { return fault.kind == kind; });
+}
+
+Duration Plan::hang_limit(Phase phase) const {
+  const FailureConfig& failure = spec.run_config.failure_config;
+  const auto given = failure.phase_timeouts.find(std::string(to_string(phase)));
+  return given == failure.phase_timeouts.end() ? failure.hang_timeout : given->second;
+}
+
+Duration Plan::hang_known_within() const {
+  const Duration limit = std::max(hang_limit(Phase::Step), 2 * hang_limit(Phase::None));
+  return limit + kSampleAgeMax + kStacksWait + seconds(8);
 }
 
 bool Plan::healthy_link(int node) const {
@@ -351,6 +398,7 @@ Plan make_plan(std::uint64_t seed, const PlanShape& shape) {
   add_early_leaves(plan);
   add_standbys(plan);
   add_validations(plan);
+  if (!large && shape.lasts == Duration{0}) add_hangs(plan);
   if (!large) go_on_after_the_condition(plan);
   end_faults(plan);
   return plan;

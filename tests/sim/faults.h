@@ -8,6 +8,7 @@
 
 #include "launcher/core/job_spec.h"
 #include "launcher/core/run_events.h"
+#include "lib/model/worker_progress.h"
 #include "tests/sim/timeline.h"
 
 namespace train::sim {
@@ -33,8 +34,11 @@ enum class FaultKind {
   DrainNode,      // its traind is told to leave; another one comes after `length`
   RivalRun,       // another run claims some of a node's room, for `length`
   KillLauncher,   // another one resumes the run after `length`
+  StopWorker,     // SIGSTOP, and SIGCONT after `length`
+  SlowWorker,     // its next step takes `length` longer
+  WedgeWorker,    // waits in the kernel for `length`: nothing ends it before
 };
-inline constexpr int kFaultKinds = static_cast<int>(FaultKind::KillLauncher) + 1;
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::WedgeWorker) + 1;
 
 struct Fault {
   Duration at{};
@@ -103,6 +107,11 @@ struct Plan {
 
   bool only_worker_faults() const;  // then stops have a tight bound
   bool has(FaultKind kind) const;
+  bool judges_hangs() const { return spec.run_config.failure_config.hang_timeout > Duration{0}; }
+  /// Return how long a rank may be silent in this phase, at least.
+  Duration hang_limit(Phase phase) const;
+  /// Return after which time every hang is known: twice the longest limit, if the rank is busy.
+  Duration hang_known_within() const;
   bool healthy_link(int node) const;  // as fast and reliable as the guarantees of §2b F6 need
   /// Return a node's wall clock: skewed, drifting and jumping by up to a day. No decision may
   /// depend on it.

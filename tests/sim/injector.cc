@@ -25,6 +25,9 @@ void Injector::inject(const Fault& fault) {
     case FaultKind::CrashWorker:
     case FaultKind::OomWorker:
     case FaultKind::HangWorker:
+    case FaultKind::StopWorker:
+    case FaultKind::SlowWorker:
+    case FaultKind::WedgeWorker:
       return strike_worker(fault);
     case FaultKind::SlowNode:
       sim_.timeline.trace("fault: node {} is slow", fault.node);
@@ -96,19 +99,51 @@ SimWorker* Injector::pick_worker(const Fault& fault) {
 void Injector::strike_worker(const Fault& fault) {
   SimWorker* worker = pick_worker(fault);
   if (worker == nullptr) return;
-  const bool hangs = fault.kind == FaultKind::HangWorker;
-  const bool starves = fault.kind == FaultKind::OomWorker;
-  sim_.timeline.trace("fault: worker on node {}, attempt {} rank {} {}", worker->location().node,
-                      worker->location().attempt.value, worker->location().rank().value,
-                      hangs     ? "hangs"
-                      : starves ? "runs out of memory"
-                                : "crashes");
-  if (hangs)
-    worker->hang();
-  else if (starves)
-    worker->run_out_of_memory();
-  else
-    worker->crash(fault.pick);
+  const auto say = [&](const std::string& what) {
+    sim_.timeline.trace("fault: worker on node {}, attempt {} rank {} {}", worker->location().node,
+                        worker->location().attempt.value, worker->location().rank().value, what);
+  };
+  switch (fault.kind) {
+    case FaultKind::HangWorker:
+      say("hangs");
+      worker->hang(fault.pick % 2 == 1);
+      return expect_hang_is_known(worker);
+    case FaultKind::StopWorker:
+      say("is stopped for " + format_duration(fault.length));
+      worker->stop_for(fault.length, false);
+      return expect_hang_is_known(worker);
+    case FaultKind::WedgeWorker:
+      say("waits in the kernel for " + format_duration(fault.length));
+      worker->stop_for(fault.length, true);
+      return expect_hang_is_known(worker);
+    case FaultKind::SlowWorker:
+      say("is slow by " + format_duration(fault.length));
+      return worker->be_slow_once(fault.length, fault.pick % 2 == 1);
+    case FaultKind::OomWorker:
+      say("runs out of memory");
+      return worker->run_out_of_memory();
+    default:
+      say("crashes");
+      return worker->crash(fault.pick);
+  }
+}
+
+// L6: a rank that hangs longer than its limit ends its group, unless something hides or ends it
+// first.
+void Injector::expect_hang_is_known(SimWorker* worker) {
+  const WorkerLocation& location = worker->location();
+  const bool undisturbed = sim_.plan.judges_hangs() && sim_.plan.only_worker_faults() &&
+                           sim_.plan.healthy_link(location.node) &&
+                           sim_.plan.links[location.node].loss == 0;
+  if (!undisturbed || !worker->hangs()) return;
+  sim_.after(sim_.plan.hang_known_within(), [this, worker] {
+    const RunController& controller = launcher_->controller();
+    if (!worker->hangs() || worker->silent_for() < sim_.plan.hang_known_within()) return;
+    if (controller.state() == RunState::Running &&
+        controller.attempt() == worker->location().attempt)
+      sim_.check.fail("L6", fmt::format("rank {} hangs, and nobody ends its group",
+                                        worker->location().rank().value));
+  });
 }
 
 void Injector::kill_daemon(const Fault& fault) {

@@ -18,6 +18,7 @@ class Injector {
  private:
   void inject(const Fault& fault);
   void strike_worker(const Fault& fault);
+  void expect_hang_is_known(SimWorker* worker);
   void kill_daemon(const Fault& fault);
   void drain(const Fault& fault);
   void begin_rival(const Fault& fault);

@@ -16,6 +16,10 @@ JobSpec spec_of(const Sim& sim) {
   if (int& restarts = spec.run_config.failure_config.max_failures;
       sim.mutant == Mutant::BudgetCutShort && restarts > 0)
     --restarts;
+  if (sim.mutant == Mutant::PhaseLimitForgotten)
+    spec.run_config.failure_config.phase_timeouts.clear();
+  if (sim.mutant == Mutant::HangsObserved)
+    spec.run_config.failure_config.hang_action = HangAction::Observe;
   if (sim.mutant == Mutant::ValidationForgotten)
     spec.run_config.checkpoint_config.validation.every = 0;
   return spec;
@@ -136,7 +140,8 @@ void SimLauncher::received(int index, const SimFrame& frame) {
     }
   } else {
     feed_one_of<Prepared, WorkersStarted, StartFailed, WorkerJoined, WorkerExited, GroupGone,
-                AttemptLost, ShardWritten, CollectiveAnswered, NodeDraining>(from, frame);
+                AttemptLost, ShardWritten, CollectiveAnswered, NodeDraining, WorkerSamples>(from,
+                                                                                            frame);
   }
 }
 
@@ -157,6 +162,7 @@ void SimLauncher::ask_to_stop(StopKind kind, const std::string& reason) {
   sim_.timeline.trace("asked to stop: {}", reason);
   const FailureConfig& failure = sim_.plan.spec.run_config.failure_config;
   const bool undisturbed = sim_.plan.only_worker_faults() &&
+                           !sim_.plan.has(FaultKind::WedgeWorker) &&
                            std::all_of(sim_.plan.links.begin(), sim_.plan.links.end(),
                                        [](const LinkHabits& l) { return l.loss == 0; });
   // Add two seconds for frames in flight and for workers that are not spawned yet.
@@ -235,7 +241,8 @@ void SimLauncher::perform(const RunAction& action) {
             send(validate.node, frame_of(validate.attempt,
                                          RunValidation{.checkpoint = validate.checkpoint.number}));
           },
-          [&](const CollectStacks& what) {  // the shell answers, whatever the nodes do
+          [&](const CollectStacks& what) {
+            if (sim_.timeline.random.chance(0.2)) return;  // the answer is lost
             later(sim_.between(milliseconds(1), seconds(15)), [this, what] {
               feed(StacksCollected{what.attempt, what.why, "", "", ""});
             });

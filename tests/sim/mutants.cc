@@ -38,6 +38,12 @@ std::string_view to_string(Mutant mutant) {
       "GenerationNotRaised",
       "RoomIsAFailure",
       "LeavesAreEnds",
+      "SamplesForgotten",
+      "HangsObserved",
+      "StuckLookAsleep",
+      "WaitersAccused",
+      "SignsForgotten",
+      "PhaseLimitForgotten",
       "EndBeforeReports",
   };
   return kNames[static_cast<int>(mutant)];

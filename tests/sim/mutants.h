@@ -41,6 +41,12 @@ enum class Mutant {
   GenerationNotRaised,    // S1: the next launcher reuses the last one's generation
   RoomIsAFailure,         // S17: traind does not tell that only room is lacking
   LeavesAreEnds,          // S11: nobody hears that a rank had been told to leave
+  SamplesForgotten,       // L6: supervisors send no samples
+  HangsObserved,          // L6: a hang ends no group
+  StuckLookAsleep,        // L6: a worker that cannot be killed seems to be in no hurry
+  WaitersAccused,         // S18: a rank that waits in a collective call seems to compute
+  SignsForgotten,         // S18: a rank seems silent since its start
+  PhaseLimitForgotten,    // S18: hang_timeout holds for every phase
   EndBeforeReports,  // L4, one seed in 5,000: the journal records an end before its reports are on
                      // disk
 };

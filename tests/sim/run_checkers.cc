@@ -1,8 +1,9 @@
-// The checks of the launcher's decisions and of the run as a whole: S1, S10, S11, S15, S17, L1 to
-// L5.
+// The checks of the launcher's decisions and of the run as a whole: S1, S10, S11, S15, S17, S18, L1
+// to L5.
 #include <algorithm>
 
 #include "launcher/core/checkpoint_coordinator.h"
+#include "launcher/core/stuck_workers.h"
 #include "launcher/core/validation_queue.h"
 #include "tests/sim/checkers.h"
 
@@ -15,6 +16,14 @@ constexpr Duration kProgressWithin = seconds(30);
 constexpr Duration kNodeHealthyFor = seconds(1);   // L3: its news was on the way before
 constexpr Duration kLastHeardBefore = seconds(2);  // L3: before the trouble; one heartbeat a second
 constexpr int kJoiningTrips = 8;  // L3: of frames, until a launcher hears from a node that is well
+
+Duration slowest_step(const Plan& plan) {
+  Duration slowest{};
+  for (const Fault& fault : plan.faults) {
+    if (fault.kind == FaultKind::SlowWorker) slowest = std::max(slowest, fault.length * 10);
+  }
+  return slowest;
+}
 
 }  // namespace
 
@@ -108,6 +117,7 @@ void Checkers::acted(const RunAction& action) {
   if (const auto* pause = std::get_if<Pause>(&action)) paused(*pause);
   if (const auto* stop = std::get_if<StopGroup>(&action)) stopped(*stop);
   if (const auto* tell = std::get_if<TellCheckpoint>(&action)) told(*tell);
+  if (const auto* order = std::get_if<CollectStacks>(&action)) accused(*order);
   if (const auto* changed = std::get_if<StateChanged>(&action)) {
     state_ = changed->to;
     if (changed->to != RunState::Running) known_by_.erase(changed->attempt);
@@ -176,6 +186,7 @@ Checkers::Budget Checkers::budget_of(FailureKind kind,
 void Checkers::gave_up_run() {
   const auto& kind = last_attempt_->failure;
   if (!kind || kind == FailureKind::Permanent) return;
+  if (stuck_nodes_.size() == static_cast<std::size_t>(plan_.nodes)) return;  // none is left
   std::map<Attempt, FailureKind> counted = failures_;
   counted.insert(may_count_.begin(), may_count_.end());
   counted.erase(last_attempt_->attempt);
@@ -225,8 +236,10 @@ void Checkers::attempt_ended(const AttemptEnded& ended) {
   progress();
   last_attempt_ = ended;
   known_by_.erase(ended.attempt);
+  given_up_by_.erase(ended.attempt);
   AttemptView& attempt = view(ended.attempt);
   attempt.ended = true;
+  stuck_nodes_.insert(ended.stuck.begin(), ended.stuck.end());
   for (Rank rank : attempt.live) {
     if (lost_hosts_.contains({ended.attempt, attempt.members[rank.value]->location().node}))
       continue;
@@ -239,6 +252,25 @@ void Checkers::attempt_ended(const AttemptEnded& ended) {
   };
   if (because("has too little free") || because("takes no new workers"))
     fail("S17", "the lack of room counts as a failure: " + ended.cause);
+  if (ended.failure == FailureKind::Hung) accused(ended);
+}
+
+// S18: a rank is accused only if it has shown no sign of life of its own for its limit. One that
+// waits for others or for train-run, or is merely slow, is not.
+void Checkers::accused(const AttemptEnded& ended) {
+  ++groups_that_hung_;
+  const auto& members = view(ended.attempt).members;
+  const SimWorker* worker = ended.root_rank ? members[ended.root_rank->value] : nullptr;
+  if (worker == nullptr || worker->longest_silence() < 1)
+    fail("S18", "a rank is accused that did not hang: " + ended.cause);
+}
+
+void Checkers::accused(const CollectStacks& order) {
+  const auto& members = view(order.attempt).members;
+  if (std::none_of(members.begin(), members.end(), [](const SimWorker* worker) {
+        return worker != nullptr && worker->longest_silence() >= 1;
+      }))
+    fail("S18", "a rank is accused, and none hangs");
 }
 
 // S11: a run ends once, and with the right outcome.
@@ -312,7 +344,7 @@ void Checkers::stop_asked(StopKind kind, TimePoint workers_gone_by) {
 // L1: once the faults are over, training goes on within 30 s, plus the time of a step or of a hello
 // that a slow node has begun.
 void Checkers::faults_over() {
-  const bool may_hang = plan_.has(FaultKind::HangWorker);
+  const bool may_hang = plan_.has(FaultKind::HangWorker) && !plan_.judges_hangs();
   if (ended_ || may_hang) return;
   Duration step = plan_.habits.has_sdk ? plan_.habits.step_max : Duration(seconds(5));
   if ((plan_.armed & 1u << static_cast<int>(Site::HelloLate)) != 0)
@@ -322,6 +354,8 @@ void Checkers::faults_over() {
   progress_by_ = timeline_.now() + kProgressWithin + seconds(slow_disk ? 180 : 0) +
                  plan_.spec.run_config.failure_config.stop_grace +
                  step * (plan_.has(FaultKind::SlowNode) ? 10 : 1);
+  if (plan_.judges_hangs())
+    *progress_by_ += plan_.hang_known_within() + kStuckAfter + slowest_step(plan_);
 }
 
 void Checkers::progress() { progress_by_.reset(); }

@@ -51,13 +51,14 @@ TEST(RunSimulation, OtherWallClocksChangeNothing) {
 
 TEST(RunSimulation, TheSeedsReachEveryEndAndEveryUnluckyTurn) {
   std::map<RunState, int> ends;
-  int restarted = 0, from_standby = 0;
+  int restarted = 0, from_standby = 0, hung = 0;
   std::uint32_t fired = 0;
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
     const SimResult result = simulate({.seed = seed, .nodes = 1 + static_cast<int>(seed % 6)});
     ++ends[result.outcome];
     restarted += result.attempts > 1 ? 1 : 0;
     from_standby += result.from_standby > 0 ? 1 : 0;
+    hung += result.groups_that_hung > 0 ? 1 : 0;
     fired |= result.sites_fired;
   }
 
@@ -66,6 +67,7 @@ TEST(RunSimulation, TheSeedsReachEveryEndAndEveryUnluckyTurn) {
   EXPECT_GE(ends[RunState::Stopped], 40);
   EXPECT_GE(restarted, 40);
   EXPECT_GE(from_standby, 40);
+  EXPECT_GE(hung, 40);
   EXPECT_EQ(fired, (1u << kSites) - 1);
 }
 
@@ -142,7 +144,10 @@ INSTANTIATE_TEST_SUITE_P(
         Found{Mutant::GenerationNotRaised, "S1"}, Found{Mutant::LackOfSpaceForgotten, "S15"},
         Found{Mutant::CheckpointOnArrival, "S16"}, Found{Mutant::RoomIsAFailure, "S17"},
         Found{Mutant::LeavesAreEnds, "S11"}, Found{Mutant::ReturnedNodeTrusted, "S2"},
-        Found{Mutant::BudgetCutShort, "S10"}, Found{Mutant::EndBeforeReports, "L4"}),
+        Found{Mutant::BudgetCutShort, "S10"}, Found{Mutant::SamplesForgotten, "L6"},
+        Found{Mutant::HangsObserved, "L6"}, Found{Mutant::StuckLookAsleep, "L6"},
+        Found{Mutant::WaitersAccused, "S18"}, Found{Mutant::SignsForgotten, "S18"},
+        Found{Mutant::PhaseLimitForgotten, "S18"}, Found{Mutant::EndBeforeReports, "L4"}),
     [](const auto& info) { return std::string(to_string(info.param.mutant)); });
 
 }  // namespace

@@ -154,6 +154,20 @@ void SimSupervisor::on_start(const StartWorkers& message) {
     seat.from_standby = waits;
   }
   feed(to_event(message));
+  if (sim_.plan.judges_hangs()) sample_later();
+}
+
+void SimSupervisor::sample_later() {
+  sim_.after(seconds(1), [this] {
+    if (!alive_ || sim_.mutant == Mutant::SamplesForgotten) return;
+    WorkerSamples samples;
+    for (const auto& [rank, seat] : seats_) {
+      if (seat.worker != nullptr && seat.worker->alive() && seat.pid != 0)
+        samples.ranks.push_back(seat.worker->sample());
+    }
+    if (!absent_since_ && !samples.ranks.empty()) send(frame(std::move(samples)));
+    sample_later();
+  });
 }
 
 void SimSupervisor::on_acks(const AckReports& message) {

@@ -53,6 +53,7 @@ class SimSupervisor {
   void on_prepare(const PrepareAttempt& message);
   void on_start(const StartWorkers& message);
   void on_acks(const AckReports& message);
+  void sample_later();
   void on_validate(const RunValidation& order);
   void from_worker(Rank rank, const SimFrame& frame);
   void pause_passed_on(Seat& seat) const;

@@ -19,6 +19,7 @@ void SimWorker::start(LinkPtr link, std::function<void(SimEnd)> reaped) {
   link_ = std::move(link);
   reaped_ = std::move(reaped);
   pid_ = host_.add_process(this);
+  sign_at_ = cpu_counted_at_ = born_at_ = sim_.timeline.now();
   link_->set_end(0, {[this](const SimFrame& frame) { received(frame); }, {}});
   if (!sim_.plan.habits.has_sdk)
     return later(sim_.between(milliseconds(100), seconds(5)), &SimWorker::go_on);
@@ -29,19 +30,117 @@ void SimWorker::start(LinkPtr link, std::function<void(SimEnd)> reaped) {
 
 void SimWorker::later(Duration delay, void (SimWorker::*what)()) {
   sim_.after(delay * host_.slow, [this, what] {
-    if (may_act()) (this->*what)();
+    const auto act = [this, what] {
+      if (may_act()) (this->*what)();
+    };
+    if (stopped_)
+      deferred_.push_back(act);
+    else
+      act();
   });
 }
+
+// ---- what its supervisor sees
+
+void SimWorker::mark(Phase phase) {
+  count_cpu();
+  longest_silence_ = longest_silence();
+  phase_ = phase;
+  ++signs_;
+  sign_at_ = sim_.timeline.now();
+}
+
+Duration SimWorker::silent_for() const { return sim_.timeline.now() - sign_at_; }
+
+double SimWorker::silence() const {
+  if (waits() && !hangs()) return 0;
+  const Duration limit = sim_.plan.hang_limit(phase_);
+  return limit == Duration{0}
+             ? 0
+             : static_cast<double>(silent_for().count()) / static_cast<double>(limit.count());
+}
+
+double SimWorker::longest_silence() const {
+  return stop_sent_ || !alive_ ? longest_silence_ : std::max(longest_silence_, silence());
+}
+
+void SimWorker::count_cpu() {
+  const TimePoint now = sim_.timeline.now();
+  const bool computes = hung_ ? hang_loops_ : !stopped_ && !waits() && !slow_idle_;
+  if (computes) cpu_ += now - cpu_counted_at_;
+  cpu_counted_at_ = now;
+}
+
+RankSample SimWorker::sample() {
+  const auto us = [](Duration time) {
+    return std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+  };
+  count_cpu();
+  RankSample sample{.rank = location_.rank()};
+  sample.progress = {.phase = phase_,
+                     .quiet_us = us(sim_.timeline.now() - sign_at_),
+                     .signs = signs_,
+                     .steps = steps_ended_,
+                     .collectives = calls_ended_};
+  sample.process = {.pid = pid_,
+                    .state = in_kernel_ ? "D"
+                             : stopped_ ? "T"
+                                        : "S",
+                    .processes = 1,
+                    .threads = 1,
+                    .cpu_us = us(cpu_)};
+  if (sim_.mutant == Mutant::WaitersAccused && phase_ == Phase::Collective)
+    sample.progress.phase = Phase::Step;
+  if (sim_.mutant == Mutant::StuckLookAsleep && in_kernel_) sample.process.state = "S";
+  if (sim_.mutant == Mutant::SignsForgotten) {
+    sample.progress.signs = 1;
+    sample.progress.quiet_us = us(sim_.timeline.now() - born_at_);
+  }
+  return sample;
+}
+
+void SimWorker::hang(bool loops) {
+  // A rank that waits for train-run is not the one that hangs.
+  if (!alive_ || (sim_.plan.judges_hangs() && (in_report_ || waits_for_room_))) return;
+  count_cpu();
+  hung_ = true;
+  hang_loops_ = loops && phase_ != Phase::None;
+}
+
+void SimWorker::stop_for(Duration length, bool in_kernel) {
+  if (!may_act() || stopped_) return;
+  count_cpu();
+  stopped_ = true;
+  in_kernel_ = in_kernel;
+  sim_.after(length, [this] { go_on_after_stop(); });
+}
+
+void SimWorker::go_on_after_stop() {
+  if (!alive_) return;
+  longest_silence_ = longest_silence();
+  count_cpu();
+  stopped_ = in_kernel_ = false;
+  if (kill_sent_) return die({{.signaled = true, .status = SIGKILL}}, Duration{0});
+  for (const auto& act : std::exchange(deferred_, {})) act();
+}
+
+void SimWorker::be_slow_once(Duration length, bool idle) {
+  slow_by_ = length;
+  slow_idle_ = idle;
+}
+
+// ---- what it does
 
 // Begin a step. The first one says hello first.
 void SimWorker::begin_step() {
   if (!std::exchange(said_hello_, true)) send(WorkerJoined{location_.rank().value, "sim"});
+  mark(Phase::Step);
   if (gate_.finished()) return leave(0);
   const Habits& habits = sim_.plan.habits;
   if (step_ >= habits.steps) return leave(0);
   told_to_stop_ = habits.asks_should_stop && gate_.stopping();
   if (told_to_stop_) return leave(0);
-  later(sim_.between(habits.step_min, habits.step_max),
+  later(sim_.between(habits.step_min, habits.step_max) + std::exchange(slow_by_, Duration{0}),
         habits.barrier_every != 0 && (step_ + 1) % habits.barrier_every == 0
             ? &SimWorker::join_barrier
             : &SimWorker::report);
@@ -49,6 +148,8 @@ void SimWorker::begin_step() {
 
 void SimWorker::join_barrier() {
   if (gate_.finished()) return leave(0);
+  mark(Phase::Collective);
+  slow_idle_ = false;
   in_barrier_ = true;
   ++barriers_;
   sim_.check.joined_barrier(location_, barriers_);
@@ -72,6 +173,8 @@ void SimWorker::report() {
       unacknowledged_.size() < sim_.plan.report_window || sim_.mutant == Mutant::WindowNotKept;
   const bool stager_free =
       !checkpoint_due(step_ + 1) || checkpoint_seq_ - resolved_ < kUnresolvedCheckpointsMax;
+  slow_idle_ = false;
+  if (phase_ != Phase::Report) mark(Phase::Report);
   waits_for_room_ = !room || !stager_free;
   if (waits_for_room_) return;
   std::int64_t count = 1;
@@ -127,11 +230,13 @@ void SimWorker::after_report() {
 }
 
 void SimWorker::go_on() {
+  ++steps_ended_;
   if (!sim_.plan.habits.has_sdk || step_ >= sim_.plan.habits.steps) return leave(0);
   begin_step();
 }
 
 void SimWorker::received(const SimFrame& frame) {
+  if (stopped_) return deferred_.push_back([this, frame] { received(frame); });
   if (!may_act()) return;
   if (const auto* acks = frame.get<AckReports>()) {
     for (const ReportAck& ack : acks->acks)
@@ -142,7 +247,9 @@ void SimWorker::received(const SimFrame& frame) {
     if (waits_for_room_) report();
   } else if (const auto* result = frame.get<CollectiveResult>()) {
     if (!in_barrier_ || result->sequence != barriers_) return;  // answered twice
+    mark(Phase::Step);
     in_barrier_ = false;
+    ++calls_ended_;
     if (!result->error.empty()) return gate_.finished() ? leave(0) : leave(1);
     sim_.check.left_barrier(location_, barriers_, frame);
     report();
@@ -172,7 +279,7 @@ void SimWorker::leave(int code) {
 }
 
 void SimWorker::crash(int pick) {
-  if (!alive_ || dying_) return;
+  if (!alive_ || dying_ || in_kernel_) return;
   sim_.check.crashed(location_);
   if (pick % 3 == 0)
     die({{.signaled = true, .status = SIGSEGV}}, Duration{0});
@@ -181,19 +288,22 @@ void SimWorker::crash(int pick) {
 }
 
 void SimWorker::run_out_of_memory() {
-  if (!alive_ || dying_) return;
+  if (!alive_ || dying_ || in_kernel_) return;
   sim_.check.crashed(location_);
   die({{.signaled = true, .status = SIGKILL}, true}, Duration{0});
 }
 
 void SimWorker::signal(int number) {
   if (!alive_) return;
+  longest_silence_ = longest_silence();
   stop_sent_ = true;
   if (number == SIGKILL) {
-    kill_sent_ = true;
+    if (!std::exchange(kill_sent_, true) && in_kernel_) sim_.check.cannot_be_killed(*this);
     sim_.check.worker_killed(*this);
+    if (in_kernel_) return;
     return die({{.signaled = true, .status = SIGKILL}}, milliseconds(20));
   }
+  if (stopped_) return deferred_.push_back([this, number] { signal(number); });
   if (hung_ || dying_) return;
   if (sim_.timeline.random.chance(sim_.plan.habits.slow_to_term)) {
     hung_ = true;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/supervisor/core/worker_group.h"
+#include "lib/model/rank_sample.h"
 #include "sdk/client/stop_gate.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/network.h"
@@ -39,7 +40,12 @@ class SimWorker {
   void signal(int number);
   void crash(int pick);
   void run_out_of_memory();
-  void hang() { hung_ = true; }
+  /// Show no sign of life any more. `loops`: it uses a CPU all the time.
+  void hang(bool loops);
+  /// SIGSTOP, then SIGCONT. `in_kernel`: it waits in the kernel instead, and no signal reaches it.
+  void stop_for(Duration length, bool in_kernel);
+  /// Take so much longer for the next step. `idle`: it does not use its CPU meanwhile.
+  void be_slow_once(Duration length, bool idle);
   void orphaned();  // its supervisor died: the kernel kills it, and nobody reaps it for us
   void vanish();    // with its host
 
@@ -48,8 +54,21 @@ class SimWorker {
   const WorkerLocation& location() const { return location_; }
   std::uint64_t report_seq() const { return report_seq_; }
   std::int64_t pid() const { return pid_; }
+  bool hangs() const { return alive_ && (hung_ || stopped_); }
+  Duration silent_for() const;
+  /// What its supervisor sees of it.
+  RankSample sample();
+  /// Return the longest time without a sign of life that was its own doing, until somebody ended
+  /// it, as a share of what it may take.
+  double longest_silence() const;
 
  private:
+  /// Show a sign of life.
+  void mark(Phase phase);
+  bool waits() const { return in_barrier_ || in_report_ || waits_for_room_; }
+  double silence() const;
+  void count_cpu();
+  void go_on_after_stop();
   void received(const SimFrame& frame);
   void begin_step();
   void report();
@@ -64,7 +83,7 @@ class SimWorker {
   void send(T message) {
     link_->send(0, frame_of(location_.attempt, std::move(message)));
   }
-  bool may_act() const { return alive_ && !dying_ && !hung_; }
+  bool may_act() const { return alive_ && !dying_ && !hung_; }  // once it is not stopped
   bool checkpoint_due(std::int64_t step) const;
   /// Run `what` later, unless the worker is dead or hangs by then. A slow host takes longer.
   void later(Duration delay, void (SimWorker::*what)());
@@ -85,6 +104,14 @@ class SimWorker {
   bool in_report_ = false, in_barrier_ = false, waits_for_room_ = false;
   bool stop_checkpoint_made_ = false, said_hello_ = false;
   bool told_to_stop_ = false;  // should_stop() was true, and it left
+  Phase phase_ = Phase::None;
+  std::uint64_t signs_ = 0, steps_ended_ = 0, calls_ended_ = 0;
+  TimePoint sign_at_, cpu_counted_at_, born_at_;
+  Duration cpu_{};
+  double longest_silence_ = 0;
+  bool hang_loops_ = false, slow_idle_ = false, stopped_ = false, in_kernel_ = false;
+  Duration slow_by_{};                           // the next step
+  std::vector<std::function<void()>> deferred_;  // until it is no longer stopped
   bool alive_ = true, dying_ = false, hung_ = false, kill_sent_ = false, stop_sent_ = false;
 };
 

@@ -44,6 +44,7 @@ class World {
             .attempts = static_cast<int>(launcher_->controller().attempt().value) + 1,
             .nodes = sim_.plan.nodes,
             .from_standby = launcher_->controller().from_standby(),
+            .groups_that_hung = sim_.check.groups_that_hung(),
             .virtual_time = sim_.timeline.now().time_since_epoch() - seconds(1),
             .sites_fired = sim_.fired};
   }
@@ -64,7 +65,8 @@ class World {
       launcher_ = std::make_unique<SimLauncher>(sim_, nodes_, folder_, generation_);
       launcher_->start();
       // Whoever asked the last launcher to stop may ask again; after a HangWorker fault it must.
-      if (last_stop_ && (sim_.plan.has(FaultKind::HangWorker) || sim_.timeline.random.chance(0.5)))
+      if (last_stop_ && ((sim_.plan.has(FaultKind::HangWorker) && !sim_.plan.judges_hangs()) ||
+                         sim_.timeline.random.chance(0.5)))
         sim_.after(sim_.between(Duration{0}, seconds(3)), [this] { ask_to_stop(*last_stop_); });
     });
   }
