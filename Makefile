@@ -1,10 +1,10 @@
-# make demo | build | test | test-hdfs | test-mlflow | sim | chaos | fuzz | bench | lint | precommit | asan | tsan | mutants |
+# make demo | build | test | test-hdfs | test-mlflow | sim | chaos | soak | fuzz | bench | lint | precommit | asan | tsan | mutants |
 # vm: each first installs what it needs (packaging/deps/install.sh).
 # Presets (CMakePresets.json) use the build folders build, build-dev, build-asan, …
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: demo build test test-hdfs test-mlflow sim chaos fuzz bench lint precommit asan tsan mutants vm install
+.PHONY: demo build test test-hdfs test-mlflow sim chaos soak fuzz bench lint precommit asan tsan mutants vm install
 
 deps = packaging/deps/install.sh $(1) >/dev/null
 compile = packaging/compile.sh $(1) $(2)
@@ -55,6 +55,13 @@ chaos:
 	@test -e build/build.ninja || cmake --preset release
 	@$(call compile,build,chaos)
 	@exec build/tests/chaos_runner --minutes $(MINUTES) --every $(EVERY) $(if $(SEED),--seed $(SEED)) $(if $(KILLS),--kills)
+
+# Run workers that are slow, but healthy, with hang detection on (docs/testing.md): MINUTES=30
+soak:
+	@$(call deps,build)
+	@test -e build/build.ninja || cmake --preset release
+	@$(call compile,build,soak_worker train-run traind trainrun-unwind)
+	@exec tests/chaos/hang_soak.sh build $(MINUTES)
 
 # Run the libFuzzer targets (docs/testing.md) one after the other, MINUTES each: MINUTES=30 TARGETS="spec text"
 fuzz:
