@@ -128,6 +128,15 @@ void FailurePolicy::quarantine(NodeId node, TimePoint now) {
   cooldown_until_[node] = now + kNodeCooldown;
 }
 
+bool FailurePolicy::node_has(NodeId node, const std::vector<Attempt>& living) {
+  const auto found = memory_.stuck.find(node);
+  if (found == memory_.stuck.end() ||
+      std::find(living.begin(), living.end(), found->second) != living.end())
+    return false;
+  memory_.stuck.erase(found);
+  return true;
+}
+
 bool FailurePolicy::readmit(TimePoint now) {
   const std::size_t over =
       std::erase_if(cooldown_until_, [now](const auto& entry) { return entry.second <= now; });

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "launcher/core/job_spec.h"
 #include "lib/base/ids.h"
@@ -72,7 +73,7 @@ struct FailureMemory {
   std::optional<SameLocation> location = {};  // of the newest failures
   std::map<NodeId, int> node_failures = {};   // since the last progress
   std::set<NodeId> quarantined = {};          // each launcher times the cooldown itself
-  std::set<NodeId> stuck = {};                // where a worker cannot be killed; never readmitted
+  std::map<NodeId, Attempt> stuck = {};       // where a worker of this attempt cannot be killed
   bool trusts_learned_limits = false;         // of hangs: the last one to accuse a rank was right
   bool operator==(const FailureMemory&) const = default;
 };
@@ -89,8 +90,10 @@ class FailurePolicy {
 
   /// Count a failure that was `node`'s fault. Return true if this quarantines the node.
   bool node_failed(NodeId node, TimePoint now);
-  /// Leave out a node for the rest of the run: a worker there cannot be killed.
-  void node_stuck(NodeId node) { memory_.stuck.insert(node); }
+  /// Leave out a node as long as a worker of this attempt lives there, which cannot be killed.
+  void node_stuck(NodeId node, Attempt attempt) { memory_.stuck[node] = attempt; }
+  /// Take note of which attempts live on a node. Return true if this readmits one that was stuck.
+  bool node_has(NodeId node, const std::vector<Attempt>& living);
   /// Record whether a learned limit accused a rank rightly.
   void learned_limits_were(bool right) { memory_.trusts_learned_limits = right; }
   /// Count a failure of the group and decide. `location`: where a worker died, if its group had
@@ -102,7 +105,7 @@ class FailurePolicy {
 
   /// Return whether the node is left out of the next attempt, as long as there is room without it.
   bool quarantined(NodeId node) const { return memory_.quarantined.count(node) != 0; }
-  /// Return whether the node is never used again: its traind would wait for that worker.
+  /// Return whether the node cannot be used: its traind would wait for that worker.
   bool stuck(NodeId node) const { return memory_.stuck.contains(node); }
   bool all_nodes_stuck() const { return memory_.stuck.size() >= nodes_; }
   /// Readmit the nodes whose cooldown is over. Return true if there were any.

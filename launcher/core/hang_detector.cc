@@ -183,6 +183,7 @@ void HangDetector::sampled(const RankSample& sample, TimePoint now) {
                       is_active(sample.process.cpu_us - before.process.cpu_us,
                                 io_bytes(sample.process) - io_bytes(before.process), between);
   if (another || active) watched.active_at = now;
+  if (another) watched.waited_at = now;
   watched.newest = sample;
   watched.sampled_at = now;
 }
@@ -235,6 +236,14 @@ Duration HangDetector::silence_of(const Watched& watched) {
   return microseconds(watched.newest.progress.quiet_us);
 }
 
+/// Return that part of its silence which no other rank explains.
+Duration HangDetector::judged_silence(const Watched& watched) {
+  const Phase phase = watched.newest.progress.phase;
+  const bool may_wait = phase == Phase::Collective || phase == Phase::Once;
+  const Duration silence = silence_of(watched);
+  return may_wait ? std::min(silence, watched.sampled_at - watched.waited_at) : silence;
+}
+
 std::optional<HangDetector::Limit> HangDetector::limit_of(const Watched& watched,
                                                           const Overview& all) const {
   const WorkerProgress& progress = watched.newest.progress;
@@ -266,7 +275,7 @@ HangDetector::Verdict HangDetector::judge_one(const Watched& watched,
                                               const std::optional<Limit>& limit) const {
   if (watched.verdict == Finding::Kind::Hung) return watched.verdict;  // until it moves
   if (!limit) return watched.verdict;
-  const Duration silence = silence_of(watched);
+  const Duration silence = judged_silence(watched);
   if (silence >= limit->time) return Finding::Kind::Hung;
   if (silence < limit->time / 2 || limit->learned) return watched.verdict;
   return Finding::Kind::Suspect;
@@ -303,7 +312,10 @@ std::vector<HangDetector::Finding> HangDetector::judge(const RankTable& ranks,
       groups[{Finding::Kind::Cleared, "", nodes.name(entry->node)}].ranks.push_back(rank);
       continue;
     }
-    if (!all.makes_wait(progress, entry->node)) limit = limit_of(watched, all);
+    if (all.makes_wait(progress, entry->node))
+      watched.waited_at = now;
+    else
+      limit = limit_of(watched, all);
     const Verdict verdict = judge_one(watched, limit);
     if (verdict == watched.verdict) continue;
     watched.verdict = verdict;
@@ -341,7 +353,7 @@ HangDetector::Learned HangDetector::learned() const {
   for (const auto& [rank, watched] : watched_) {
     if (!watched.learned_limit) continue;
     if (has_moved(watched)) return Learned::Wrong;
-    right |= silence_of(watched) >= 2 * *watched.learned_limit;
+    right |= judged_silence(watched) >= 2 * *watched.learned_limit;
   }
   if (learned_was_wrong_) return Learned::Wrong;
   return right ? Learned::Right : Learned::Unknown;

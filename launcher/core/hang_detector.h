@@ -10,11 +10,13 @@
 // (fault_tolerance, safety_factor).
 //
 // A rank that waits in a collective call to which another rank has not come yet, or for a rank of
-// its node in once_per_node(), is never accused; the other rank is judged by its own phase. Waits
-// for train-run itself (phases wait and report) have no limit but that of phase_timeouts, unless
-// the process is stopped. A rank that hangs is named with those that wait for it: in which call,
-// who has not entered it, and how many calls each of these has made. Ranks of programs without the
-// SDK are judged only under hang_timeout, and hang if they neither compute nor read nor write.
+// its node in once_per_node(), is never accused; the other rank is judged by its own phase. Once
+// the other has come, the time begins anew: the newest sample of the one that waited may be older.
+// Waits for train-run itself (phases wait and report) have no limit but that of phase_timeouts,
+// unless the process is stopped. A rank that hangs is named with those that wait for it: in which
+// call, who has not entered it, and how many calls each of these has made. Ranks of programs
+// without the SDK are judged only under hang_timeout, and hang if they neither compute nor read nor
+// write.
 #pragma once
 
 #include <map>
@@ -77,6 +79,7 @@ class HangDetector {
     // At the last sign of life:
     std::int64_t cpu_us = 0, io_bytes = 0;
     TimePoint active_at{};                       // when its processes last computed, read or wrote
+    TimePoint waited_at{};                       // when it was last seen to wait for another rank
     Verdict verdict;                             // none, Suspect or Hung
     bool fails = false;                          // its verdict ends the group
     std::optional<Duration> learned_limit = {};  // by which it hangs
@@ -96,6 +99,7 @@ class HangDetector {
   struct Overview;
 
   static Duration silence_of(const Watched& watched);
+  static Duration judged_silence(const Watched& watched);
   bool is_judged(const Watched& watched, const RankTable::Entry& entry, TimePoint now) const;
   Overview overview(const RankTable& ranks, TimePoint now) const;
   std::optional<Limit> limit_of(const Watched& watched, const Overview& all) const;

@@ -111,6 +111,11 @@ void RunController::on(const NodeUp& event) {
   const NodeId node = event.capacity.node;
   nodes_.up(event);
   growth_.capacity_changed();
+  if (policy_.node_has(node, event.attempts))
+    progress_.note(NoteLevel::Info,
+                   fmt::format("the worker on {} that could not be killed has ended: the node may "
+                               "be used again",
+                               nodes_.name(node)));
   bool standby_is_there = false;
   for (Attempt attempt : event.attempts) {
     if (stands_by(attempt, node)) {
@@ -259,7 +264,7 @@ void RunController::conclude_attempt() {
 }
 
 FailureDecision RunController::decide(const AttemptEnded& ended) {
-  for (const NodeId node : ended.stuck) policy_.node_stuck(node);
+  for (const NodeId node : ended.stuck) policy_.node_stuck(node, ended.attempt);
   if (policy_.all_nodes_stuck())
     return {.restart = false,
             .delay = {},

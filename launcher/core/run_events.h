@@ -333,7 +333,7 @@ struct AttemptBegun {  // for the journal, before any worker of it exists
 };
 struct AttemptEnded {  // for cause.json and the summary
   Attempt attempt;
-  std::string cause;  // one line
+  std::string cause;  // one line; of a worker that died, only what its end does not tell
   bool failed = false;
   bool resized = false;                     // it ended so that a group of another size could begin
   std::optional<FailureKind> failure = {};  // set if it failed, or was preempted

@@ -272,11 +272,13 @@ void RunHistory::started_by_hand() {
   ended_.reset();
 }
 
-// Forget the failures, but not what was learned of hangs.
+// Forget the failures, but not what was learned of hangs, nor where a worker cannot be killed.
 void RunHistory::start_afresh() {
-  const bool trusts = policy_.memory().trusts_learned_limits;
+  const FailureMemory& before = policy_.memory();
+  FailureMemory memory{.stuck = before.stuck,
+                       .trusts_learned_limits = before.trusts_learned_limits};
   policy_ = FailurePolicy(config_, elastic_);
-  policy_.learned_limits_were(trusts);
+  policy_.recall(std::move(memory), {});
 }
 
 void RunHistory::number_nodes_by(const std::vector<std::string>& cluster_nodes) {
@@ -297,8 +299,8 @@ void RunHistory::number_nodes_by(const std::vector<std::string>& cluster_nodes) 
     if (place(node).value >= 0) memory.node_failures[place(node)] = failures;
   for (const NodeId node : before.quarantined)
     if (place(node).value >= 0) memory.quarantined.insert(place(node));
-  for (const NodeId node : before.stuck)
-    if (place(node).value >= 0) memory.stuck.insert(place(node));
+  for (const auto& [node, attempt] : before.stuck)
+    if (place(node).value >= 0) memory.stuck[place(node)] = attempt;
   policy_ = FailurePolicy(config_, elastic_);
   policy_.recall(std::move(memory), {});
 }
@@ -370,7 +372,9 @@ void RunHistory::attempt_ended(const std::string& time, const boost::json::objec
     policy_.learned_limits_were(*right == true);
   if (const auto* stuck = event.if_contains("stuck_nodes"); stuck != nullptr && stuck->is_array()) {
     for (const boost::json::value& node : stuck->as_array())
-      if (node.is_int64()) policy_.node_stuck(NodeId{static_cast<std::int32_t>(node.as_int64())});
+      if (node.is_int64())
+        policy_.node_stuck(NodeId{static_cast<std::int32_t>(node.as_int64())},
+                           Attempt{static_cast<std::uint32_t>(number_of(event, "attempt"))});
   }
   if (attempts_.empty()) return;
   attempts_.back().ended = time;

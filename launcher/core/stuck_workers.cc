@@ -37,8 +37,7 @@ std::vector<StuckWorkers::Stuck> StuckWorkers::find(const RankTable& ranks, cons
         {entry->node,
          fmt::format(
              "rank {} on {} (pid {}) cannot be killed: it waits in the kernel (state {}){}. "
-             "Its node is left out for the rest of the run, and what it has claimed there "
-             "stays claimed until it ends",
+             "Until it ends, its node is left out, and what it has claimed there stays claimed",
              rank.value, nodes.name(entry->node), seen.process.pid, seen.process.state,
              place_of(seen.process))});
   }

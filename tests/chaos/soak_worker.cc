@@ -1,7 +1,7 @@
 // Trains for `minutes` as healthy programs do that a watchdog takes for hung: its first step takes
 // ten times as long as the others, one in fifty twenty times; it says how far a long download is,
-// hands over checkpoints slowly, validates, and its ranks wait for each other. One rank is slower
-// than the others. All times are below the limits of hang_soak.sh.
+// takes long to write its checkpoints, validates, and its ranks wait for each other. One rank is
+// slower than the others. All times are below the limits of hang_soak.sh.
 #include <train/train.h>
 
 #include <chrono>

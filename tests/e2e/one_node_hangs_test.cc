@@ -145,20 +145,19 @@ TEST(Hangs, AWorkerThatCannotBeKilledIsNamedAndKeepsNobodyWaiting) {
   EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
 }
 
-TEST(Hangs, ADiskThatDoesNotAnswerACheckpointIsNamed) {
+TEST(Hangs, ADiskThatTakesNoDataIsNamed) {
   Cluster cluster;
   const std::string folder = cluster.path("stuck");
   ASSERT_EQ(::mkdir(folder.c_str(), 0755), 0);
   const auto stuck = StuckFileSystem::mount_at(folder);
   if (!stuck) GTEST_SKIP() << "needs /dev/fuse and the right to mount";
-  Process& run =
-      cluster.train_run({hanging(cluster, "how: write, path: " + stuck->data(),
-                                 "phase_timeouts: {checkpoint: 2s}, hang_action: observe")});
+  Process& run = cluster.train_run({hanging(cluster, "how: write, path: " + stuck->data(),
+                                            "phase_timeouts: {save: 2s}, hang_action: observe")});
 
   EXPECT_TRUE(wait_until([&] { return contains(run.out() + run.err(), " hangs in "); }));
 
   const std::string said = run.out() + run.err();
-  EXPECT_TRUE(contains(said, " hangs in checkpoint: no sign of life for ")) << said;
+  EXPECT_TRUE(contains(said, " hangs in 'save': no sign of life for ")) << said;
   EXPECT_TRUE(contains(said, "in write of '" + stuck->data() + "' (fuse at " + folder + ")"))
       << said;
   EXPECT_TRUE(

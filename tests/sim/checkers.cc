@@ -133,6 +133,10 @@ void Checkers::joined_barrier(const WorkerLocation& location, std::uint64_t sequ
   ++view(location.attempt).barriers[sequence].joined;
 }
 
+bool Checkers::all_joined(const WorkerLocation& location, std::uint64_t sequence) {
+  return view(location.attempt).barriers[sequence].joined == location.ranks.world_size;
+}
+
 void Checkers::left_barrier(const WorkerLocation& location, std::uint64_t sequence,
                             const SimFrame& result) {
   Barrier& barrier = view(location.attempt).barriers[sequence];

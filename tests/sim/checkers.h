@@ -34,6 +34,7 @@ class Checkers {
   void worker_died(const SimWorker& worker);
   void signalled(const WorkerLocation& meant, const SimWorker* hit);
   void joined_barrier(const WorkerLocation& location, std::uint64_t sequence);
+  bool all_joined(const WorkerLocation& location, std::uint64_t sequence);
   void left_barrier(const WorkerLocation& location, std::uint64_t sequence, const SimFrame& result);
   void crashed(const WorkerLocation& location);
   /// SIGKILL was sent to a worker that waits in the kernel.
@@ -84,6 +85,7 @@ class Checkers {
   void node_unwell(int node) { unwell_nodes_.insert(node); }  // its news may be late
   void node_well(int node) { unwell_nodes_.erase(node); }
   bool ended() const { return ended_.has_value(); }
+  bool no_node_is_left() const { return stuck_nodes_.size() >= live_on_node_.size(); }
   int groups_that_hung() const { return groups_that_hung_; }
 
   void after_event();  // check what is due by now
@@ -169,7 +171,7 @@ class Checkers {
   bool quick_links_ = true;  // to all nodes
   bool stop_asked_ = false;
   int groups_that_hung_ = 0;
-  std::set<NodeId> stuck_nodes_;
+  std::set<NodeId> stuck_nodes_;  // where a worker could not be killed, now or before
   std::optional<TimePoint> gone_by_, progress_by_;
   std::map<Attempt, TimePoint> given_up_by_;  // when nobody waits any more for a stuck worker
   std::map<Attempt, TimePoint> known_by_;     // when the launcher must know of a death

@@ -136,14 +136,18 @@ void Injector::expect_hang_is_known(SimWorker* worker) {
                            sim_.plan.healthy_link(location.node) &&
                            sim_.plan.links[location.node].loss == 0;
   if (!undisturbed || !worker->hangs()) return;
-  sim_.after(sim_.plan.hang_known_within(), [this, worker] {
-    const RunController& controller = launcher_->controller();
-    if (!worker->hangs() || worker->silent_for() < sim_.plan.hang_known_within()) return;
-    if (controller.state() == RunState::Running &&
-        controller.attempt() == worker->location().attempt)
-      sim_.check.fail("L6", fmt::format("rank {} hangs, and nobody ends its group",
-                                        worker->location().rank().value));
-  });
+  const Duration within = sim_.plan.hang_known_within();
+  sim_.after(std::max<Duration>(within - worker->silent_by_itself_for(), milliseconds(1)),
+             [this, worker, within] {
+               if (!worker->hangs()) return;
+               const RunController& controller = launcher_->controller();
+               if (controller.state() != RunState::Running ||
+                   controller.attempt() != worker->location().attempt)
+                 return;
+               if (worker->silent_by_itself_for() < within) return expect_hang_is_known(worker);
+               sim_.check.fail("L6", fmt::format("rank {} hangs, and nobody ends its group",
+                                                 worker->location().rank().value));
+             });
 }
 
 void Injector::kill_daemon(const Fault& fault) {

@@ -82,6 +82,7 @@ void Checkers::check_cause() {
   const bool lost = std::any_of(lost_hosts_.begin(), lost_hosts_.end(),
                                 [this](const auto& host) { return host.first == *complete_; });
   if (attempt.crashed || attempt.orphaned || lost) return;
+  if (last_attempt_->failure == FailureKind::Hung) return;  // S18 judges whether a rank has hung
   if (last_attempt_->failed || last_attempt_->cause.find("not started all") != std::string::npos)
     fail("L4", fmt::format("attempt {} starts again, and only its launcher had died: {}",
                            complete_->value, last_attempt_->cause));
@@ -186,7 +187,7 @@ Checkers::Budget Checkers::budget_of(FailureKind kind,
 void Checkers::gave_up_run() {
   const auto& kind = last_attempt_->failure;
   if (!kind || kind == FailureKind::Permanent) return;
-  if (stuck_nodes_.size() == static_cast<std::size_t>(plan_.nodes)) return;  // none is left
+  if (no_node_is_left()) return;
   std::map<Attempt, FailureKind> counted = failures_;
   counted.insert(may_count_.begin(), may_count_.end());
   counted.erase(last_attempt_->attempt);
@@ -292,7 +293,7 @@ void Checkers::run_ended(const RunEnded& ended) {
         fail("S11", "the run is finished, but not every rank left by itself with 0");
       return;
     case RunState::Errored:
-      if (last_attempt_ && !last_attempt_->failed)
+      if (last_attempt_ && !last_attempt_->failed && !no_node_is_left())
         fail("S11", "the run is in error after an attempt that ended well");
       if (last_attempt_ && last_attempt_->failure == FailureKind::Permanent &&
           !plan_.command_missing && !may_be_out_of_space_ && !had_ended_)

@@ -52,8 +52,14 @@ void SimWorker::mark(Phase phase) {
 
 Duration SimWorker::silent_for() const { return sim_.timeline.now() - sign_at_; }
 
+Duration SimWorker::silent_by_itself_for() const {
+  const bool others_come = in_barrier_ && !sim_.check.all_joined(location_, barriers_);
+  return others_come ? Duration{0} : sim_.timeline.now() - std::max(sign_at_, answered_at_);
+}
+
 double SimWorker::silence() const {
   if (waits() && !hangs()) return 0;
+  if (in_barrier_ && !sim_.check.all_joined(location_, barriers_)) return 0;
   const Duration limit = sim_.plan.hang_limit(phase_);
   return limit == Duration{0}
              ? 0
@@ -236,6 +242,7 @@ void SimWorker::go_on() {
 }
 
 void SimWorker::received(const SimFrame& frame) {
+  if (frame.get<CollectiveResult>() != nullptr) answered_at_ = sim_.timeline.now();
   if (stopped_) return deferred_.push_back([this, frame] { received(frame); });
   if (!may_act()) return;
   if (const auto* acks = frame.get<AckReports>()) {

@@ -54,8 +54,12 @@ class SimWorker {
   const WorkerLocation& location() const { return location_; }
   std::uint64_t report_seq() const { return report_seq_; }
   std::int64_t pid() const { return pid_; }
+  bool in_kernel() const { return in_kernel_; }
   bool hangs() const { return alive_ && (hung_ || stopped_); }
+  /// Return for how long it has shown no sign of life.
   Duration silent_for() const;
+  /// The same, less the time in which other ranks had not come to its barrier.
+  Duration silent_by_itself_for() const;
   /// What its supervisor sees of it.
   RankSample sample();
   /// Return the longest time without a sign of life that was its own doing, until somebody ended
@@ -107,6 +111,7 @@ class SimWorker {
   Phase phase_ = Phase::None;
   std::uint64_t signs_ = 0, steps_ended_ = 0, calls_ended_ = 0;
   TimePoint sign_at_, cpu_counted_at_, born_at_;
+  TimePoint answered_at_;  // by the newest result of a barrier
   Duration cpu_{};
   double longest_silence_ = 0;
   bool hang_loops_ = false, slow_idle_ = false, stopped_ = false, in_kernel_ = false;

@@ -127,8 +127,12 @@ void RunSummaryBuilder::result(Rank rank, const std::string& json) {
 RootCause RunSummaryBuilder::root_cause(const AttemptEnded& ended) const {
   if (ended.root_rank) {
     const auto found = failures_.find({ended.attempt, *ended.root_rank});
-    if (ended.root_end && found != failures_.end())
-      return root_cause_of(found->second, ended.collateral);
+    if (ended.root_end && found != failures_.end()) {
+      RootCause cause = root_cause_of(found->second, ended.collateral);
+      // What the attempt's cause adds to a worker's death: who cannot be killed.
+      if (!ended.stuck.empty()) cause.text.cause += "; " + ended.cause;
+      return cause;
+    }
     if (ended.failure == FailureKind::Hung)
       return root_cause_of({.kind = EndKind::Hung,
                             .rank = ended.root_rank->value,

@@ -187,6 +187,26 @@ TEST_F(RunSummaryBuilderTest, TheRootCauseIsTheEndOfTheRankThatFailedFirst) {
             std::string::npos);
 }
 
+TEST_F(RunSummaryBuilderTest, AWorkerThatCannotBeKilledIsNamedBesideTheDeathThatCameFirst) {
+  begin(0, seconds(0));
+  builder_->rank_exited("n0", killed(1, 11));
+  AttemptEnded ended = failed(0, 1);
+  ended.stuck = {NodeId{0}};
+  ended.cause = "rank 0 on n0 (pid 7) cannot be killed";
+  builder_->attempt_ended(ended);
+
+  const RunSummary told = summary(RunState::Errored);
+
+  ASSERT_TRUE(told.root && told.root->worker);
+  EXPECT_EQ(told.root->worker->rank, 1);
+  EXPECT_EQ(told.root->text.cause,
+            "rank 1 on n0 was killed by SIGSEGV (segmentation fault); rank 0 on n0 (pid 7) cannot "
+            "be killed");
+  EXPECT_EQ(told.attempts[0].cause, told.root->text.cause);
+  EXPECT_NE(text_of(record_->folder().cause_json(Attempt{0})).find("cannot be killed"),
+            std::string::npos);
+}
+
 TEST_F(RunSummaryBuilderTest, AnEarlierFailureIsNotTheCauseOfALaterEnd) {
   begin(0, seconds(0));
   builder_->rank_exited("n0", killed(1, 11));

@@ -28,6 +28,7 @@ class Group {
       sample.progress = {.phase = Phase::Step, .steps = 40};
       sample.progress.intervals.resize(kPhases.size());
       sample.process = {.pid = 100 + rank, .state = "S", .processes = 1, .threads = 1};
+      detector_.sampled(sample, now_);
     }
   }
 
@@ -72,11 +73,11 @@ class Group {
     return placement;
   }
 
+  TimePoint now_{seconds(1000)};
   RankTable ranks_;
   NodePool nodes_{1};
   HangDetector detector_;
   std::vector<RankSample> samples_;
-  TimePoint now_{seconds(1000)};
   int silent_ = -1;
 };
 
@@ -176,6 +177,50 @@ TEST(HangDetector, AccusesAllRanksOfACallToWhichAllHaveCome) {
   ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Hung));
   EXPECT_EQ(found[1].ranks, (std::vector<Rank>{Rank{0}, Rank{1}}));
   EXPECT_THAT(found[1].text, HasSubstr("ranks 0, 1 on n0 hang in collective 'gradients' (call 1)"));
+}
+
+// When the last rank has come, the others go on, but their newest samples may be older than that.
+TEST(HangDetector, GivesARankThatHasWaitedForAnotherItsTimeAnew) {
+  FailureConfig config = limit(seconds(10));
+  config.phase_timeouts = {{"step", minutes(20)}};
+  for (const auto& [waits_in, other_is_in] :
+       {std::pair(Phase::Collective, Phase::Step), std::pair(Phase::Once, Phase::Own)}) {
+    Group group(2, config);
+    group.enters(1, other_is_in);
+    group.progress(1).limit_us = 1'200'000'000;
+    group.enters(0, waits_in);
+    EXPECT_THAT(kinds(group.pass(minutes(9))), ElementsAre());
+    ++group.progress(1).collectives;
+    group.enters(1, Phase::Step);
+
+    EXPECT_THAT(kinds(group.pass(seconds(4))), ElementsAre());
+    EXPECT_THAT(kinds(group.pass(seconds(1))), ElementsAre(Kind::Suspect));
+    EXPECT_THAT(kinds(group.pass(seconds(4))), ElementsAre());
+    EXPECT_THAT(kinds(group.pass(seconds(1))), ElementsAre(Kind::Hung));
+  }
+}
+
+TEST(HangDetector, DoesNotTakeAWaitOfWhichItHasNotSeenTheBeginningForAHang) {
+  Group group(1, limit(seconds(10)));
+  group.process(0).pid = 7;  // its first sample
+  group.enters(0, Phase::Collective);
+  group.progress(0).quiet_us = 600'000'000;
+  EXPECT_THAT(kinds(group.pass(seconds(5))), ElementsAre());
+  EXPECT_THAT(kinds(group.pass(seconds(6))), ElementsAre(Kind::Suspect, Kind::Hung));
+}
+
+// It had waited for nine minutes before: that says nothing of the limit.
+TEST(HangDetector, AWaitForAnotherRankDoesNotShowThatALearnedLimitWasRight) {
+  Group group(2);
+  group.progress(0).intervals.at(static_cast<std::size_t>(Phase::Collective)) = {1000, 0, 1000};
+  group.enters(0, Phase::Collective);
+  (void)group.pass(minutes(9));
+  ++group.progress(1).collectives;
+  group.sign(1);
+  ASSERT_THAT(kinds(group.pass(minutes(1))), ElementsAre(Kind::Hung));
+  EXPECT_EQ(group.learned(), HangDetector::Learned::Unknown);
+  (void)group.pass(minutes(1));
+  EXPECT_EQ(group.learned(), HangDetector::Learned::Right);
 }
 
 TEST(HangDetector, AccusesNobodyWhoMayWaitForARankThatItDoesNotSee) {

@@ -42,8 +42,8 @@ TEST(StuckWorkers, AreNamedWithTheCallTheFileAndTheMountHalfAMinuteAfterSigkill)
   EXPECT_EQ(found[0].node, kNodeB);
   EXPECT_EQ(found[0].text,
             "rank 1 on node-b (pid 4711) cannot be killed: it waits in the kernel (state D), in "
-            "read of '/data/x' (fuse at /data), in request_wait_answer. Its node is left out for "
-            "the rest of the run, and what it has claimed there stays claimed until it ends");
+            "read of '/data/x' (fuse at /data), in request_wait_answer. Until it ends, its node is "
+            "left out, and what it has claimed there stays claimed");
 }
 
 TEST(StuckWorkers, AreNotThoseThatAreOnlyBeingKilledOrOfWhichNothingIsKnown) {
@@ -85,10 +85,33 @@ TEST(StuckRun, GoesOnWithoutTheNode) {
   EXPECT_EQ(ended[0].stuck, std::vector<NodeId>{kNodeB});
   EXPECT_NE(ended[0].cause.find("rank 1 on node-b (pid 4711) cannot be killed"), std::string::npos);
   EXPECT_EQ(only<Release>(actions), (std::vector<Release>{{kFirst, kNodeA}, {kFirst, kNodeB}}));
-  const Actions next = stuck.handle(Tick{}, seconds(120));
-  const auto begun = only<AttemptBegun>(next);
+  const auto begun = only<AttemptBegun>(actions);  // at once
   ASSERT_EQ(begun.size(), 1u);
   EXPECT_EQ(begun[0].node_names, (std::vector<std::string>{"node-a", "node-c"}));
+}
+
+// As long as it lives, it is among the attempts that its traind tells of.
+TEST(StuckRun, UsesTheNodeAgainOnceTheWorkerHasEnded) {
+  JobSpec spec = two_workers(1);
+  spec.scaling_config.placement_strategy = PlacementStrategy::StrictSpread;
+  Driven driven(spec);
+  driven.running();
+  driven.handle(RankExited{kFirst, Rank{0}, killed(SIGSEGV)});
+  driven.handle(NodeGroupGone{kFirst, kNodeA});
+  const Duration later = kSurvivorGrace + kStuckAfter;
+  driven.handle(RanksSampled{kFirst, {in_kernel(1)}}, later);
+  ASSERT_EQ(driven.run.state(), RunState::Scheduling);
+  driven.handle(node_up(kNodeB, {kFirst}), later + seconds(5));
+  ASSERT_EQ(driven.run.state(), RunState::Scheduling);
+
+  const Actions actions = driven.handle(node_up(kNodeB), later + seconds(6));
+
+  const auto begun = only<AttemptBegun>(actions);
+  ASSERT_EQ(begun.size(), 1u);
+  EXPECT_EQ(begun[0].node_names, (std::vector<std::string>{"node-a", "node-b"}));
+  ASSERT_FALSE(only<Note>(actions).empty());
+  EXPECT_EQ(only<Note>(actions)[0].text,
+            "the worker on node-b that could not be killed has ended: the node may be used again");
 }
 
 TEST(StuckRun, EndsWhereNoNodeIsLeft) {
@@ -116,7 +139,10 @@ TEST(StuckRun, ALaterLauncherLeavesTheNodeOutToo) {
   RunHistory history(FailureConfig{}, /*elastic=*/false);
   history.add(Generation{1}, "now", record_of(ended[0], ended[0].cause));
 
-  EXPECT_EQ(history.failures().stuck, std::set<NodeId>{kNodeB});
+  const std::map<NodeId, Attempt> stuck_there{{kNodeB, kFirst}};
+  EXPECT_EQ(history.failures().stuck, stuck_there);
+  history.add(Generation{1}, "later", record_of(RunEnded{RunState::Errored, "given up", {}}));
+  EXPECT_EQ(history.failures().stuck, stuck_there);
 }
 
 }  // namespace
