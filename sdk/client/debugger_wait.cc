@@ -20,7 +20,7 @@ namespace train::sdk {
 namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(50);
-constexpr int kLooksPerSign = 100;  // of life
+constexpr int kLooksPerSign = 10;  // of life, so that a hang_timeout of a second does not end it
 
 /// Return the process that traces this one, or 0.
 int tracer() {
@@ -67,7 +67,7 @@ void wait_for_debugger(const WorkerInfo& info) {
     if (now != 0 && now == before) break;
     before = now;
     if (looks % kLooksPerSign == 0)  // a new text is a sign of life
-      say_in_phase("waits for a debugger, " + std::to_string(looks / kLooksPerSign));
+      say_in_phase("waits for a debugger, sign " + std::to_string(looks / kLooksPerSign));
     std::this_thread::sleep_for(kLookEvery);
   }
   ::prctl(PR_SET_PTRACER, 0, 0, 0, 0);
