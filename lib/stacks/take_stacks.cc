@@ -122,17 +122,17 @@ Result<std::vector<ProcessStacks>> take_stacks(const std::vector<pid_t>& pids, T
   return std::move(all.stacks);
 }
 
-ProcessStacks unwind_capture(const ProcessCapture& capture, TimePoint deadline,
-                             const std::string& unwinder) {
+std::vector<ProcessStacks> unwind_captures(const std::vector<ProcessCapture>& captures,
+                                           TimePoint deadline, const std::string& unwinder) {
   Captures all;
-  all.stacks.push_back(stacks_without_frames(capture));
   const auto input = memory_file("captures");
-  const auto added = input ? add_capture(capture, *input, all) : input.error();
-  if (added)
-    unwind_all(unwinder.empty() ? find_unwinder() : unwinder, *input, deadline, all);
-  else
-    all.stacks.back().notes.push_back("no frames: " + added.error().describe());
-  return std::move(all.stacks.back());
+  for (const ProcessCapture& capture : captures) {
+    all.stacks.push_back(stacks_without_frames(capture));
+    const auto added = input ? add_capture(capture, *input, all) : input.error();
+    if (!added) all.stacks.back().notes.push_back("no frames: " + added.error().describe());
+  }
+  if (input) unwind_all(unwinder.empty() ? find_unwinder() : unwinder, *input, deadline, all);
+  return std::move(all.stacks);
 }
 
 std::string find_unwinder() {

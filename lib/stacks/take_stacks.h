@@ -28,9 +28,10 @@ struct TakeStacksOptions {
 Result<std::vector<ProcessStacks>> take_stacks(const std::vector<pid_t>& pids, TimePoint deadline,
                                                const TakeStacksOptions& options = {});
 
-/// Make stacks of one capture, such as what a dead process has left, until `deadline`. Blocks.
-ProcessStacks unwind_capture(const ProcessCapture& capture, TimePoint deadline,
-                             const std::string& unwinder = {});
+/// Make stacks of captures, such as what dead processes have left, until `deadline`, in the order
+/// of `captures`. Blocks. Captures that have no stack have notes that say why.
+std::vector<ProcessStacks> unwind_captures(const std::vector<ProcessCapture>& captures,
+                                           TimePoint deadline, const std::string& unwinder = {});
 
 /// Return the path of trainrun-unwind: in ../libexec/trainrun from this program's folder (where it
 /// is installed), in that folder, or in ../bin (a build's tests). "" if it is in none of them.

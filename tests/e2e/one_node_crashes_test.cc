@@ -140,5 +140,24 @@ TEST_F(Crash, StillLeavesACoreFileWhereOneIsAllowed) {
   EXPECT_THAT(cause(), HasSubstr("in Layer::forward ("));
 }
 
+TEST_F(Crash, OfAllRanksAtOnceLeavesAStackOfEach) {
+  const std::string job =
+      cluster.job("job", "command: [" + program("crashing_worker") +
+                             "]\ntrain_loop_config: {how: pointer, rank: -1}\n"
+                             "scaling_config: {num_workers: 8, resources_per_worker: {CPU: 0}}\n");
+  Process& run = cluster.train_run({job});
+  EXPECT_EQ(run.wait(), 128 + SIGSEGV) << run.err();
+
+  int crashed = 0;
+  const std::filesystem::path ranks = cluster.run_dir("job") + "/attempts/000/ranks";
+  for (const auto& rank : std::filesystem::directory_iterator(ranks)) {
+    const std::string error = read_file(rank.path() / "error.json");
+    if (!contains(error, "SIGSEGV")) continue;  // killed before it could
+    ++crashed;
+    EXPECT_THAT(error, HasSubstr("Layer::forward")) << rank.path();
+  }
+  EXPECT_GE(crashed, 1);
+}
+
 }  // namespace
 }  // namespace train::e2e

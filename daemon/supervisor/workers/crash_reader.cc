@@ -59,15 +59,19 @@ std::optional<ProcessCapture> crash_capture(const CrashRecord& shared, int signa
   return capture;
 }
 
-CrashStack crash_stack(const ProcessCapture& capture, TimePoint deadline) {
-  const ProcessStacks stacks = unwind_capture(capture, deadline);
-  CrashStack crash;
-  if (stacks.threads.empty()) return crash;
-  crash.place = describe_crash_place(stacks.threads.front().frames);
-  crash.frames = describe_crash_stack(stacks.threads.front());
-  if (stacks.threads.front().frames.empty())
+std::vector<CrashStack> crash_stacks(const std::vector<ProcessCapture>& captures,
+                                     TimePoint deadline) {
+  std::vector<CrashStack> crashes;
+  for (const ProcessStacks& stacks : unwind_captures(captures, deadline)) {
+    CrashStack& crash = crashes.emplace_back();
+    if (stacks.threads.empty()) continue;
+    const ThreadStack& thread = stacks.threads.front();
+    crash.place = describe_crash_place(thread.frames);
+    crash.frames = describe_crash_stack(thread);
+    if (!thread.frames.empty()) continue;
     for (const std::string& note : stacks.notes) crash.frames += terminal_safe(note) + "\n";
-  return crash;
+  }
+  return crashes;
 }
 
 }  // namespace train

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lib/base/time.h"
 #include "lib/progress/crash_record.h"
@@ -21,7 +22,8 @@ struct CrashStack {
 /// and change meanwhile.
 std::optional<ProcessCapture> crash_capture(const CrashRecord& record, int signal);
 
-/// Make a stack of the capture until `deadline`. Blocks.
-CrashStack crash_stack(const ProcessCapture& capture, TimePoint deadline);
+/// Make a stack of each capture until `deadline`. Blocks.
+std::vector<CrashStack> crash_stacks(const std::vector<ProcessCapture>& captures,
+                                     TimePoint deadline);
 
 }  // namespace train

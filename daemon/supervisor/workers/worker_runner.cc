@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "daemon/supervisor/core/worker_ending.h"
 #include "daemon/supervisor/limits/oom_watch.h"
 #include "daemon/supervisor/network_interface.h"
 #include "daemon/supervisor/processes/spawn.h"
-#include "daemon/supervisor/workers/core_file.h"
 #include "lib/net/blocking.h"
 #include "lib/progress/progress_clock.h"
 
@@ -101,7 +101,7 @@ asio::awaitable<void> WorkerRunner::watch(WorkerSlot& slot) {
         send_exit(slot);
         break;
       case WorkerEnding::Next::Drained:
-        slot.unwinding = false;  // or it took too long
+        tell_crash(slot);  // what is known of it, if the rest took too long
         co_return parts_.feed(WorkerDrained{rank});
       case WorkerEnding::Next::Wait: {
         const auto deadline = ending.next_deadline(rest, parts_.clock.now());
@@ -127,27 +127,36 @@ void WorkerRunner::look_into_crash(WorkerSlot& slot, const WaitStatus& status) {
                       .folder = std::filesystem::absolute(folder, no_folder).string(),
                       .ended = slot.reaped_at};
   slot.unwinding = true;
-  parts_.scope.spawn(
-      "crash",
-      make_crash_stack(slot, [capture = std::move(capture), dump, dumped = status.core_dumped] {
-        CrashStack crash;
-        if (capture)
-          crash = crash_stack(*capture, std::chrono::steady_clock::now() + kUnwindWithin);
-        if (dumped) crash.core = find_core_dump(dump);
-        return Result<CrashStack>(std::move(crash));
-      }));
+  parts_.scope.spawn("crash",
+                     explain_crash(slot, std::move(capture),
+                                   status.core_dumped ? std::optional(dump) : std::nullopt));
 }
 
-asio::awaitable<void> WorkerRunner::make_crash_stack(WorkerSlot& slot,
-                                                     std::function<Result<CrashStack>()> work) {
-  auto making = run_unjoined<CrashStack>(std::move(work));
-  auto made = co_await std::move(making);
-  if (!slot.unwinding) co_return;
-  if (made) slot.crash = std::move(*made);
-  // Told once more, with what is known now.
+asio::awaitable<void> WorkerRunner::explain_crash(WorkerSlot& slot,
+                                                  std::optional<ProcessCapture> capture,
+                                                  std::optional<CoreDump> dump) {
+  if (capture) {
+    auto unwinding =
+        crashes_.stack_of(std::move(*capture), std::chrono::steady_clock::now() + kUnwindWithin);
+    auto stack = co_await std::move(unwinding);
+    if (stack && slot.unwinding) slot.crash = std::move(*stack);
+  }
+  if (dump && slot.unwinding) {
+    std::function<Result<std::string>()> find = [dump = std::move(*dump)] {
+      return Result<std::string>(find_core_dump(dump));
+    };
+    auto finding = run_unjoined<std::string>(std::move(find));
+    auto core = co_await std::move(finding);
+    if (core && slot.unwinding) slot.crash.core = std::move(*core);
+  }
+  tell_crash(slot);
+}
+
+// The end is told once more, with what is known now.
+void WorkerRunner::tell_crash(WorkerSlot& slot) const {
+  if (!std::exchange(slot.unwinding, false)) return;
   if (slot.exit_sent && !(slot.crash.frames + slot.crash.core).empty())
     parts_.uplink.say(exit_message(slot));
-  slot.unwinding = false;
   parts_.changed.notify();
 }
 

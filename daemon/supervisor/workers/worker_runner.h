@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "daemon/supervisor/checkpoints/node_checkpoints.h"
@@ -14,6 +15,8 @@
 #include "daemon/supervisor/processes/leftover_reaper.h"
 #include "daemon/supervisor/uplink.h"
 #include "daemon/supervisor/workers/attempt_orders.h"
+#include "daemon/supervisor/workers/core_file.h"
+#include "daemon/supervisor/workers/crash_unwinder.h"
 #include "daemon/supervisor/workers/worker_slot.h"
 #include "lib/net/notifier.h"
 #include "lib/net/scope.h"
@@ -37,7 +40,8 @@ class WorkerRunner {
   explicit WorkerRunner(Parts parts)
       : parts_(std::move(parts)),
         output_(parts_.executor, parts_.scope, parts_.changed, parts_.uplink),
-        leftovers_(parts_.scope) {}
+        leftovers_(parts_.scope),
+        crashes_(parts_.executor) {}
 
   /// Start the slot's process, and feed WorkerSpawned or WorkerSpawnFailed. Once the process has
   /// ended, feed WorkerReaped, and WorkerDrained when nothing more comes from it. The orders must
@@ -57,13 +61,15 @@ class WorkerRunner {
   Result<PipedProcess> process_for(WorkerSlot& slot) const;
   asio::awaitable<void> watch(WorkerSlot& slot);
   void look_into_crash(WorkerSlot& slot, const WaitStatus& status);
-  asio::awaitable<void> make_crash_stack(WorkerSlot& slot,
-                                         std::function<Result<CrashStack>()> work);
+  asio::awaitable<void> explain_crash(WorkerSlot& slot, std::optional<ProcessCapture> capture,
+                                      std::optional<CoreDump> dump);
+  void tell_crash(WorkerSlot& slot) const;
   void send_exit(WorkerSlot& slot) const;
 
   const Parts parts_;
   OutputPump output_;
   LeftoverReaper leftovers_;
+  CrashUnwinder crashes_;
 };
 
 }  // namespace train

@@ -19,6 +19,10 @@
 namespace train {
 namespace {
 
+CrashStack stack_of(const ProcessCapture& capture) {
+  return crash_stacks({capture}, std::chrono::steady_clock::now() + seconds(60)).at(0);
+}
+
 class CrashReader : public testing::Test {
  protected:
   CrashRecord& record() const { return memory_.crash(); }
@@ -51,8 +55,7 @@ TEST_F(CrashReader, TrustsNoField) {
   EXPECT_EQ(capture->threads.at(0).facts.name.size(), 16u);
   EXPECT_EQ(capture->mappings.size(), 0u);
   EXPECT_TRUE(capture->ended);
-  const CrashStack stack = crash_stack(*capture, std::chrono::steady_clock::now() + seconds(60));
-  EXPECT_EQ(stack.place, "");
+  EXPECT_EQ(stack_of(*capture).place, "");
 }
 
 TEST_F(CrashReader, KeepsNoMoreMappingsThanAnUnwinderTakes) {
@@ -92,7 +95,7 @@ TEST_F(CrashReader, MakesAStackOfARealCrash) {
   ASSERT_TRUE(capture);
   EXPECT_EQ(capture->pid, child);
   EXPECT_EQ(record().address, 0u);
-  const CrashStack stack = crash_stack(*capture, std::chrono::steady_clock::now() + seconds(60));
+  const CrashStack stack = stack_of(*capture);
   EXPECT_THAT(stack.frames, testing::HasSubstr("MakesAStackOfARealCrash"));
   EXPECT_THAT(stack.frames, testing::HasSubstr("main"));
 }
