@@ -95,7 +95,7 @@ bool record_crash(const siginfo_t& signal, const void* context) {
   copy_stack(pointer, *record);
   copy_maps(*record);
   record->state.store(CrashRecord::kComplete, std::memory_order_release);
-  return true;
+  return record->stack_bytes > 0;
 }
 
 }  // namespace train::sdk

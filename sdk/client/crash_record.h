@@ -11,7 +11,8 @@ namespace train::sdk {
 void record_crashes_in(CrashRecord* record);
 
 /// Record a crash: registers, stack and mappings. Async-signal-safe. Does nothing in a child that
-/// the process forked. Only the first crash is recorded. Return whether the record is complete.
+/// the process forked. Only the first crash is recorded. Return whether the stack is
+/// in the record.
 bool record_crash(const siginfo_t& signal, const void* context);
 
 }  // namespace train::sdk

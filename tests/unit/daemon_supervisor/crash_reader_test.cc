@@ -71,6 +71,23 @@ TEST_F(CrashReader, KeepsNoMoreMappingsThanAnUnwinderTakes) {
 }
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+// As where a container forbids process_vm_readv(2), or the stack pointer itself is damaged.
+TEST_F(CrashReader, GetsTheRegistersOfACrashWithoutAStack) {
+  sdk::record_crashes_in(&record());
+  siginfo_t info{};
+  info.si_signo = SIGSEGV;
+  ucontext_t context{};
+  context.uc_mcontext.gregs[REG_RSP] = 4096;
+  context.uc_mcontext.gregs[REG_RIP] = 0x1234;
+
+  EXPECT_FALSE(sdk::record_crash(info, &context)) << "the SDK must print what it can";
+
+  const auto capture = crash_capture(record(), SIGSEGV);
+  ASSERT_TRUE(capture);
+  EXPECT_EQ(capture->threads.at(0).pc, 0x1234u);
+  EXPECT_EQ(capture->threads.at(0).stack, "");
+}
+
 // In a child, which has its own copy of all this.
 TEST_F(CrashReader, MakesAStackOfARealCrash) {
   const pid_t child = ::fork();
