@@ -67,6 +67,12 @@ bool is_installed(const std::string& program) {
   return false;
 }
 
+/// Return the host of "gpu-1:7070" or "[fd00::1]:7070" as ssh takes it: without brackets.
+std::string host_of(const std::string& node) {
+  const std::string host = node.substr(0, node.rfind(':'));
+  return host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
+}
+
 /// Return the command that attaches. Both debuggers take -p; lldb's commands differ from gdb's.
 std::vector<std::string> command_of(const DebugCommand& options, const std::string& debugger,
                                     pid_t pid) {
@@ -120,9 +126,8 @@ int debug_command(const RunReference& reference, const DebugCommand& options) {
   const auto debugger = debugger_of(options);
   const std::vector<std::string> words = command_of(options, debugger.value_or("gdb"), target->pid);
   if (!runs_here(*folder, *target, options.rank)) {
-    const std::string host = target->node.substr(0, target->node.rfind(':'));
     print_out("rank {} is process {} on {}. To debug it there:\n  {}\n", options.rank, target->pid,
-              target->node, shown({"ssh", "-t", host, shown(words)}));
+              target->node, shown({"ssh", "-t", host_of(target->node), shown(words)}));
     return 0;
   }
   if (options.print) {
