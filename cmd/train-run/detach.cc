@@ -83,6 +83,8 @@ int start_detached(RunOptions run, std::vector<std::string> words, const RunComm
     std::vector<std::string> again{"resume", folder.path(), kRestartedOption};
     const std::vector<std::string> output = words_of(options.worker_output);
     again.insert(again.end(), output.begin(), output.end());
+    if (!options.wait_for_debugger.empty())
+      again.push_back("--wait-for-debugger=" + options.wait_for_debugger);
     again.insert(again.end(), {"--log-format", options.log_format});
     request.message.resume_argv = command(std::move(again));
     return detach_controller(request);

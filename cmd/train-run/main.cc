@@ -373,6 +373,7 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false);
   add_log_option(resume, resumed.log_format);
   add_worker_output_options(resume, resumed.worker_output);
+  add_debugger_option(resume, resumed.wait_for_debugger);
   resume->add_flag("--force", resumed.force, "Take the run over from another train-run");
   add_detach_options(resume, resumed);
   add_reference(

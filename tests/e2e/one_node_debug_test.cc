@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+
 #include "tests/e2e/cluster.h"
 
 namespace train::e2e {
@@ -69,6 +71,25 @@ TEST(Debug, SaysThatARunIsOver) {
 
   EXPECT_EQ(command.wait(), 69);
   EXPECT_THAT(command.err(), HasSubstr("is not running: it has no workers"));
+}
+
+TEST(Debug, AResumedRunWaitsToo) {
+  Cluster cluster;
+  const std::string job =
+      cluster.job("job", "command: [" + program("crashing_worker") +
+                             "]\ntrain_loop_config: {how: kill}\n"
+                             "scaling_config: {num_workers: 1, resources_per_worker: {CPU: 0}}");
+  ASSERT_EQ(cluster.run({job}), 128 + SIGKILL);
+
+  Process& again =
+      cluster.train_run({"resume", cluster.run_dir("job"), "--wait-for-debugger", "--no-fold"});
+
+  EXPECT_TRUE(wait_until([&] {
+    return contains(again.out() + again.err(), "trainrun: rank 0 waits for a debugger: ");
+  })) << again.out()
+      << again.err();
+  again.signal(SIGTERM);
+  EXPECT_NE(again.wait(), 0);
 }
 
 TEST(Debug, RefusesRanksThatAreNone) {
