@@ -94,6 +94,7 @@ TEST(Samples, TellOfGpusThatAreInTrouble) {
 
   ASSERT_TRUE(wait_until([&] { return contains(status_of(cluster), "0: 93 %, 2.0 KiB"); }))
       << status_of(cluster) << run.err();
+  ASSERT_TRUE(wait_until([&] { return !kept(cluster, SampleKind::Nodes).empty(); }));
   put("gpus 1\n0.use 93\n0.xid 79\n");
   const std::string node = kept(cluster, SampleKind::Nodes).front().rows.front();
   const std::string said =
