@@ -13,8 +13,6 @@
 namespace train {
 namespace {
 
-using Type = PrometheusText::Type;
-
 void add_disk(NodeVitals& vitals, const std::string& name, const std::string& folder) {
   struct statvfs disk {};
   if (::statvfs(folder.c_str(), &disk) != 0) return;
@@ -22,33 +20,32 @@ void add_disk(NodeVitals& vitals, const std::string& name, const std::string& fo
                           std::uint64_t{disk.f_bavail} * disk.f_frsize});
 }
 
-void add_resource(PrometheusText& text, const Resources& resources) {
-  text.sample(resources.cpu, {{"resource", "CPU"}});
-  text.sample(resources.gpu, {{"resource", "GPU"}});
-  text.sample(static_cast<double>(resources.memory_bytes), {{"resource", "memory"}});
-  for (const auto& [name, amount] : resources.custom) text.sample(amount, {{"resource", name}});
+void add_resources(PrometheusText& out, const std::string& name, const std::string& help,
+                   const Resources& resources) {
+  out.gauge(name, help, resources.cpu, {{"resource", "CPU"}});
+  out.gauge(name, help, resources.gpu, {{"resource", "GPU"}});
+  out.gauge(name, help, static_cast<double>(resources.memory_bytes), {{"resource", "memory"}});
+  for (const auto& [resource, amount] : resources.custom)
+    out.gauge(name, help, amount, {{"resource", resource}});
 }
 
-void add_vitals(PrometheusText& text, const NodeVitals& vitals) {
+void add_vitals(PrometheusText& out, const NodeVitals& vitals) {
   if (vitals.memory_total == 0) return;  // not known
-  text.family("trainrun_node_cpu_seconds_total", Type::Counter,
-              "Processor time since the machine's start, by mode.");
-  for (const auto& [mode, seconds] : vitals.cpu_seconds) text.sample(seconds, {{"mode", mode}});
-  text.family("trainrun_node_load1", Type::Gauge, "Load average of one minute.")
-      .sample(vitals.load_1m);
-  text.family("trainrun_node_memory_total_bytes", Type::Gauge, "The machine's memory.")
-      .sample(static_cast<double>(vitals.memory_total));
-  text.family("trainrun_node_memory_available_bytes", Type::Gauge,
-              "Memory that new programs can have without swapping.")
-      .sample(static_cast<double>(vitals.memory_available));
-  text.family("trainrun_node_disk_total_bytes", Type::Gauge,
-              "Size of the file system of a folder of traind.");
-  for (const NodeVitals::Disk& disk : vitals.disks)
-    text.sample(static_cast<double>(disk.total), {{"folder", disk.folder}});
-  text.family("trainrun_node_disk_free_bytes", Type::Gauge,
-              "What traind's user can still write there.");
-  for (const NodeVitals::Disk& disk : vitals.disks)
-    text.sample(static_cast<double>(disk.free), {{"folder", disk.folder}});
+  for (const auto& [mode, seconds] : vitals.cpu_seconds)
+    out.counter("trainrun_node_cpu_seconds_total",
+                "Processor time since the machine's start, by mode.", seconds, {{"mode", mode}});
+  out.gauge("trainrun_node_load1", "Load average of one minute.", vitals.load_1m);
+  out.gauge("trainrun_node_memory_total_bytes", "The machine's memory.",
+            static_cast<double>(vitals.memory_total));
+  out.gauge("trainrun_node_memory_available_bytes",
+            "Memory that new programs can have without swapping.",
+            static_cast<double>(vitals.memory_available));
+  for (const NodeVitals::Disk& disk : vitals.disks) {
+    out.gauge("trainrun_node_disk_total_bytes", "Size of the file system of a folder of traind.",
+              static_cast<double>(disk.total), {{"folder", disk.folder}});
+    out.gauge("trainrun_node_disk_free_bytes", "What traind's user can still write there.",
+              static_cast<double>(disk.free), {{"folder", disk.folder}});
+  }
 }
 
 }  // namespace
@@ -94,24 +91,23 @@ NodeVitals read_node_vitals(const std::string& spool_dir, const std::string& dat
 
 std::string node_metrics_text(const NodeCounts& counts, const NodeVitals& vitals,
                               const std::string& node, const std::string& build) {
-  PrometheusText text;
-  text.family("trainrun_build_info", Type::Gauge, "Always 1; the labels say which traind this is.")
-      .sample(1, {{"build", build}, {"node", node}});
-  text.family("trainrun_node_resource_amount", Type::Gauge,
-              "What traind offers: cores, GPUs, bytes of memory, and your own resources.");
-  add_resource(text, counts.total);
-  text.family("trainrun_node_resource_claimed", Type::Gauge,
-              "How much of it workers have claimed.");
-  add_resource(text, counts.claimed);
-  text.family("trainrun_node_runs", Type::Gauge, "Runs that use the node, or may.")
-      .sample(counts.runs);
-  text.family("trainrun_node_supervisors", Type::Gauge, "Supervisors, by whether they stand by.");
-  text.sample(counts.supervisors - counts.standby, {{"standby", "false"}});
-  text.sample(counts.standby, {{"standby", "true"}});
-  text.family("trainrun_node_draining", Type::Gauge, "1 while the node takes no new workers.")
-      .sample(counts.draining ? 1 : 0);
-  add_vitals(text, vitals);
-  return std::move(text).take();
+  PrometheusText out;
+  out.gauge("trainrun_build_info", "Always 1; the labels say which traind this is.", 1,
+            {{"build", build}, {"node", node}});
+  add_resources(out, "trainrun_node_resource_amount",
+                "What traind offers: cores, GPUs, bytes of memory, and your own resources.",
+                counts.total);
+  add_resources(out, "trainrun_node_resource_claimed", "How much of it workers have claimed.",
+                counts.claimed);
+  out.gauge("trainrun_node_runs", "Runs that use the node, or may.", counts.runs);
+  const std::string supervisors = "Supervisors, by whether they stand by.";
+  out.gauge("trainrun_node_supervisors", supervisors, counts.supervisors - counts.standby,
+            {{"standby", "false"}});
+  out.gauge("trainrun_node_supervisors", supervisors, counts.standby, {{"standby", "true"}});
+  out.gauge("trainrun_node_draining", "1 while the node takes no new workers.",
+            counts.draining ? 1 : 0);
+  add_vitals(out, vitals);
+  return out.text();
 }
 
 }  // namespace train

@@ -8,14 +8,13 @@
 #include <tuple>
 
 #include "lib/base/time.h"
-#include "lib/base/utf8.h"
 #include "lib/observe/prometheus_text.h"
 
 namespace train {
 namespace {
 
 using MetricType = PrometheusText::Type;
-using Labels = std::vector<std::pair<std::string, std::string>>;
+using Labels = PrometheusText::Labels;
 
 constexpr std::array<const char*, 12> kStates{"attaching", "scheduling", "preparing",    "starting",
                                               "running",   "pausing",    "tearing_down", "finished",
@@ -73,46 +72,6 @@ constexpr std::array kGpuMetrics{
                  MetricType::Counter},
 };
 
-/// Collects samples run by run, and writes them family by family.
-class Families {
- public:
-  explicit Families(std::size_t label_bytes) : label_bytes_(label_bytes) {}
-
-  void add(MetricType type, const std::string& name, const std::string& help, Labels labels,
-           double value) {
-    auto [at, is_new] = index_.emplace(name, families_.size());
-    if (is_new) families_.push_back({.name = name, .help = help, .type = type});
-    for (auto& [label, text] : labels) text = utf8_text(text, label_bytes_);
-    families_[at->second].samples.emplace_back(std::move(labels), value);
-  }
-  void gauge(const std::string& name, const std::string& help, const Labels& labels, double value) {
-    add(MetricType::Gauge, name, help, labels, value);
-  }
-  void counter(const std::string& name, const std::string& help, const Labels& labels,
-               double value) {
-    add(MetricType::Counter, name, help, labels, value);
-  }
-  std::string text() const {
-    PrometheusText text;
-    for (const Family& family : families_) {
-      text.family(family.name, family.type, family.help);
-      for (const auto& [labels, value] : family.samples)
-        text.sample(value, std::vector<PrometheusText::Label>(labels.begin(), labels.end()));
-    }
-    return std::move(text).take();
-  }
-
- private:
-  struct Family {
-    std::string name, help;
-    MetricType type;
-    std::vector<std::pair<Labels, double>> samples = {};
-  };
-  std::size_t label_bytes_;
-  std::vector<Family> families_;
-  std::map<std::string, std::size_t> index_;
-};
-
 double seconds_of(const std::string& time) {
   return std::chrono::duration<double>(parse_utc(time).time_since_epoch()).count();
 }
@@ -135,49 +94,49 @@ std::vector<const RunMetrics*> shown_runs(const std::vector<RunMetrics>& runs,
   return shown;
 }
 
-void add_run(Families& out, const RunMetrics& run, const MetricLimits& limits) {
+void add_run(PrometheusText& out, const RunMetrics& run, const MetricLimits& limits) {
   const RunRow& row = run.row;
   const Labels labels{{"run", row.id}};
-  out.gauge("trainrun_run_info", "1 for each run; its labels tell about it.",
-            {{"run", row.id}, {"name", row.name}, {"owner", row.owner}, {"host", row.host}}, 1);
+  out.gauge("trainrun_run_info", "1 for each run; its labels tell about it.", 1,
+            {{"run", row.id}, {"name", row.name}, {"owner", row.owner}, {"host", row.host}});
   for (const char* state : kStates)
     out.gauge("trainrun_run_state", "1 for the state that the run is in.",
-              {{"run", row.id}, {"state", state}}, row.state == state ? 1 : 0);
-  out.gauge("trainrun_run_start_timestamp_seconds", "When the run began.", labels,
-            seconds_of(row.began));
+              row.state == state ? 1 : 0, {{"run", row.id}, {"state", state}});
+  out.gauge("trainrun_run_start_timestamp_seconds", "When the run began.", seconds_of(row.began),
+            labels);
   if (row.workers)
-    out.gauge("trainrun_run_workers", "Workers of the newest attempt.", labels,
-              static_cast<double>(*row.workers));
-  out.counter("trainrun_run_attempts_total", "Attempts that have begun.", labels,
-              static_cast<double>(row.attempts));
-  out.counter("trainrun_run_failed_attempts_total", "Attempts that ended by a failure.", labels,
-              static_cast<double>(run.failed_attempts));
-  out.counter("trainrun_run_checkpoints_total", "Checkpoints that were committed.", labels,
-              static_cast<double>(run.checkpoints));
+    out.gauge("trainrun_run_workers", "Workers of the newest attempt.",
+              static_cast<double>(*row.workers), labels);
+  out.counter("trainrun_run_attempts_total", "Attempts that have begun.",
+              static_cast<double>(row.attempts), labels);
+  out.counter("trainrun_run_failed_attempts_total", "Attempts that ended by a failure.",
+              static_cast<double>(run.failed_attempts), labels);
+  out.counter("trainrun_run_checkpoints_total", "Checkpoints that were committed.",
+              static_cast<double>(run.checkpoints), labels);
   if (!row.last_report.empty())
-    out.gauge("trainrun_run_last_report_timestamp_seconds", "When rank 0 reported last.", labels,
-              seconds_of(row.last_report));
+    out.gauge("trainrun_run_last_report_timestamp_seconds", "When rank 0 reported last.",
+              seconds_of(row.last_report), labels);
   if (row.goodput_ratio)
-    out.gauge("trainrun_goodput_ratio", "Part of the workers' time that was productive.", labels,
-              *row.goodput_ratio);
+    out.gauge("trainrun_goodput_ratio", "Part of the workers' time that was productive.",
+              *row.goodput_ratio, labels);
   std::size_t values = 0;
   for (const auto& [key, value] : row.metrics) {
     const auto number = number_of(row.metrics, key);
     if (!number || ++values > limits.values) continue;
-    out.gauge("trainrun_metric_value", "Newest value of a metric that rank 0 reports.",
-              {{"run", row.id}, {"key", key}}, *number);
+    out.gauge("trainrun_metric_value", "Newest value of a metric that rank 0 reports.", *number,
+              {{"run", row.id}, {"key", key}});
   }
 }
 
 template <class Metrics>
-void add_table(Families& out, const SampleTable& table, const Metrics& metrics,
+void add_table(PrometheusText& out, const SampleTable& table, const Metrics& metrics,
                const std::function<Labels(const std::string& row)>& labels) {
   for (const SampleMetric& metric : metrics) {
     if (table.find(metric.field) == nullptr) continue;
     for (std::size_t i = 0; i < table.rows.size(); ++i) {
       const double value = table.number(metric.field, i);
       if (std::isfinite(value))
-        out.add(metric.type, metric.name, metric.help, labels(table.rows[i]), value);
+        out.add(metric.type, metric.name, metric.help, value, labels(table.rows[i]));
     }
   }
 }
@@ -190,7 +149,7 @@ Labels gpu_labels(const std::string& run, const std::string& row) {
           {"gpu", slash == row.npos ? "" : row.substr(slash + 1)}};
 }
 
-void add_samples(Families& out, const RunMetrics& run, std::size_t& ranks,
+void add_samples(PrometheusText& out, const RunMetrics& run, std::size_t& ranks,
                  const MetricLimits& limits) {
   const std::string& id = run.row.id;
   for (const SampleTable& table : run.samples) {
@@ -214,14 +173,14 @@ void add_samples(Families& out, const RunMetrics& run, std::size_t& ranks,
 
 std::string prometheus_text(const std::vector<RunMetrics>& runs, const std::string& version,
                             std::chrono::system_clock::time_point now, const MetricLimits& limits) {
-  Families out(limits.label_bytes);
-  out.gauge("trainrun_build_info", "1; the label tells the version.", {{"version", version}}, 1);
+  PrometheusText out(limits.label_bytes);
+  out.gauge("trainrun_build_info", "1; the label tells the version.", 1, {{"version", version}});
   std::map<std::string, double> states;
   for (const char* state : kStates) states[state] = 0;
   for (const RunMetrics& run : runs) ++states[run.row.state];
   for (const auto& [state, count] : states)
-    out.gauge("trainrun_runs", "Runs in the dashboard's folders, by state.", {{"state", state}},
-              count);
+    out.gauge("trainrun_runs", "Runs in the dashboard's folders, by state.", count,
+              {{"state", state}});
   std::size_t ranks = 0;
   for (const RunMetrics* run : shown_runs(runs, now, limits)) {
     add_run(out, *run, limits);

@@ -1,46 +1,35 @@
 #include "lib/observe/prometheus_text.h"
 
-#include <fmt/format.h>
-
-#include <cmath>
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
 
 #include "lib/base/utf8.h"
 
 namespace train {
-namespace {
 
-std::string escaped(std::string_view text, bool quotes) {
-  std::string out;
-  for (const char c : utf8_text(text)) {
-    if (c == '\\' || (quotes && c == '"')) out += '\\';
-    out += c == '\n' ? "\\n" : std::string(1, c);
+void PrometheusText::add(Type type, const std::string& name, const std::string& help, double value,
+                         Labels labels) {
+  const auto [at, is_new] = index_.emplace(name, families_.size());
+  if (is_new) families_.push_back({type, name, help});
+  for (auto& [label, text] : labels) text = utf8_text(text, label_bytes_max_);
+  families_[at->second].samples.push_back({std::move(labels), value});
+}
+
+std::string PrometheusText::text() const {
+  std::vector<prometheus::MetricFamily> families;
+  for (const Family& family : families_) {
+    const bool counts = family.type == Type::Counter;
+    auto& shown = families.emplace_back();
+    shown.name = family.name;
+    shown.help = family.help;
+    shown.type = counts ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge;
+    for (const Sample& sample : family.samples) {
+      prometheus::ClientMetric& metric = shown.metric.emplace_back();
+      for (const auto& [label, text] : sample.labels) metric.label.push_back({label, text});
+      (counts ? metric.counter.value : metric.gauge.value) = sample.value;
+    }
   }
-  return out;
-}
-
-std::string number(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
-  return fmt::format("{}", value);
-}
-
-}  // namespace
-
-PrometheusText& PrometheusText::family(std::string_view name, Type type, std::string_view help) {
-  name_ = name;
-  text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, escaped(help, false), name,
-                       type == Type::Counter ? "counter" : "gauge");
-  return *this;
-}
-
-PrometheusText& PrometheusText::sample(double value, std::span<const Label> labels) {
-  text_ += name_;
-  for (std::size_t i = 0; i < labels.size(); ++i)
-    text_ += fmt::format("{}{}=\"{}\"", i == 0 ? '{' : ',', labels[i].first,
-                         escaped(labels[i].second, true));
-  if (!labels.empty()) text_ += '}';
-  text_ += fmt::format(" {}\n", number(value));
-  return *this;
+  return prometheus::TextSerializer().Serialize(families);
 }
 
 }  // namespace train

@@ -1,15 +1,16 @@
-// Writes metrics in Prometheus' text format 0.0.4, which every scraper reads. Pure.
+// Metrics for Prometheus: collects samples in any order, and writes them family by family in its
+// text format 0.0.4, which every scraper reads. prometheus-cpp writes the text. Pure.
 //
 //   # HELP trainrun_node_memory_available_bytes Memory that new programs can have.
 //   # TYPE trainrun_node_memory_available_bytes gauge
 //   trainrun_node_memory_available_bytes 8589934592
 #pragma once
 
-#include <initializer_list>
-#include <span>
+#include <cstddef>
+#include <map>
 #include <string>
-#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace train {
 
@@ -18,20 +19,38 @@ inline constexpr const char* kPrometheusContentType = "text/plain; version=0.0.4
 class PrometheusText {
  public:
   enum class Type { Counter, Gauge };
-  using Label = std::pair<std::string_view, std::string_view>;
+  using Labels = std::vector<std::pair<std::string, std::string>>;
 
-  /// Begin a family. The name has the unit at its end; that of a counter ends in _total.
-  PrometheusText& family(std::string_view name, Type type, std::string_view help);
-  /// Add a sample of the family that was begun last. No two have the same labels.
-  PrometheusText& sample(double value, std::span<const Label> labels);
-  PrometheusText& sample(double value, std::initializer_list<Label> labels = {}) {
-    return sample(value, std::span<const Label>(labels.begin(), labels.size()));
+  /// Values of labels are cut to so many bytes.
+  explicit PrometheusText(std::size_t label_bytes_max = 1024) : label_bytes_max_(label_bytes_max) {}
+
+  /// Add a sample. The name has the unit at its end; that of a counter ends in _total. The family's
+  /// first sample gives it its type and help. No two samples of a family have the same labels.
+  void add(Type type, const std::string& name, const std::string& help, double value,
+           Labels labels = {});
+  void gauge(const std::string& name, const std::string& help, double value, Labels labels = {}) {
+    add(Type::Gauge, name, help, value, std::move(labels));
+  }
+  void counter(const std::string& name, const std::string& help, double value, Labels labels = {}) {
+    add(Type::Counter, name, help, value, std::move(labels));
   }
 
-  std::string take() && { return std::move(text_); }
+  /// Return the text, with the families in the order of their first samples.
+  std::string text() const;
 
  private:
-  std::string text_, name_;
+  struct Sample {
+    Labels labels;
+    double value = 0;
+  };
+  struct Family {
+    Type type;
+    std::string name, help;
+    std::vector<Sample> samples = {};
+  };
+  std::size_t label_bytes_max_;
+  std::vector<Family> families_;
+  std::map<std::string, std::size_t> index_;  // of a family, by name
 };
 
 }  // namespace train

@@ -19,6 +19,7 @@ find_package(yaml-cpp REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(OpenSSL REQUIRED)
 find_package(CURL REQUIRED)
+find_package(prometheus-cpp REQUIRED)
 
 # dependency_library(NAME PATH INCLUDES...): define an imported shared library that must exist.
 function(dependency_library name path)

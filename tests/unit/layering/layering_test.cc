@@ -52,6 +52,7 @@ const std::map<std::string, std::string> kThirdParty{{"boost/asio", "Asio"},
                                                      {"libelf", "elfutils"},
                                                      {"gelf", "elfutils"},
                                                      {"dwarf", "elfutils"},
+                                                     {"prometheus", "prometheus-cpp"},
                                                      {"archive", "libarchive"},
                                                      {"archive_entry", "libarchive"}};
 
