@@ -32,7 +32,7 @@ $(cat "$work/said")"
 }
 
 # one part a day
-parts=(lint asan test-hdfs tsan lint asan tsan)
+parts=(lint asan test-hdfs tsan lint asan test-mlflow)
 for day in 1 2 3 4 5 6 7; do
   part="${parts[$((day - 1))]}"
   expect 0 "test $part" "ci: the part $part: passed" DAY="$day"
@@ -41,7 +41,7 @@ done
 
 expect 0 'test tsan' 'ci: the part tsan: passed' CI_PART=tsan
 expect 0 'test' 'none was asked for' CI_PART=none
-expect 2 '' 'not lint, asan, tsan, test-hdfs or none' CI_PART=fuzz
+expect 2 '' 'not lint, asan, tsan, test-hdfs, test-mlflow or none' CI_PART=fuzz
 expect 3 'test' 'ci: make test ended before its tests did' SUITE='exit 3'
 expect 2 'test' '' SUITE='echo "6 passed, 1 failed, 0 skipped"; echo "make: *** [test] Error 1"; exit 2'
 [ "$(tail -n 1 "$work/said")" = '6 passed, 1 failed, 0 skipped' ] || fail "the last line is $(tail -n 1 "$work/said")"
