@@ -5,14 +5,14 @@
 namespace train::sdk {
 
 InPhase::InPhase(Phase, std::string_view, std::chrono::nanoseconds) {}
-InPhase::~InPhase() = default;
+InPhase::~InPhase() {}
 void set_base_phase(Phase) {}
 void say_in_phase(std::string_view) {}
 void end_step(StepSource, std::uint64_t) {}
 void end_step(StepSource) {}
 void hand_over_checkpoint(std::uint64_t) {}
 InGradientSync::InGradientSync() = default;
-InGradientSync::~InGradientSync() = default;
+InGradientSync::~InGradientSync() {}
 void share_progress(FileDescriptor) {}
 void abandon_progress_in_fork_child() {}
 

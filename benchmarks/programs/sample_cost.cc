@@ -62,7 +62,7 @@ RankSample sample_of(int rank, int second) {
   RankSample sample{.rank = Rank{rank}};
   sample.progress = {.phase = second % 7 == 0 ? Phase::Data : Phase::Collective,
                      .name = "all_reduce",
-                     .quiet_us = 1000 * (rank % 400),
+                     .quiet_us = std::int64_t{1000} * (rank % 400),
                      .signs = static_cast<std::uint64_t>(20 * second + rank % 3),
                      .steps = static_cast<std::uint64_t>(4 * second + rank % 3),
                      .last_step_us = 230'000 + rank % 5000,

@@ -68,7 +68,7 @@ std::string path_value(const std::string& path) {
 // a node would run the job on this machine.
 std::optional<std::string> hosts_of(const JobOptions& job, std::string* error) {
   const auto list_of = [&](const std::string& hosts, const std::string& from) {
-    const std::string list = as_list(hosts);
+    std::string list = as_list(hosts);
     if (list == "[]")
       *error = fmt::format("train-run: error: {} names no daemon: write HOST:PORT\n", from);
     return list;
@@ -190,7 +190,7 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text,
   words.insert(words.end(), output.begin(), output.end());
   if (options.force) words.push_back("--force");
   words.insert(words.end(), {"--log-format", options.log_format});
-  return detach(std::move(run), std::move(words), options);
+  return detach(run, words, options);
 }
 
 // Parse the resolved spec in the run's folder. It is the whole job: paths are absolute, secrets are

@@ -34,7 +34,7 @@ class LauncherPort {
 
   /// Listen on "unix:PATH" or "HOST:PORT". HOST:PORT needs TLS: Unauthenticated without it.
   /// Unavailable if another process listens there already.
-  Result<Unit> listen(const std::string& endpoint);
+  Result<Unit> listen(const std::string& text);
   /// Accept no more connections. Existing ones stay open.
   void close();
 

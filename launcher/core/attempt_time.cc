@@ -68,7 +68,7 @@ AttemptTime::AttemptTime(int world_size, TimePoint began)
 AttemptTime::AttemptTime(int world_size, TimePoint began, std::optional<NotedTime> noted)
     : AttemptTime(world_size, began) {
   adopted_ = true;
-  noted_ = std::move(noted);
+  noted_ = noted;
 }
 
 void AttemptTime::started(Rank rank, TimePoint now) {

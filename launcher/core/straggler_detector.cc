@@ -249,7 +249,8 @@ std::vector<StragglerDetector::Finding> StragglerDetector::findings(const RankTa
     if (clear) history = {};
   }
   std::vector<Finding> all;
-  for (auto& [key, finding] : by_node) {
+  for (auto& [key, of_node] : by_node) {
+    Finding& finding = of_node;  // clang 14 lets no lambda capture a structured binding
     std::tie(finding.node, finding.slow) = key;
     const auto on_node = std::count_if(base_.begin(), base_.end(), [&](const auto& entry) {
       return ranks.find(entry.first)->node == finding.node;

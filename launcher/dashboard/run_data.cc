@@ -185,8 +185,11 @@ void RunData::read_newest_report() {
     const auto read = files_.read("metrics.jsonl", begin, bytes);
     if (!read) return;
     auto found = newest_in(begin == 0 ? "\n" + read->text : read->text);
-    if (found) report_ = std::move(found);
-    if (found || begin == 0) return;
+    if (found) {
+      report_ = std::move(found);
+      return;
+    }
+    if (begin == 0) return;
   }
 }
 

@@ -128,7 +128,8 @@ std::string OutputView::flush() {
 
 std::string OutputView::close() {
   std::string out;
-  for (auto& [rank, worker] : workers_) {
+  for (auto& [rank, of_rank] : workers_) {
+    auto& worker = of_rank;  // clang 14 lets no lambda capture a structured binding
     for (auto& [number, lines] : worker.streams)
       lines.feed("", true,
                  [&](std::string_view text, std::size_t) { line(worker, text, now_, out); });

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kPemBytesMax = 256u << 10;
 constexpr std::array<const char*, 3> kFiles{"ca.crt", "tls.crt", "tls.key"};
 constexpr Duration kLookEvery = seconds(1);
-constexpr std::time_t kDay = 24 * 3600, kSoon = 30 * kDay;
+constexpr std::time_t kDay = 86'400, kSoon = 30 * kDay;
 
 Result<TlsContext> read_folder(const std::string& folder, CertificateRole role) {
   TRY(const std::string authorities, read_trusted_file("file", folder + "/ca.crt", kPemBytesMax));

@@ -19,7 +19,7 @@ struct PythonThread {
 };
 
 /// Parse what `py-spy dump --json` writes.
-Result<std::vector<PythonThread>> parse_python_threads(std::string_view json);
+Result<std::vector<PythonThread>> parse_python_threads(std::string_view text);
 
 /// Put Python's frames where those of the interpreter are: below what Python has called, such as a
 /// library's functions, and above what has called Python. Note who holds the interpreter's lock.

@@ -80,7 +80,7 @@ class ProcessCapturing {
   Result<Unit> copy(ThreadCapture& thread) {
     const Duration wait = unstopped_ < kUnstoppedMax ? limits_.stop_wait
                                                      : std::min(limits_.stop_wait, kShortStopWait);
-    const auto copied = reader_.copy(thread, wait, limits_.process_bytes_max - stack_bytes_);
+    Result<Unit> copied = reader_.copy(thread, wait, limits_.process_bytes_max - stack_bytes_);
     if (!copied && copied.error().code == Errc::Unavailable) ++unstopped_;
     stack_bytes_ += thread.stack.size();
     return copied;

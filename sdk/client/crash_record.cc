@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <bit>
 #include <cerrno>
 
 namespace train::sdk {
@@ -35,8 +36,8 @@ std::uint64_t copy_registers(const ucontext_t&, CrashRecord&) { return 0; }
 #endif
 
 /// Copy memory of this process. The kernel copies, so that what is not mapped is no fault.
-bool copy_memory(std::uint64_t from, std::size_t bytes, char* to, pid_t self) {
-  const iovec local{to, bytes}, remote{reinterpret_cast<void*>(from), bytes};
+bool copy_memory(std::uint64_t from, std::size_t bytes, void* to, pid_t self) {
+  const iovec local{to, bytes}, remote{std::bit_cast<void*>(from), bytes};
   return ::process_vm_readv(self, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes);
 }
 

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <span>
@@ -87,7 +88,7 @@ class ElfFile {
 
 bool is_program(const Dl_info& module) {
   Dl_info program{};
-  return ::dladdr(reinterpret_cast<void*>(::getauxval(AT_PHDR)), &program) != 0 &&
+  return ::dladdr(std::bit_cast<const void*>(::getauxval(AT_PHDR)), &program) != 0 &&
          program.dli_fbase == module.dli_fbase;
 }
 

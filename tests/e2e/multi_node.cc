@@ -22,7 +22,7 @@ std::string loopback_address(int node) {
 }
 
 std::string make_token(Cluster& cluster) {
-  const std::string path = cluster.path("token");
+  std::string path = cluster.path("token");
   if (!exists(path)) EXPECT_EQ(cluster.start({built("traind"), "token", path}).wait(), 0);
   return path;
 }

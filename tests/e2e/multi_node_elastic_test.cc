@@ -163,7 +163,7 @@ TEST_F(MultiNodeElastic, ALateNodeIsTakenInAtACheckpointAndNothingIsDoneTwice) {
   go_on(0, 4);
   go_on(0, 7);
   ASSERT_TRUE(wait_until([&] {
-    return world_sizes().size() == 2u || reports(*cluster, "job").size() == 2u * kLater;
+    return world_sizes().size() == 2u || reports(*cluster, "job").size() == std::size_t{2} * kLater;
   })) << run.out()
       << run.err();
   go_on(0, kLater);

@@ -36,7 +36,7 @@ class Aws : public ::testing::Test {
                     cluster.path("cert"), etc_, cluster.path("cert"), etc_, etc_));
     StartOptions options = inside();
     server_ = &cluster.start(
-        {tools_python(), TRAIN_SOURCE_DIR "/tests/e2e/programs/s3_server.py",
+        {tools_python(), std::string(TRAIN_SOURCE_DIR) + "/tests/e2e/programs/s3_server.py",
          cluster.write("rules", "[]"), "443", cluster.path("cert"), cluster.path("key")},
         options);
     ASSERT_TRUE(wait_until([&] { return contains(server_->out(), "\n") || !server_->running(); }));

@@ -79,7 +79,7 @@ class OtherUser : public testing::Test {
   }
   /// Make a folder of the other user, with the mode that they choose.
   std::string make_theirs(const std::string& name, mode_t mode) const {
-    const std::string path = shared + "/" + name;
+    std::string path = shared + "/" + name;
     fs::create_directory(path);
     ::chmod(path.c_str(), mode);
     EXPECT_EQ(::chown(path.c_str(), kOther, kOther), 0);

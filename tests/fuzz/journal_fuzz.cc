@@ -43,7 +43,7 @@ bool has_double(const json::value& value) {
 
 /// Replay arbitrary bytes, and check what must hold for the result.
 JournalReplay replay(std::string_view text) {
-  const JournalReplay all = replay_journal(text);
+  JournalReplay all = replay_journal(text);
   require(all.valid_bytes <= text.size());
   require(all.damage.has_value() == (all.valid_bytes < text.size()));
   if (all.damage) {

@@ -20,7 +20,7 @@ struct CrashStack {
 
 /// Return what the record holds of a death by `signal`, or nothing. The record may hold anything,
 /// and change meanwhile.
-std::optional<ProcessCapture> crash_capture(const CrashRecord& record, int signal);
+std::optional<ProcessCapture> crash_capture(const CrashRecord& shared, int signal);
 
 /// Make a stack of each capture until `deadline`. Blocks.
 std::vector<CrashStack> crash_stacks(const std::vector<ProcessCapture>& captures,

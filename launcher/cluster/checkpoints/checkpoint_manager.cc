@@ -42,12 +42,12 @@ void CheckpointManager::remember(const ListedCheckpoint& listed) {
 
 /// Remember what nodes must not remove although no manifest that we can read names it.
 void CheckpointManager::remember_unread(const Result<std::vector<ListedCheckpoint>>& listed) {
-  for (const auto& [number, made_as] : record_.committed_before()) {
+  for (const auto& before : record_.committed_before()) {
     const bool unread =
         !listed || std::any_of(listed->begin(), listed->end(), [&](const ListedCheckpoint& one) {
-          return one.number == number && one.manifest.has_error();
+          return one.number == before.first && one.manifest.has_error();
         });
-    if (unread) unread_.push_back(data_name(made_as));
+    if (unread) unread_.push_back(data_name(before.second));
   }
 }
 

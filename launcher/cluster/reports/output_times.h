@@ -73,7 +73,7 @@ class OutputTimesReader {
   const OutputMark* first(StreamKey stream) const;
 
  private:
-  void take(std::string_view line);
+  void take(std::string_view text);
 
   std::string path_;
   std::uint64_t inode_ = 0, offset_ = 0, count_ = 0, version_ = 0;

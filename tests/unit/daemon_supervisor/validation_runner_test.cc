@@ -35,7 +35,7 @@ class ValidationRunnerTest : public testing::Test {
   }
   ValidationEnded end_of(const std::string& script) {
     ask(7, script);
-    const auto ended = supervisor_.wait_for<ValidationEnded>();
+    auto ended = supervisor_.wait_for<ValidationEnded>();
     EXPECT_EQ(ended.checkpoint, 7u);
     return ended;
   }

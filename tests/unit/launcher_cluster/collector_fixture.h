@@ -2,6 +2,7 @@
 // with what was collected.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <boost/asio/thread_pool.hpp>

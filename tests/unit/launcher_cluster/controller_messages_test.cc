@@ -84,7 +84,7 @@ TEST(ControllerMessages, AShardWithAMalformedDigestIsRefused) {
 /// Return the controller's event for a message of attempt 5 on node 3.
 template <class Event, class Message>
 Event event_of(const Message& message) {
-  const Event found = to_event(Sender{Attempt{5}, NodeId{3}}, message);
+  Event found = to_event(Sender{Attempt{5}, NodeId{3}}, message);
   if constexpr (requires { found.attempt; }) {
     EXPECT_EQ(found.attempt, Attempt{5});
   }

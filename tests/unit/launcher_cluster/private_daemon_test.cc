@@ -144,7 +144,7 @@ std::string spool_of_a_new_one() {
   PrivateDaemon daemon;
   const auto started = daemon.start();
   EXPECT_TRUE(started) << started.error().describe();
-  const std::string spool = daemon.spool_dir();
+  std::string spool = daemon.spool_dir();
   EXPECT_TRUE(check_own_folder(spool));
   daemon.stop();
   EXPECT_FALSE(fs::exists(spool));

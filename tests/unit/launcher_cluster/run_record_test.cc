@@ -132,7 +132,7 @@ TEST_F(RunRecordTest, KnowsTheNewestCheckpointOfALivingAttemptWithoutTheJournal)
   start_a_worker(**first, NodeId{0});
   const auto put = [&](std::uint64_t number, Attempt of, Generation generation,
                        std::uint64_t index) {
-    const std::string folder = (*first)->checkpoints().path_of(CheckpointNumber{number});
+    std::string folder = (*first)->checkpoints().path_of(CheckpointNumber{number});
     std::filesystem::create_directory(folder);
     std::ofstream(folder + "/" + std::string(kManifestName))
         << format_manifest({.checkpoint = CheckpointNumber{number},

@@ -14,10 +14,10 @@ using End = AttemptTime::End;
 /// A worker's progress: closed seconds by phase, and the silence in the present one.
 WorkerProgress progress(Phase phase, std::map<Phase, int> closed, int quiet = 0,
                         std::vector<HandedOverCheckpoint> handed_over = {}) {
-  WorkerProgress progress{.phase = phase, .quiet_us = quiet * 1'000'000, .signs = 1};
+  WorkerProgress progress{.phase = phase, .quiet_us = std::int64_t{1'000'000} * quiet, .signs = 1};
   progress.intervals.resize(kPhases.size());
   for (const auto& [in, time] : closed)
-    progress.intervals[static_cast<std::size_t>(in)] = {1, time * 1'000'000, 0};
+    progress.intervals[static_cast<std::size_t>(in)] = {1, std::int64_t{1'000'000} * time, 0};
   progress.handed_over = std::move(handed_over);
   return progress;
 }

@@ -9,8 +9,9 @@ namespace {
 WorkerProgress stepped(int total, int kept = 0) {
   WorkerProgress progress{.phase = Phase::Step, .signs = 1};
   progress.intervals.resize(kPhases.size());
-  progress.intervals[static_cast<std::size_t>(Phase::Step)] = {1, total * 1'000'000, 0};
-  if (kept > 0) progress.handed_over = {{1, kept * 1'000'000}};
+  progress.intervals[static_cast<std::size_t>(Phase::Step)] = {1, std::int64_t{1'000'000} * total,
+                                                               0};
+  if (kept > 0) progress.handed_over = {{1, std::int64_t{1'000'000} * kept}};
   return progress;
 }
 

@@ -9,7 +9,8 @@
 
 namespace train {
 
-/// Return texts that harmed some terminal, pager or reader, and each character that may do so.
+/// Return texts that harmed some terminal, pager or reader, and each character that may do so. An
+/// octal escape ends after three digits, so a letter or digit can follow.
 inline std::vector<std::string> hostile_texts() {
   std::vector<std::string> texts{"",
                                  "plain",
@@ -30,8 +31,7 @@ inline std::vector<std::string> hostile_texts() {
                                  "\x1b_Ga=T\x1b\\",
                                  "\x1b(0lqk\x1b(B",
                                  "\x1b#8",
-                                 "\x1b"
-                                 "c",
+                                 "\033c",
                                  "\x1b[5i",
                                  "\x1b[1;31",
                                  "\x1b[\xff",
@@ -42,33 +42,26 @@ inline std::vector<std::string> hostile_texts() {
                                  "\x1b[\x1b[31m",
                                  "\x1b\x9b",
                                  "a\xc2\x1b[0m\x9b",
-                                 "\xc2\x9b"
-                                 "31m",
-                                 "\xc2\x9d"
-                                 "0;t\xc2\x9c",
+                                 "\xc2\23331m",
+                                 "\xc2\2350;t\xc2\x9c",
                                  "\xc2\x90q\xc2\x9c",
                                  "\xc2\x85",
-                                 "\x9b"
-                                 "31m",
-                                 "\x9d"
-                                 "0;t\x9c",
+                                 "\23331m",
+                                 "\2350;t\x9c",
                                  "progress 10%\rprogress 100%",
                                  "hidden\x08\x08\x08\x08\x08\x08shown",
                                  "line\nforged: line",
                                  "line\r\nforged",
                                  "\x0b\x0c",
-                                 "\x0e"
-                                 "abc\x0f",
+                                 "\016abc\x0f",
                                  "a\x7f",
                                  "\t",
-                                 "\xe2\x80\xae"
-                                 "gpj.exe",
+                                 "\xe2\x80\256gpj.exe",
                                  "\xe2\x80\xad",
                                  "\xe2\x80\xaa\xe2\x80\xac",
                                  "\xe2\x81\xa6\xe2\x81\xa9",
                                  "\xd8\x9c",
-                                 "\xe2\x80\xa8"
-                                 "forged",
+                                 "\xe2\x80\250forged",
                                  "\xe2\x80\xa9",
                                  "\xe2\x80\x8e\xe2\x80\x8f",
                                  "\xe2\x81\xaa\xe2\x81\xaf",

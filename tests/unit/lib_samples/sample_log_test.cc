@@ -105,7 +105,7 @@ TEST_F(SampleLogTest, GetsCoarserWithAgeAndKeepsAllOfTheTime) {
   EXPECT_EQ(tables.front().span_ms, 60'000);
   EXPECT_EQ(tables.front().number("cpu", 0), 1);
   EXPECT_EQ(tables.back().span_ms, 1000);
-  EXPECT_EQ(tables.back().end_ms, kNoon + 1000 * seconds);
+  EXPECT_EQ(tables.back().end_ms, kNoon + std::int64_t{1000} * seconds);
   std::int64_t covered = 0;
   for (const SampleTable& table : tables) covered += table.span_ms;
   EXPECT_EQ(covered, 1000 * seconds);

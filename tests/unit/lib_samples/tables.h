@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -33,7 +34,8 @@ inline void add(SampleTable& table, std::string_view field,
 /// A table of ranks with one column, at a second after kNoon.
 inline SampleTable ranks_at(int second, std::vector<std::string> rows, std::string_view field,
                             std::vector<double> numbers) {
-  SampleTable table{.end_ms = kNoon + 1000 * second, .span_ms = 1000, .rows = std::move(rows)};
+  SampleTable table{
+      .end_ms = kNoon + std::int64_t{1000} * second, .span_ms = 1000, .rows = std::move(rows)};
   add(table, field, std::move(numbers));
   return table;
 }

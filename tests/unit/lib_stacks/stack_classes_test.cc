@@ -60,7 +60,7 @@ std::vector<StackFrame> in_read() {
 
 TEST(StackClasses, OneRankThatIsElsewhereStandsOut) {
   std::vector<RankStacks> ranks;
-  for (const std::uint32_t number : {0, 1, 2, 4, 5, 6, 7})
+  for (const std::int32_t number : {0, 1, 2, 4, 5, 6, 7})
     ranks.push_back(rank(number, in_allreduce(88)));
   ranks.push_back(rank(3, in_read()));
 

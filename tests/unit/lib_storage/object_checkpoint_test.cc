@@ -170,7 +170,7 @@ TEST_F(ObjectCheckpoint, WhoseAnswerWasLostIsFoundCommittedAfterAll) {
 TEST_F(ObjectCheckpoint, WhoseAnswerWasLostKeepsItsDataIfItsManifestIsDamaged) {
   commit_in_doubt(run);
   const auto before = objects->keys("checkpoints/" + data_name(kOne));
-  objects->flip_bit(manifest_key(CheckpointNumber{1}), 8 * 40);
+  objects->flip_bit(manifest_key(CheckpointNumber{1}), 320);
 
   EXPECT_TRUE(run.store.discard_before(Attempt{9}));
 

@@ -29,9 +29,11 @@ namespace {
 bool lacks_noreplace = false;
 }
 
-// Replaces that of libc, so that a test can act as if it used a file system like NFS.
-extern "C" int renameat2(int from_folder, const char* from, int to_folder, const char* to,
-                         unsigned int flags) noexcept {
+// Replaces renameat2() of libc, so that a test can act as if it used a file system like NFS.
+extern "C" int renameat2_like_nfs(int from_folder, const char* from, int to_folder, const char* to,
+                                  unsigned int flags) noexcept asm("renameat2");
+int renameat2_like_nfs(int from_folder, const char* from, int to_folder, const char* to,
+                       unsigned int flags) noexcept {
   if (lacks_noreplace && flags != 0) return errno = EINVAL, -1;
   return static_cast<int>(::syscall(SYS_renameat2, from_folder, from, to_folder, to, flags));
 }

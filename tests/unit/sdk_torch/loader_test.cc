@@ -134,8 +134,8 @@ TEST(DataLoader, ALeftEpochLeavesNoBatchInTheNextOneOfAnyOrder) {
 
 TEST(DataLoader, BeginsTheNextEpochAfterAReaderThatThrew) {
   testing::fake_worker() = {};
-  auto loader =
-      prepare_data_loader(Numbers(10, /*broken=*/3).map(Stack<>()), pairs(2), {.shuffle = false});
+  auto loader = prepare_data_loader(Numbers(10, /*broken_row=*/3).map(Stack<>()), pairs(2),
+                                    {.shuffle = false});
   EXPECT_THROW(pass(loader), torch::data::WorkerException);
 
   EXPECT_THAT(leave_after(1, loader), ElementsAre(0, 1));

@@ -72,7 +72,7 @@ TEST(RowOrder, TheRestIsTheEndOfEachRanksShare) {
     for (std::size_t rank = 0; rank < 3; ++rank) {
       const RowOrder whole{.rows = 13, .world_size = 3, .seed = 5, .drop_last = drop_last};
       RowOrder rest = whole;
-      rest.first = 2 * 3;
+      rest.first = 2 * whole.world_size;
       auto expected = rows_of_rank(whole, 8, rank);
       expected.erase(expected.begin(), expected.begin() + 2);
 
