@@ -35,6 +35,7 @@ AttemptEnded AttemptCause::describe(Attempt attempt, const std::optional<Stop>& 
     ended.root_rank = failure_->rank;
     ended.root_end = failure_->end;
     ended.start_error = failure_->start_error;
+    ended.marks = failure_->marks;
     return ended;
   }
   ended.cause = stop ? stop->reason : resize_ ? resize_->reason : "every rank ended with 0";

@@ -21,6 +21,7 @@ class AttemptCause {
     std::optional<WorkerEnd> end = {};
     std::optional<NodeId> node = {};
     std::optional<Error> start_error = {};
+    bool marks = true;  // of a hang: the SDK marks the rank's loop
     /// Return one line for the log.
     std::string summary() const;
   };

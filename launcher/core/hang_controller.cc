@@ -1,8 +1,12 @@
 #include "launcher/core/hang_controller.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
+
+#include "launcher/core/collective_tracker.h"
 
 namespace train {
 namespace {
@@ -29,11 +33,39 @@ std::optional<AttemptCause::Failure> HangController::advance() {
     if (detector_.accuses(group_.ranks)) ends_at_ = now() + kJudgeEvery;
     return std::nullopt;
   }
+  blame_by_stacks(*hung);
   const Rank rank = hung->ranks.front();
   return AttemptCause::Failure{.kind = FailureKind::Hung,
                                .cause = std::move(hung->text),
                                .rank = rank,
-                               .node = group_.ranks.find(rank)->node};
+                               .node = group_.ranks.find(rank)->node,
+                               .marks = hung->marks};
+}
+
+/// Of ranks that hang alike, blame one that does not wait in a collective call, if others do.
+void HangController::blame_by_stacks(HangDetector::Finding& hung) const {
+  const auto is_alike = [&hung](Rank rank) {
+    return std::find(hung.alike.begin(), hung.alike.end(), rank) != hung.alike.end();
+  };
+  std::vector<Rank> waiting;
+  std::optional<Rank> first;
+  std::string where;
+  for (const Rank rank : stacks_.waiting)
+    if (is_alike(rank)) waiting.push_back(rank);
+  for (const auto& [rank, place] : stacks_.elsewhere) {
+    if (!is_alike(rank) || (first && *first < rank)) continue;
+    first = rank;
+    where = place;
+  }
+  if (waiting.empty() || !first) return;
+  const Rank suspect = *first;
+  const NodeId node = group_.ranks.find(suspect)->node;
+  std::string text =
+      fmt::format("{} on {} is in {} by its stack, while {} {} in a collective call or for a GPU",
+                  list_ranks({suspect}), run_.nodes.name(node), where, list_ranks(waiting),
+                  waiting.size() == 1 ? "waits" : "wait");
+  hung.text = text + "; " + hung.text;
+  hung.ranks = {suspect};
 }
 
 void HangController::judge() {
@@ -42,6 +74,7 @@ void HangController::judge() {
     if (found.kind == HangDetector::Finding::Kind::Hung) tell_of(found);
     if (found.fails && !ends_at_) {
       ends_at_ = now() + kStacksWait;
+      stacks_ = {};
       collect_stacks(kStacksOfHang, {});
     } else {
       run_.progress.note(suspect ? NoteLevel::Info : NoteLevel::Warning, std::move(found.text));
@@ -67,6 +100,7 @@ void HangController::collect_stacks(const std::string& why, std::vector<Rank> ra
 void HangController::on(const StacksCollected& event) {
   if (event.why != kStacksOfHang || !ends_at_) return;
   ends_at_ = now();  // advance() ends the group
+  stacks_ = event;
   if (!event.error.empty()) return run_.progress.note(NoteLevel::Info, "no stacks: " + event.error);
   run_.progress.note(NoteLevel::Info, "stacks of all ranks: " + event.path);
   for (std::string_view rest = event.classes; !rest.empty();) {

@@ -1,6 +1,7 @@
 // What follows while ranks of an attempt show no sign of life: notes, and the group's failure once
-// the stacks of all ranks are known. HangDetector judges; this machine acts. Also orders the stacks
-// that somebody asks for.
+// the stacks of all ranks are known. HangDetector judges; this machine acts. Of several ranks that
+// hang alike, it blames one whose stack is not in a collective call if the others are in one. Also
+// orders the stacks that somebody asks for.
 #pragma once
 
 #include <optional>
@@ -37,6 +38,7 @@ class HangController {
  private:
   void judge();
   void tell_of(const HangDetector::Finding& found);
+  void blame_by_stacks(HangDetector::Finding& hung) const;
   TimePoint now() const { return run_.progress.now(); }
 
   const RunContext run_;
@@ -44,6 +46,7 @@ class HangController {
   HangDetector detector_;
   /// The group hangs, and ends then at the latest: its stacks are not waited for longer.
   std::optional<TimePoint> ends_at_;
+  StacksCollected stacks_{};  // taken because the group hangs
 };
 
 }  // namespace train

@@ -77,21 +77,12 @@ std::string phase_text(const WorkerProgress& progress) {
   }
 }
 
-/// Return what the process does, given what it has used in its silence.
-std::string process_text(const ProcessSample& process, std::int64_t cpu_us, std::int64_t bytes,
-                         Duration silence) {
-  if (process.state == "T") return "its process is stopped by a signal";
-  const std::string call = process.waits_for.empty() ? "" : ", in " + process.waits_for;
-  if (process.state == "D")
-    return process.waits_in.empty()
-               ? fmt::format("its process waits in the kernel{} (state D)", call)
-               : fmt::format("its process waits in the kernel{}, in {} (state D)", call,
-                             process.waits_in);
-  if (is_active(cpu_us, 0, silence))
-    return fmt::format("its processes use {:.0f} % of a CPU",
-                       static_cast<double>(cpu_us) / 1e4 / std::max(1e-3, seconds_of(silence)));
-  if (is_active(0, bytes, silence)) return "its processes read and write";
-  return "its processes are idle" + call;
+// The order in which ranks are blamed: who is held, then the others.
+enum class Hold { Signal, Kernel, None };
+
+Hold hold_of(const ProcessSample& process) {
+  if (process.state == "T") return Hold::Signal;
+  return process.state == "D" ? Hold::Kernel : Hold::None;
 }
 
 }  // namespace
@@ -111,6 +102,8 @@ struct HangDetector::Overview {
   std::vector<Rank> unknown;                              // living ranks without a new sample
   std::array<PhaseIntervals, kPhases.size()> silences{};  // the most of one rank, and the longest
   std::map<std::string, Waiting> waiting;                 // by phase_text
+  std::optional<TimePoint> held_since;                    // by the rank that is held longest
+  std::vector<Rank> excused;                              // silent, since another rank is held
 
   bool makes_wait(const WorkerProgress& progress, NodeId node) const {
     if (progress.phase == Phase::Once)
@@ -174,18 +167,57 @@ void HangDetector::sampled(const RankSample& sample, TimePoint now) {
   const RankSample& before = watched.newest;
   const bool another =
       watched.sampled_at == TimePoint{} || before.process.pid != sample.process.pid;
-  if (another || before.progress.signs != sample.progress.signs) {
-    watched.cpu_us = sample.process.cpu_us;
-    watched.io_bytes = io_bytes(sample.process);
-  }
+  const bool moved = another || before.progress.signs != sample.progress.signs;
   const Duration between = now - watched.sampled_at;
   const bool active = between > Duration{0} &&
                       is_active(sample.process.cpu_us - before.process.cpu_us,
                                 io_bytes(sample.process) - io_bytes(before.process), between);
   if (another || active) watched.active_at = now;
   if (another) watched.waited_at = now;
+  const Hold hold = hold_of(sample.process);
+  if (hold == Hold::None)
+    watched.held_since.reset();
+  else if (!watched.held_since || moved || active || hold != hold_of(before.process))
+    watched.held_since = now;
   watched.newest = sample;
   watched.sampled_at = now;
+  const Usage used{now, sample.process.cpu_us, io_bytes(sample.process)};
+  if (moved) {
+    watched.used_before = watched.used_lately = used;
+  } else if (now - watched.used_lately.at >= silence_of(watched) / 4) {
+    watched.used_before = std::exchange(watched.used_lately, used);
+  }
+}
+
+/// Return whether its processes have computed, read or written lately.
+bool HangDetector::is_busy(const Watched& watched) {
+  const ProcessSample& process = watched.newest.process;
+  const Duration time = watched.sampled_at - watched.used_before.at;
+  return time > Duration{0} && is_active(process.cpu_us - watched.used_before.cpu_us,
+                                         io_bytes(process) - watched.used_before.io_bytes, time);
+}
+
+std::string HangDetector::process_text(const Watched& watched) {
+  const ProcessSample& process = watched.newest.process;
+  const std::string call = process.waits_for.empty() ? "" : ", in " + process.waits_for;
+  switch (hold_of(process)) {
+    case Hold::Signal:
+      return "its process is stopped by a signal";
+    case Hold::Kernel:
+      return process.waits_in.empty()
+                 ? fmt::format("its process waits in the kernel{} (state D)", call)
+                 : fmt::format("its process waits in the kernel{}, in {} (state D)", call,
+                               process.waits_in);
+    case Hold::None:
+      break;
+  }
+  if (!is_busy(watched)) return "its processes are idle" + call;
+  const Duration time = watched.sampled_at - watched.used_before.at;
+  const std::int64_t cpu_us = process.cpu_us - watched.used_before.cpu_us;
+  if (is_active(cpu_us, 0, time))
+    return fmt::format("its processes use {:.0f} % of a CPU",
+                       static_cast<double>(cpu_us) / 1e4 / seconds_of(time));
+  return "its processes read and write";
 }
 
 bool HangDetector::is_judged(const Watched& watched, const RankTable::Entry& entry,
@@ -231,6 +263,26 @@ HangDetector::Overview HangDetector::overview(const RankTable& ranks, TimePoint 
   return all;
 }
 
+/// Find since when a rank is held that will be accused for it, and whom that excuses.
+void HangDetector::find_held(const RankTable& ranks, TimePoint now, Overview& all) const {
+  for (const auto& [rank, watched] : watched_) {
+    const RankTable::Entry* entry = ranks.find(rank);
+    if (entry == nullptr || !watched.held_since || !is_judged(watched, *entry, now)) continue;
+    const bool waits = all.makes_wait(watched.newest.progress, entry->node);
+    if (!waits && limit_of(watched, all))
+      all.held_since = std::min(all.held_since.value_or(now), *watched.held_since);
+  }
+  if (!all.held_since) return;
+  const Duration held_for = now - *all.held_since;
+  for (const auto& [rank, watched] : watched_) {
+    const RankTable::Entry* entry = ranks.find(rank);
+    if (entry == nullptr || watched.held_since || !is_judged(watched, *entry, now)) continue;
+    if (watched.newest.progress.phase != Phase::None) continue;
+    const Duration silence = silence_of(watched);
+    if (silence <= 2 * held_for && silence >= held_for / 2) all.excused.push_back(rank);
+  }
+}
+
 Duration HangDetector::silence_of(const Watched& watched) {
   if (watched.newest.progress.phase == Phase::None) return watched.sampled_at - watched.active_at;
   return microseconds(watched.newest.progress.quiet_us);
@@ -240,8 +292,9 @@ Duration HangDetector::silence_of(const Watched& watched) {
 Duration HangDetector::judged_silence(const Watched& watched) {
   const Phase phase = watched.newest.progress.phase;
   const bool may_wait = phase == Phase::Collective || phase == Phase::Once;
-  const Duration silence = silence_of(watched);
-  return may_wait ? std::min(silence, watched.sampled_at - watched.waited_at) : silence;
+  const Duration silence =
+      std::min<Duration>(silence_of(watched), watched.sampled_at - watched.excused_at);
+  return may_wait ? std::min<Duration>(silence, watched.sampled_at - watched.waited_at) : silence;
 }
 
 std::optional<HangDetector::Limit> HangDetector::limit_of(const Watched& watched,
@@ -256,9 +309,7 @@ std::optional<HangDetector::Limit> HangDetector::limit_of(const Watched& watched
   const ProcessSample& process = watched.newest.process;
   const bool waits_for_us = progress.phase == Phase::Wait || progress.phase == Phase::Report;
   if (waits_for_us && process.state != "T") return std::nullopt;
-  const bool busy = progress.phase != Phase::None &&
-                    is_active(process.cpu_us - watched.cpu_us, io_bytes(process) - watched.io_bytes,
-                              silence_of(watched));
+  const bool busy = progress.phase != Phase::None && is_busy(watched);
   if (config_.hang_timeout > Duration{0})
     return busy ? Limit{config_.hang_timeout * 2, "twice hang_timeout, since it is busy"}
                 : Limit{config_.hang_timeout, "hang_timeout"};
@@ -291,13 +342,16 @@ bool HangDetector::has_moved(const Watched& watched) {
 std::vector<HangDetector::Finding> HangDetector::judge(const RankTable& ranks,
                                                        const NodePool& nodes, TimePoint now) {
   judged_at_ = now;
-  const Overview all = overview(ranks, now);
-  // Ranks of one node about which the same is to be said are named together.
+  Overview all = overview(ranks, now);
+  find_held(ranks, now, all);
+  for (const Rank rank : all.excused) watched_.at(rank).excused_at = now;
+  // Ranks of one node about which the same is to be said are named together. Who is held comes
+  // first: the first one is blamed.
   struct Group {
     std::vector<Rank> ranks;
     Limit limit;
   };
-  std::map<std::tuple<Finding::Kind, std::string, std::string>, Group> groups;
+  std::map<std::tuple<Finding::Kind, Hold, std::string, std::string>, Group> groups;
   for (auto& [rank, watched] : watched_) {
     const RankTable::Entry* entry = ranks.find(rank);
     if (entry == nullptr || !is_judged(watched, *entry, now)) continue;
@@ -309,7 +363,8 @@ std::vector<HangDetector::Finding> HangDetector::judge(const RankTable& ranks,
       learned_was_wrong_ |= watched.learned_limit.has_value();
       watched.learned_limit.reset();
       watched.patience = std::min(watched.patience * 2, kPatienceMax);
-      groups[{Finding::Kind::Cleared, "", nodes.name(entry->node)}].ranks.push_back(rank);
+      groups[{Finding::Kind::Cleared, Hold::None, "", nodes.name(entry->node)}].ranks.push_back(
+          rank);
       continue;
     }
     if (all.makes_wait(progress, entry->node))
@@ -324,13 +379,14 @@ std::vector<HangDetector::Finding> HangDetector::judge(const RankTable& ranks,
     watched.accused_when = now;
     watched.fails = verdict == Finding::Kind::Hung && fails_by(*limit);
     if (verdict == Finding::Kind::Hung && limit->learned) watched.learned_limit = limit->time;
-    Group& group = groups[{*verdict, phase_text(progress), nodes.name(entry->node)}];
+    Group& group = groups[{*verdict, hold_of(watched.newest.process), phase_text(progress),
+                           nodes.name(entry->node)}];
     group.ranks.push_back(rank);
     group.limit = *limit;
   }
   std::vector<Finding> findings;
   for (auto& [key, group] : groups) {
-    const auto& [kind, phase, node] = key;
+    const auto& [kind, hold, phase, node] = key;
     std::string text = finding_text(kind, group.ranks, group.limit, all, node);
     for (const Rank rank : group.ranks) watched_.at(rank).said = text;
     const bool fails = watched_.at(group.ranks.front()).fails;
@@ -361,12 +417,30 @@ HangDetector::Learned HangDetector::learned() const {
 
 std::optional<HangDetector::Finding> HangDetector::failing(const RankTable& ranks,
                                                            TimePoint now) const {
+  const std::pair<const Rank, Watched>* first = nullptr;
+  for (const auto& each : watched_) {
+    const auto& [rank, watched] = each;
+    const RankTable::Entry* entry = ranks.find(rank);
+    if (entry == nullptr || !watched.fails || !is_judged(watched, *entry, now) ||
+        has_moved(watched))
+      continue;
+    if (first == nullptr || hold_of(watched.newest.process) < hold_of(first->second.newest.process))
+      first = &each;
+  }
+  if (first == nullptr) return std::nullopt;
+  const auto phase_of = [](const Watched& watched) {
+    const WorkerProgress& progress = watched.newest.progress;
+    return std::pair(progress.phase, progress.name);
+  };
+  Finding found{Finding::Kind::Hung, {first->first}, true, first->second.said};
+  found.marks = phase_of(first->second).first != Phase::None;
   for (const auto& [rank, watched] : watched_) {
     const RankTable::Entry* entry = ranks.find(rank);
-    if (entry != nullptr && watched.fails && is_judged(watched, *entry, now) && !has_moved(watched))
-      return Finding{Finding::Kind::Hung, {rank}, true, watched.said};
+    if (entry != nullptr && entry->alive() && watched.fails && !has_moved(watched) &&
+        !watched.held_since && phase_of(watched) == phase_of(first->second))
+      found.alike.push_back(rank);
   }
-  return std::nullopt;
+  return found;
 }
 
 bool HangDetector::accuses(const RankTable& ranks) const {
@@ -391,9 +465,7 @@ std::string HangDetector::finding_text(Finding::Kind kind, const std::vector<Ran
     return fmt::format("{} {} again, after a silence of {}", who, verb("moves", "move"),
                        format_duration(first.accused_for));
   const std::string silence = format_duration(silence_of(first));
-  const ProcessSample& used = first.newest.process;
-  const std::string process = process_text(used, used.cpu_us - first.cpu_us,
-                                           io_bytes(used) - first.io_bytes, silence_of(first));
+  const std::string process = process_text(first);
   const std::string step = progress.steps > 0 ? fmt::format(", step {}", progress.steps + 1) : "";
   const bool sdk = progress.phase != Phase::None;
   if (kind == Finding::Kind::Suspect) {
@@ -409,7 +481,10 @@ std::string HangDetector::finding_text(Finding::Kind kind, const std::vector<Ran
           : fmt::format(": {} done nothing for {}", verb("it has", "they have"), silence);
   std::string text = fmt::format("{} {}{}; {} (limit {}: {})", who, verb("hangs", "hang"), where,
                                  process, format_duration(limit.time), limit.source);
-  text += all.others_in(progress);
+  if (!first.held_since) text += all.others_in(progress);
+  if (first.held_since && !all.excused.empty())
+    text += fmt::format("; {} {} nothing either, and may wait for {}", list_ranks(all.excused),
+                        all.excused.size() == 1 ? "does" : "do", one ? "it" : "them");
   for (const auto& [phase, waiting] : all.waiting)
     text += fmt::format("; {} {} in {}{}", list_ranks(waiting.ranks),
                         waiting.ranks.size() == 1 ? "waits" : "wait", phase,

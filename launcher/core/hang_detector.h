@@ -6,8 +6,9 @@
 // the program's own, hang_timeout, or one that was learned. Learned limits are five times the
 // longest silence that any rank has had in this phase, and never less than a floor; there is none
 // before eight such silences of one rank have ended. Under hang_timeout and learned limits, a rank
-// that computes or reads gets twice the time. The factor is that of NVIDIA's nvidia-resiliency-ext
-// (fault_tolerance, safety_factor).
+// that computes or reads gets twice the time. What it used before counts no longer: its use is that
+// of the newest quarter to half of its silence. The factor is that of NVIDIA's
+// nvidia-resiliency-ext (fault_tolerance, safety_factor).
 //
 // A rank that waits in a collective call to which another rank has not come yet, or for a rank of
 // its node in once_per_node(), is never accused; the other rank is judged by its own phase. Once
@@ -17,6 +18,11 @@
 // call, who has not entered it, and how many calls each of these has made. Ranks of programs
 // without the SDK are judged only under hang_timeout, and hang if they neither compute nor read nor
 // write.
+//
+// A rank whose process is held, by a signal (state T) or in the kernel (state D), is named by
+// itself, and is the first to be blamed. The others most likely wait for it. Of programs without
+// the SDK nothing else says so: their ranks are not accused while another one has been held for
+// half of their silence or longer, and their time begins anew once it is not.
 #pragma once
 
 #include <map>
@@ -55,6 +61,9 @@ class HangDetector {
     std::vector<Rank> ranks;  // never empty
     bool fails = false;       // of Hung: the group is to fail, because of the first of them
     std::string text;         // one line
+    bool marks = true;        // the SDK marks the loop of the first of them
+    /// All ranks that hang in the phase of the first of them; only of failing().
+    std::vector<Rank> alike = {};
   };
   /// Judge the living ranks, and return what has changed since the last time. Call this while the
   /// group runs, at next_deadline().
@@ -73,13 +82,18 @@ class HangDetector {
 
  private:
   using Verdict = std::optional<Finding::Kind>;
+  struct Usage {  // what the processes had used by then
+    TimePoint at{};
+    std::int64_t cpu_us = 0, io_bytes = 0;
+  };
   struct Watched {
     RankSample newest;
     TimePoint sampled_at{};
-    // At the last sign of life:
-    std::int64_t cpu_us = 0, io_bytes = 0;
+    Usage used_before, used_lately;              // the window of its use begins at the former
     TimePoint active_at{};                       // when its processes last computed, read or wrote
     TimePoint waited_at{};                       // when it was last seen to wait for another rank
+    TimePoint excused_at{};                      // when another rank was last seen to be held
+    std::optional<TimePoint> held_since = {};    // since when its process is held, and uses nothing
     Verdict verdict;                             // none, Suspect or Hung
     bool fails = false;                          // its verdict ends the group
     std::optional<Duration> learned_limit = {};  // by which it hangs
@@ -99,9 +113,12 @@ class HangDetector {
   struct Overview;
 
   static Duration silence_of(const Watched& watched);
+  static bool is_busy(const Watched& watched);
+  static std::string process_text(const Watched& watched);
   static Duration judged_silence(const Watched& watched);
   bool is_judged(const Watched& watched, const RankTable::Entry& entry, TimePoint now) const;
   Overview overview(const RankTable& ranks, TimePoint now) const;
+  void find_held(const RankTable& ranks, TimePoint now, Overview& all) const;
   std::optional<Limit> limit_of(const Watched& watched, const Overview& all) const;
   static bool has_moved(const Watched& watched);
   bool fails_by(const Limit& limit) const;

@@ -189,6 +189,10 @@ struct StacksCollected {
   std::string path = {};     // the text file with all of them
   std::string classes = {};  // a line for each class of equal stacks
   std::string error = {};    // why the file could not be written; empty: it was
+  /// Ranks whose main threads wait in a collective call or for a GPU, and those that do not, with
+  /// where they are. What has no stack is in neither.
+  std::vector<Rank> waiting = {};
+  std::vector<std::pair<Rank, std::string>> elsewhere = {};
 };
 struct Tick {};
 
@@ -347,6 +351,7 @@ struct AttemptEnded {  // for cause.json and the summary
   int collateral = 0;                // deaths that followed from it
   TimeAccounts time = {};            // of all its workers, from grant to release
   std::vector<NodeId> stuck = {};    // where a worker cannot be killed
+  bool marks = true;                 // of a hang: the SDK marks the loop of the root rank
   /// Whether a rank hung that a learned limit had accused; none: it accused nobody for long enough.
   std::optional<bool> learned_limits_right = {};
   bool operator==(const AttemptEnded&) const = default;

@@ -219,7 +219,9 @@ FailureText end_text(const WorkerFailure& failure) {
                           std::strerror(failure.end.status)),
               "the system's error when executing it"};
     case EndKind::Hung:
-      return {failure.detail, "the marks of its loop, and what the kernel counts of its processes"};
+      return {failure.detail,
+              failure.marks ? "the marks of its loop, and what the kernel counts of its processes"
+                            : "the state of its processes, and what they have used"};
   }
   return {};
 }

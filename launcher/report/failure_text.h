@@ -30,6 +30,7 @@ struct WorkerFailure {
   WorkerEnd end = {};
   std::string program = {};  // of StartFailed
   std::string detail = {};   // of Lost: "no heartbeat for 10 s"; of Hung: the whole text
+  bool marks = true;         // of Hung: its loop is marked by the SDK
 
   /// Return "std::runtime_error: the learning rate is 0"; empty if user code reported nothing.
   std::string thrown() const;

@@ -163,6 +163,31 @@ constexpr std::string_view kWaitParts[] = {"futex_",
                                            "syscall_cancel",
                                            "new_sem_wait"};
 
+// Not ncclGroupStart and the like, which return at once. A wait for a GPU is inside CUDA's runtime
+// or driver, whose functions have few symbols.
+constexpr std::string_view kWaitsForOthers[] = {
+    "c10d::",
+    "gloo::",
+    "ncclAllReduce",
+    "ncclCommInit",
+    "ncclGroupEnd",
+    "MPI_",
+    "PMPI_",
+    "cudaStreamSynchronize",
+    "cudaDeviceSynchronize",
+    "cudaEventSynchronize",
+    "cuStreamSynchronize",
+    "cuCtxSynchronize",
+    "cuEventSynchronize",
+    "c10::cuda::CUDAStream::synchronize",
+    "at::cuda::CUDAEvent::synchronize",
+    "libcuda.so",
+    "train::barrier",
+    "train::all_",
+    "train::reduce",
+    "train::broadcast",
+};
+
 bool begins_with_any(std::string_view name, const auto& prefixes) {
   return std::any_of(std::begin(prefixes), std::end(prefixes),
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
@@ -270,6 +295,13 @@ bool is_wait(std::string_view short_name) {
   const std::string_view name = public_name(short_name);
   return std::binary_search(std::begin(kWaits), std::end(kWaits), name) ||
          begins_with_any(name, kWaitParts);
+}
+
+bool is_wait_for_others(std::string_view short_name) {
+  // LibTorch's reducer also runs hooks of a user's model, and the like.
+  if (short_name.starts_with("c10d::Reducer::") || short_name.starts_with("c10d::Logger"))
+    return false;
+  return begins_with_any(short_name, kWaitsForOthers);
 }
 
 bool is_machinery(std::string_view short_name) {

@@ -139,6 +139,16 @@ std::string without_stack(const ProcessStacks& process) {
   return text;
 }
 
+/// Return whether a main thread waits for other ranks: it is in a collective call, or waits for a
+/// GPU, on which such a call may run.
+bool waits_for_others(const std::vector<StackFrame>& frames) {
+  return std::any_of(frames.begin(), frames.end(), [](const StackFrame& frame) {
+    if (!frame.python) return is_wait_for_others(name_of(frame));
+    return file_name(frame.file) == "distributed_c10d.py" ||
+           frame.file.find("/torch/cuda/") != std::string::npos;
+  });
+}
+
 struct Gathered {
   StackClass found{};
   Position position{};
@@ -157,6 +167,8 @@ std::vector<StackClass> stack_classes(const std::vector<RankStacks>& ranks) {
     for (const NamedFrame& frame : position.frames) key.push_back(frame.key());
     if (key.empty()) key = {without_stack(rank.process)};
     Gathered& gathered = by_key[key];
+    if (!threads.empty() && waits_for_others(threads.front().frames))
+      gathered.found.waits_for_others = true;
     gathered.lines.insert(known_line(position));
     if (gathered.found.ranks.empty()) gathered.position = std::move(position);
     gathered.found.ranks.push_back(rank.rank);

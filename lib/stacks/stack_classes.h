@@ -22,6 +22,7 @@ struct StackClass {
   std::vector<std::int32_t> ranks{};     // ascending
   std::vector<std::string> functions{};  // the key: short names, innermost first
   bool has_stack = true;                 // false: `where` says why not
+  bool waits_for_others = false;         // in a collective call, or for a GPU that may be in one
   std::string where{};                   // "c10d::allreduce <- train_digits main.cc:88"
   bool operator==(const StackClass&) const = default;
 };

@@ -207,6 +207,30 @@ TEST(Hangs, OfAProgramWithoutTheSdkAreSeenByWhatItUses) {
   EXPECT_TRUE(contains(cause_of(cluster), " hangs: it has done nothing for "));
 }
 
+TEST(Hangs, OfProgramsWithoutTheSdkTheStoppedOneIsBlamed) {
+  Cluster cluster;
+  const std::string job =
+      cluster.job("job",
+                  "command: [" + program("plain_worker") +
+                      ", hang]\nbackend: none\n"
+                      "scaling_config: {num_workers: 3, resources_per_worker: {CPU: 0}}",
+                  "  failure_config: {hang_timeout: 6s}");
+  Process& run = cluster.train_run({job});
+  ASSERT_TRUE(wait_until([&] { return cluster.workers().size() == 3; })) << run.out();
+  send_signal(*cluster.worker(2), SIGSTOP);
+
+  EXPECT_EQ(run.wait(), 1) << run.err();
+
+  const std::string cause = cause_of(cluster);
+  EXPECT_TRUE(cause.starts_with("rank 2 on ")) << cause;
+  EXPECT_TRUE(contains(cause, " hangs: it has done nothing for ")) << cause;
+  EXPECT_TRUE(contains(cause, "; its process is stopped by a signal (limit 6.0 s")) << cause;
+  EXPECT_TRUE(contains(cause, "; ranks 0, 1 do nothing either, and may wait for it")) << cause;
+  EXPECT_TRUE(
+      contains(run.out() + run.err(), "the state of its processes, and what they have used"))
+      << run.out() << run.err();
+}
+
 TEST(Hangs, NobodyIsAccusedWhoIsSlowWithinItsLimits) {
   for (const char* config :
        {"how: slow, slow_ms: 4000, steps: 10", "how: slow phase, slow_ms: 4000, steps: 10"}) {

@@ -138,7 +138,8 @@ RootCause RunSummaryBuilder::root_cause(const AttemptEnded& ended) const {
                             .rank = ended.root_rank->value,
                             .node = ended.root_node,
                             .attempt = ended.attempt.value,
-                            .detail = ended.cause},
+                            .detail = ended.cause,
+                            .marks = ended.marks},
                            ended.collateral);
     if (ended.start_error) {
       WorkerFailure failure;

@@ -7,6 +7,7 @@
 
 #include "launcher/cluster/run/dated_files.h"
 #include "lib/base/secrets.h"
+#include "lib/base/terminal_text.h"
 #include "lib/base/utf8.h"
 #include "lib/net/blocking.h"
 #include "lib/stacks/stack_json.h"
@@ -86,7 +87,16 @@ Task<StacksCollected> StackCollector::collect(CollectStacks order) {
   busy_ = true;
   const auto gathered = co_await gather(order);
   StacksCollected event{.attempt = order.attempt, .why = order.why};
-  event.classes = describe_classes(stack_classes(ranks_));
+  const std::vector<StackClass> classes = stack_classes(ranks_);
+  event.classes = describe_classes(classes);
+  for (const StackClass& one : classes) {
+    for (const std::int32_t rank : one.ranks) {
+      if (one.waits_for_others)
+        event.waiting.push_back(Rank{rank});
+      else if (one.has_stack)
+        event.elsewhere.emplace_back(Rank{rank}, terminal_safe(redacted(one.where)));
+    }
+  }
   const std::string stem = dated_stem(folder_.stacks(order.attempt), clock_.wall(), order.why);
   event.path = stem + ".txt";
   std::function<Result<Unit>()> work = [this, stem, ranks = std::move(ranks_),

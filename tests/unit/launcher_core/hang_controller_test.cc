@@ -149,6 +149,40 @@ TEST_F(HangControllerTest, StacksThatSomebodyElseAskedForEndNoGroup) {
   EXPECT_FALSE(hangs_.advance());
 }
 
+TEST_F(HangControllerTest, OfRanksThatHangAlikeTheOneThatIsInNoCollectiveCallIsBlamed) {
+  EXPECT_FALSE(see(seconds(10), seconds(10)));
+  const auto found = only<HangFound>(progress_.take_actions());
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].rank, Rank{0});
+  StacksCollected stacks{kFirst, "hung", "", "", ""};
+  stacks.waiting = {Rank{0}};
+  stacks.elsewhere = {{Rank{1}, "pthread_mutex_lock <- load main.cc:7"}};
+  hangs_.on(stacks);
+
+  const auto failure = hangs_.advance();
+
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->rank, Rank{1});
+  EXPECT_EQ(failure->node, kNodeB);
+  EXPECT_TRUE(failure->cause.starts_with(
+      "rank 1 on " + nodes_.name(kNodeB) +
+      " is in pthread_mutex_lock <- load main.cc:7 by its stack, while rank 0 waits in a "
+      "collective call or for a GPU; rank 0 on "))
+      << failure->cause;
+}
+
+TEST_F(HangControllerTest, StacksBlameNobodyWhoDoesNotHangAlike) {
+  EXPECT_FALSE(see(seconds(10)));
+  StacksCollected stacks{kFirst, "hung", "", "", ""};
+  stacks.waiting = {Rank{1}};
+  stacks.elsewhere = {{Rank{0}, "main main.cc:7"}};
+  hangs_.on(stacks);
+  const auto failure = hangs_.advance();
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->rank, Rank{1});
+  EXPECT_TRUE(failure->marks);
+}
+
 // ---- limits that were learned
 
 /// Rank 1 has been silent for `silence`, after many short steps.

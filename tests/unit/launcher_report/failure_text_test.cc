@@ -151,6 +151,13 @@ TEST(FailureText, NamesWhatNeverRanWasLostOrHung) {
                           .detail = "rank 2 on b hangs in step: no sign of life for 10 min"}),
             text("rank 2 on b hangs in step: no sign of life for 10 min",
                  "the marks of its loop, and what the kernel counts of its processes"));
+  EXPECT_EQ(failure_text({.kind = EndKind::Hung,
+                          .rank = 2,
+                          .node = "b",
+                          .detail = "rank 2 on b hangs: it has done nothing for 10 min",
+                          .marks = false}),
+            text("rank 2 on b hangs: it has done nothing for 10 min",
+                 "the state of its processes, and what they have used"));
 }
 
 TEST(FailureText, CallsAStoppedWorkerStopped) {

@@ -69,6 +69,18 @@ TEST(StackClasses, OneRankThatIsElsewhereStandsOut) {
             "rank 3 in read <- load main.cc:12\n");
 }
 
+TEST(StackClasses, TellWhoWaitsForOtherRanks) {
+  const auto classes = stack_classes(
+      {rank(0, in_allreduce(88)), rank(1, in_read()),
+       rank(2, {library("__GI___libc_read"), library("user_hook()"),
+                library("c10d::Reducer::autograd_hook(unsigned long)")}),
+       rank(3, {library("pthread_cond_wait"), library("cudaStreamSynchronize")}), rank(4, {})});
+  for (const StackClass& one : classes) {
+    ASSERT_EQ(one.ranks.size(), 1u);
+    EXPECT_EQ(one.waits_for_others, one.ranks[0] == 0 || one.ranks[0] == 3) << one.ranks[0];
+  }
+}
+
 TEST(StackClasses, TheKeyHasTheWaitAndWhatMatters) {
   const auto classes = stack_classes({rank(0, in_allreduce(88))});
 
