@@ -1,0 +1,50 @@
+// Of a model that train::prepare_model() has made data parallel, all ranks take equally long for a
+// step, since they wait for the slowest in the backward pass: that one is named all the same.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <regex>
+
+#include "tests/e2e/cluster.h"
+
+namespace train::e2e {
+namespace {
+
+std::string ddp(const Cluster& cluster, int workers, const std::string& config,
+                const std::string& failure_config = "") {
+  return cluster.job("job",
+                     "command: [" + program("ddp_worker") + "]\ntrain_loop_config: {" + config +
+                         "}\nscaling_config: {num_workers: " + std::to_string(workers) +
+                         ", resources_per_worker: {CPU: 0}}",
+                     failure_config.empty() ? "" : "  failure_config: {" + failure_config + "}");
+}
+
+TEST(Ddp, TheRankThatTheOthersWaitForIsNamedSlow) {
+  Cluster cluster;
+  Process& run = cluster.train_run({ddp(cluster, 6, "step_ms: 10, slow_rank: 2, slow_ms: 20")});
+  const auto named = [&] {
+    for (const auto& record : cluster.journal("job"))
+      if (text_of(record, "event") == "straggler") return text_of(record, "ranks");
+    return std::string();
+  };
+  ASSERT_TRUE(wait_until([&] { return !named().empty(); })) << run.out() << run.err();
+  run.signal(SIGINT);
+  run.signal(SIGINT);
+  EXPECT_EQ(run.wait(), 130);
+
+  EXPECT_EQ(named(), "[2]");
+  const std::string said = run.out() + run.err();
+  EXPECT_TRUE(std::regex_search(
+      said, std::regex(R"(rank 2 on \S+ is slow: \d+ % behind the median in step for )")))
+      << said;
+}
+
+TEST(Ddp, TheRankThatDoesNotComeToTheBackwardPassIsBlamed) {
+  Cluster cluster;
+  EXPECT_EQ(cluster.run({ddp(cluster, 3, "hang_at: 20", "hang_timeout: 5s")}), 1);
+  const std::string cause = text_of(cluster.exit_json("job"), "cause");
+  EXPECT_TRUE(cause.starts_with("rank 1 on ")) << cause;
+}
+
+}  // namespace
+}  // namespace train::e2e
