@@ -79,7 +79,7 @@ bench: build
 MODULE ?= launcher/core
 SAMPLE ?= 200
 mutants:
-	@$(call deps,mutants)
+	@$(call deps,test)
 	@exec packaging/mutants.py $(MODULE) --sample $(SAMPLE) $(if $(TESTS),--tests $(TESTS))
 
 # Run test programs in a virtual machine that has cgroup v2 only: TESTS="one_node_limits_test ...".

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""mutants.py MODULE [--sample N] [--seed S] [--from K] [--only K...] [--tests T...] [--jobs J]: do the tests notice small
-faults in a module of the product?
+"""mutants.py MODULE [--sample N] [--seed S] [--only K...] [--tests T...] [--jobs J] [--tree DIR]: do the tests notice small faults in
+a module of the product?
 
-universalmutator (packaging/deps/install.sh mutants) makes mutants of the module's .cc files. We keep those that change code (not a
-comment, not a text), compile, and give a different object file than the original (an optimizing compiler shows many to mean the same:
-"trivial compiler equivalence", Papadakis et al., ICSE 2015). We try a random sample of these, one at a time, in a copy of the tree in
-build-mutants/MODULE: the module's tests run until one fails, hangs or crashes. For modules other than cores, the fast end-to-end
-programs run, too. We print survivors as diffs. docs/testing.md has past scores. Several modules may be tried concurrently.
+We put a random sample of the faults that mutant_places.py finds in the module's .cc files into a copy of the tree in
+build-mutants/MODULE, and build that once. The environment chooses one fault at run time. First we run each test case alone, and note
+which faults it comes to. Then, for each fault, we run the cases that come to it, the fastest program first, until one fails, crashes or
+hangs. No case comes to some faults: these survive. We print survivors. docs/testing.md says what faults there are, and has past scores.
+
+--tree DIR: make the copy in DIR, and build in DIR/build, if it is there with what it has.
 """
 import argparse
-import collections
-import difflib
+import json
 import os
 import pathlib
 import random
@@ -20,59 +20,41 @@ import subprocess
 import sys
 import time
 
+from mutant_places import find_places, nested, render
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # The compiler gets the same paths in every module's copy of the tree, so that ccache compiles common sources once.
 ENVIRONMENT = os.environ | {"CCACHE_BASEDIR": str(ROOT / "build-mutants"), "CCACHE_NOHASHDIR": "1"}
-TESTS = {  # the fastest first
+TESTS = {  # programs of the labels unit and sim, the fastest first
     "launcher/core": ["launcher_core_test", "run_sim_test"],
-    "launcher/cluster": ["launcher_cluster_test", "one_node_checkpoints_test", "one_node_reports_test", "one_node_output_test",
-                         "one_node_exit_codes_test", "one_node_restart_test", "one_node_resume_test", "one_node_stop_test",
-                         "one_node_validation_test"],
+    "launcher/cluster": ["launcher_cluster_test"],
     "daemon/core": ["daemon_core_test", "run_sim_test"],
-    "daemon/supervisor": ["daemon_core_test", "daemon_supervisor_test", "one_node_checkpoints_test", "one_node_standby_test",
-                          "one_node_output_test", "one_node_exit_codes_test", "one_node_restart_test", "one_node_hostile_test",
-                          "one_node_stop_test", "one_node_limits_test", "one_node_orphans_test"],
+    "daemon/supervisor": ["daemon_core_test", "daemon_supervisor_test"],
     "lib/net": ["lib_net_test"],
-    "lib/storage": ["storage_test", "storage_journal_test", "storage_object_test", "storage_posix_test", "one_node_checkpoints_test",
-                    "one_node_resume_test"],
+    "lib/storage": ["storage_test", "storage_object_test", "storage_journal_test", "storage_posix_test"],
     "lib/data": ["lib_data_plan_test", "lib_data_files_test", "sdk_data_test"],
-    "sdk/client": ["sdk_client_parts_test", "sdk_client_meeting_test", "sdk_client_session_test", "sdk_client_program_test",
-                   "one_node_reports_test", "one_node_checkpoints_test", "one_node_restart_test"],
+    "sdk/client": ["sdk_client_parts_test", "sdk_client_meeting_test", "sdk_client_session_test", "sdk_client_program_test"],
 }
-TEXT_OR_COMMENT = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-
-
-def code_of(text):
-    """Return a text without strings, comments and blanks: equal for two files that do the same."""
-    return re.sub(r"\s+", "", TEXT_OR_COMMENT.sub('""', text))
-
-
-def tool():
-    deps = os.environ.get("TRAINRUN_DEPS_DIR") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "trainrun/deps")
-    found = pathlib.Path(deps) / "mutants-venv-1" / "bin" / "mutate"
-    if not found.exists():
-        sys.exit(f"mutants: {found} is missing: run packaging/deps/install.sh mutants")
-    return found
+OWN_MODULES = ("core", "remote")  # folders that are no part of the module above. Only end-to-end tests load lib/storage/remote
+SPARE = 1.5  # so many times the sample are tried: some do not compile
+ERROR = re.compile(r"^(/\S+?):(\d+):\d+: +(?:fatal error|error|required from|note)", re.MULTILINE)
+REAL_ERROR = re.compile(r"^(/\S+?):(\d+):\d+: (?:fatal error|error):", re.MULTILINE)
 
 
 def copy_tree(source):
     """Copy tracked and new files in their present state, and remove files of an earlier copy that the tree no longer has."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True)
     names = {name for name in listed.stdout.splitlines() if (ROOT / name).is_file()}
-    for copied in [path for path in source.rglob("*") if path.is_file() and str(path.relative_to(source)) not in names]:
+    for copied in [path for path in source.rglob("*")
+                   if path.is_file() and str(path.relative_to(source)) not in names and source / "build" not in path.parents]:
         copied.unlink()
     for name in sorted(names):
         target = source / name
         if target.exists() and target.read_bytes() == (ROOT / name).read_bytes():
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, target)
-
-
-def ninja(build, *targets, jobs=1):
-    return subprocess.run(["ninja", "-C", build, f"-j{jobs}", *targets], env=ENVIRONMENT, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL).returncode == 0
+        shutil.copyfile(ROOT / name, target)  # with a new mtime: a fault may have been there
+        shutil.copymode(ROOT / name, target)
 
 
 # A mutant may remove any file and kill any process that its user may: one of lib/storage removed folders of "/". So its tests see
@@ -101,66 +83,134 @@ def caged(build, command):
     return ["unshare", *user, "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", CAGE, "sh", build, *command]
 
 
-def begin(build, test):
-    return subprocess.Popen(caged(build, [build / "tests" / test, "--gtest_brief=1", "--gtest_fail_fast"]), cwd=build,
-                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def build_with(build, *targets, jobs):
+    """Return what ninja and the compiler said if the build failed, else None."""
+    done = subprocess.run(["ninja", "-C", build, f"-j{jobs}", "-k0", *targets], env=ENVIRONMENT, capture_output=True, text=True)
+    return None if done.returncode == 0 else done.stdout + done.stderr
 
 
-def first_to_fail(build, tests, limits, at_once=4):
-    """Return the first test that fails, crashes or exceeds its limit, or None. Tests mostly wait, so several run concurrently."""
-    waiting, running = list(tests), {}  # test: (process, when its time is over)
-    try:
-        while waiting or running:
-            while waiting and len(running) < at_once:
-                test = waiting.pop(0)
-                running[test] = (begin(build, test), time.monotonic() + limits[test])
-            for test, (process, over) in list(running.items()):
-                if process.poll() is None:
-                    if time.monotonic() > over:
-                        return test
-                elif process.returncode != 0:
-                    return test
-                else:
-                    del running[test]
-            time.sleep(0.05)
-        return None
-    finally:
-        for process, _ in running.values():
+def run_cases(build, test, cases, fault, limit_s, seen=None):
+    """Return whether these cases of a test program pass with a fault (0: none)."""
+    environment = os.environ | {"TRAINRUN_MUTANT": str(fault)} | ({"TRAINRUN_MUTANTS_SEEN": str(seen)} if seen else {})
+    command = [build / "tests" / test, "--gtest_brief=1", "--gtest_fail_fast", "--gtest_filter=" + ":".join(cases)]
+    with subprocess.Popen(caged(build, command), cwd=build, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as process:
+        try:
+            return process.wait(limit_s) == 0
+        except subprocess.TimeoutExpired:
             process.kill()
-            process.wait()
+            return False
 
 
-def mutants_of(files, work):
-    """Return (file, text) of all mutants that change code, each once."""
-    found = []
-    for file in files:
-        folder = work / "mutants" / file.name
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        subprocess.run([tool(), file, "cpp", "--noCheck", "--mutantDir", folder], cwd=work, check=True, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
-        seen = {code_of(file.read_text(encoding="utf-8"))}
-        for mutant in sorted(folder.iterdir()):
-            text = mutant.read_text(encoding="utf-8")
-            code = code_of(text)
-            if code not in seen:
-                seen.add(code)
-                found.append((file, text))
-    return found
+def cases_of(build, test):
+    listed = subprocess.run([build / "tests" / test, "--gtest_list_tests"], check=True, capture_output=True, text=True).stdout
+    suite, cases = "", []
+    for line in listed.splitlines():
+        name = line.split("#")[0].rstrip()
+        if name.startswith("  "):
+            cases.append(suite + name.strip())
+        elif name.endswith("."):
+            suite = name
+    return [case for case in cases if "DISABLED_" not in case]
 
 
-def objects_of(build, source, file):
-    """Return the compiler's output per library: build/launcher/CMakeFiles/….dir/core/run_controller.cc.o, and its bytes."""
-    wanted = file.relative_to(source).parent.parts
+class Faults:
+    """The sample: numbered faults in the files of a copy of the tree"""
+    def __init__(self, files, count, seed):
+        self.texts = {file: file.read_text(encoding="utf-8") for file in files}
+        pool = [(file, place) for file in files for place in find_places(self.texts[file])]
+        self.in_all = len(pool)
+        random.Random(seed).shuffle(pool)
+        self.of = {file: nested({number: place for number, (where, place) in enumerate(pool[:count], 1) if where == file})
+                   for file in files}
 
-    def folder_of(path):  # without CMakeFiles/….dir, which may be at any level
-        parts = path.relative_to(build).parent.parts
-        at = parts.index("CMakeFiles")
-        return parts[:at] + parts[at + 2:]
-    found = [path for path in build.rglob(file.name + ".o") if folder_of(path) == wanted]
-    if not found:
-        sys.exit(f"mutants: no object file of {file}")
-    return {path: path.read_bytes() for path in found}
+    def numbers(self):
+        return sorted(number for places in self.of.values() for number in places)
+
+    def write(self):
+        begin = f'#include "{ROOT / "packaging/mutant.h"}"\n'
+        for file, places in self.of.items():
+            text = begin + render(self.texts[file], places) if places else self.texts[file]
+            if file.read_text(encoding="utf-8") != text:
+                file.write_text(text, encoding="utf-8")
+
+    def drop_blamed(self, said, source):
+        """Drop the faults in the lines that the compiler names. Return how many."""
+        dropped = 0
+        for file, places in self.of.items():
+            named = set()
+            for pattern in (REAL_ERROR, ERROR):
+                lines = {int(line) for path, line in pattern.findall(said) if pathlib.Path(path).resolve() == file.resolve()}
+                text = file.read_text(encoding="utf-8").splitlines()
+                for line in lines:  # a fault may end some lines below its number
+                    for above in range(line, max(0, line - 12), -1):
+                        found = {int(number) for number in re.findall(r"trainrun_mutant\((\d+)\)", text[above - 1])}
+                        if found & places.keys():
+                            named |= found
+                            break
+                if named & places.keys():
+                    break
+            for number in named & places.keys():
+                del places[number]
+                dropped += 1
+        return dropped
+
+    def describe(self, number, source):
+        file, place = next((file, places[number]) for file, places in self.of.items() if number in places)
+        text = self.texts[file]
+        line = text.count("\n", 0, place.begin) + 1
+        return (f"mutant {number}: {file.relative_to(source)}:{line}: {place.kind}\n- {text[place.begin:place.end]}\n+ {place.fault}")
+
+
+def build_faults(faults, build, source, tests, jobs):
+    """Build the tests with all faults that compile. Return how many do not."""
+    stillborn = 0
+    for _ in range(15):
+        faults.write()
+        said = build_with(build, *tests, jobs=jobs)
+        if said is None:
+            return stillborn
+        dropped = faults.drop_blamed(said, source)
+        if dropped == 0:
+            sys.exit("mutants: the tests do not build:\n" + said[-3000:])
+        stillborn += dropped
+        print(f"{dropped} faults do not compile", file=sys.stderr, flush=True)
+    sys.exit("mutants: the tests still do not build")
+
+
+def reach_of(build, tests, folder, faults):
+    """Return {test: {case: (its time, the faults that it comes to)}} of all cases that pass without a fault."""
+    reach = {}
+    numbers = faults.numbers()
+    for test in tests:
+        reach[test] = {}
+        for case in cases_of(build, test):
+            seen = folder / "seen"
+            seen.write_bytes(bytes(max(numbers) + 1))
+            began = time.monotonic()
+            if not run_cases(build, test, [case], 0, 300, seen):
+                print(f"mutants: {test} {case} fails alone without a fault: left out", file=sys.stderr)
+                continue
+            marks = seen.read_bytes()
+            reach[test][case] = (time.monotonic() - began, {number for number in numbers if marks[number]})
+    return reach
+
+
+def is_noticed(build, reach, number, first):
+    """Return the test that notices a fault, or None. `first`: cases that noticed others, which run before the rest."""
+    for test, known in reach.items():
+        cases = [case for case, (_, reached) in known.items() if number in reached]
+        cases.sort(key=lambda case: (case not in first, known[case][0]))
+        while cases:
+            part, took = [], 0.0
+            while cases and len(part) < 200 and took < 20:  # the fast ones first, and no limit of many minutes
+                took += known[cases[0]][0]
+                part.append(cases.pop(0))
+            if not run_cases(build, test, part, number, 15 + 5 * took):
+                if len(part) == 1:
+                    first.add(part[0])
+                return test
+    return None
 
 
 def main():
@@ -168,74 +218,50 @@ def main():
     arguments.add_argument("module", choices=TESTS)
     arguments.add_argument("--sample", type=int, default=200)
     arguments.add_argument("--seed", type=int, default=1)
-    arguments.add_argument("--from", dest="first", type=int, default=0, metavar="K", help="where a call that Ctrl-C ended says it was")
-    arguments.add_argument("--only", type=int, nargs="+", metavar="K", help="numbers that an earlier call with this seed printed")
+    arguments.add_argument("--only", type=int, nargs="+", metavar="K", help="numbers that an earlier call with this seed and sample printed")
     arguments.add_argument("--tests", nargs="+", metavar="T", help="only these of the module's tests")
-    arguments.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    arguments.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="of the build; one fault is tried at a time")
+    arguments.add_argument("--tree", type=pathlib.Path)
     options = arguments.parse_args()
     tests = [test for test in TESTS[options.module] if not options.tests or test in options.tests]
     if unknown := set(options.tests or []).difference(tests):
         sys.exit(f"mutants: no {', '.join(sorted(unknown))}: "
                  f"{options.module} has only the tests {', '.join(TESTS[options.module])}")
+    os.nice(10)
     work = ROOT / "build-mutants" / options.module.replace("/", "-")
-    source, build = work / "source", work / "build"
+    source = options.tree or work / "source"
+    build = source / "build"
     copy_tree(source)
-    files = sorted(path for path in (source / options.module).rglob("*.cc") if path.parent.name != "core" or options.module.endswith("core"))
-    for file in files:  # an earlier call may have left a mutant in a library
-        file.touch()
     if not (build / "build.ninja").exists():
         subprocess.run(["cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O1",
                         "-DTRAIN_TORCH=OFF"], check=True, env=ENVIRONMENT, stdout=subprocess.DEVNULL)
-    if not ninja(build, *tests, jobs=options.jobs):
-        sys.exit("mutants: the tests do not build")
-    limits = {}
-    for test in tests:
-        began = time.monotonic()
-        if first_to_fail(build, [test], {test: 600}):
-            sys.exit(f"mutants: {test} fails before anything was changed")
-        limits[test] = 30 + 10 * (time.monotonic() - began)
-
-    noticed_by = collections.Counter()  # how often each test noticed a mutant of each file
-    objects = {file: objects_of(build, source, file) for file in files}
-    pool = mutants_of(files, work)
-    random.Random(options.seed).shuffle(pool)
-    killed, survived, stillborn, same = 0, 0, 0, 0
-    for number, (file, text) in enumerate(pool):
-        if number < options.first or options.only and number not in options.only:
-            continue
-        if killed + survived == options.sample:
-            break
-        original = file.read_text(encoding="utf-8")
-        try:
-            file.write_text(text, encoding="utf-8")
-            if not ninja(build, *(path.relative_to(build) for path in objects[file])):
-                stillborn += 1
-                continue
-            if all(path.read_bytes() == content for path, content in objects[file].items()):
-                same += 1
-                continue
-            order = sorted(tests, key=lambda name: -noticed_by[file, name])  # a test that noticed others goes first, alone
-            if not ninja(build, *order):
-                stillborn += 1
-                continue
-            failed = first_to_fail(build, order[:1], limits) or first_to_fail(build, order[1:], limits)
-            if failed:
-                noticed_by[file, failed] += 1
-                killed += 1
+    module = source / options.module
+    files = sorted(path for path in module.rglob("*.cc") if path.parent == module or path.parent.name not in OWN_MODULES)
+    faults = Faults(files, int(options.sample * SPARE), options.seed)
+    stillborn = build_faults(faults, build, source, tests, options.jobs)
+    folder = build / "mutants"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    reach = reach_of(build, tests, folder, faults)
+    (folder / "reach.json").write_text(json.dumps({test: {case: [took, sorted(reached)] for case, (took, reached) in known.items()}
+                                                   for test, known in reach.items()}))
+    sample = [number for number in faults.numbers()[:options.sample] if not options.only or number in options.only]
+    reached = {number for known in reach.values() for _, numbers in known.values() for number in numbers}
+    noticed, survived, unreached, first = 0, 0, 0, set()
+    try:
+        for number in sample:
+            if number in reached and is_noticed(build, reach, number, first):
+                noticed += 1
             else:
                 survived += 1
-                name = str(file.relative_to(source))
-                diff = difflib.unified_diff(original.splitlines(), text.splitlines(), name, name, lineterm="", n=1)
-                print(f"mutant {number}:", *diff, sep="\n", flush=True)
-        except KeyboardInterrupt:
-            print(f"stopped at mutant {number}; --from {number} goes on")
-            break
-        finally:
-            file.write_text(original, encoding="utf-8")  # with a new mtime: otherwise its library would keep the mutant
-        print(f"tried {killed + survived}: {killed} noticed, {survived} survived (mutant {number})", file=sys.stderr, flush=True)
-    tried = killed + survived
-    print(f"{options.module}: {killed} of {tried} mutants noticed ({100 * killed / max(tried, 1):.0f} %), seed {options.seed}; "
-          f"{same} more meant the same, {stillborn} did not compile, of {len(pool)} in all")
+                unreached += number not in reached
+                print(faults.describe(number, source) + ("" if number in reached else "\n(no test comes here)"), flush=True)
+            print(f"tried {noticed + survived}: {noticed} noticed, {survived} survived (mutant {number})", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        print("stopped")
+    tried = noticed + survived
+    print(f"{options.module}: {noticed} of {tried} mutants noticed ({100 * noticed / max(tried, 1):.0f} %), seed {options.seed}; "
+          f"no test came to {unreached} of the others; {stillborn} did not compile, of {faults.in_all} in all")
 
 
 if __name__ == "__main__":

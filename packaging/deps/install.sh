@@ -8,7 +8,6 @@
 #   packaging/deps/install.sh mlflow    the same as test, and an MLflow server
 #   packaging/deps/install.sh bench     the same as build, and PyTorch and Ray, with which the benchmarks compare us
 #   packaging/deps/install.sh fuzz      the same as build, and clang with its libFuzzer
-#   packaging/deps/install.sh mutants   the same as build, and universalmutator (packaging/mutants.py)
 #   packaging/deps/install.sh vm        the same as build, and QEMU with a Debian kernel, to run tests (packaging/vm.sh)
 #   packaging/deps/install.sh lint      the same as build, and clang-format, clang-tidy and shellcheck
 #
@@ -123,7 +122,6 @@ get_mlflow_venv() { python3 -m venv --copies . && ./bin/pip install -q --disable
 get_tools_venv() { venv tools-venv.txt; }
 get_browser_venv() { venv browser-venv.txt; }
 get_torch_venv() { venv torch-venv.txt; }
-get_mutants_venv() { venv mutants-venv.txt; }
 get_vm_kernel() {  # not installed: only a virtual machine boots it
   apt-get download -qq "$vm_kernel" && dpkg-deb -x linux-image-*.deb . && rm -- *.deb
   /sbin/depmod -b . "${vm_kernel#linux-image-}"
@@ -148,10 +146,9 @@ case "$goal" in
   fuzz) apt_packages clang-14 libclang-rt-14-dev ;;
   lint) apt_packages clang-format clang-tidy shellcheck ;;
   bench) part tools-venv-5 get_tools_venv; part "ray-venv-$RAY_VERSION-2" get_ray_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv ;;
-  mutants) part mutants-venv-1 get_mutants_venv ;;
   vm) apt_packages qemu-system-x86 busybox-static cpio kmod e2fsprogs
       vm_kernel="$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: //p' | head -1)"
       part "vm-kernel-1" get_vm_kernel ;;
-  *) die "unknown goal '$goal': build, test, hdfs, mlflow, bench, fuzz, lint, mutants or vm" ;;
+  *) die "unknown goal '$goal': build, test, hdfs, mlflow, bench, fuzz, lint or vm" ;;
 esac
 printf '%s\n' "$deps_dir"
