@@ -135,9 +135,9 @@ Result<HttpResponse> Api::metrics(const HttpRequest&, const Parts&) {
   std::vector<RunMetrics> all;
   for (const auto& run : catalog_.runs()) {
     run->with([&](RunData& data) {
-      RunMetrics one{.row = data.row(), .checkpoints = data.view().checkpoints};
-      for (const AttemptView& attempt : data.view().attempts)
-        one.failed_attempts += attempt.failed ? 1 : 0;
+      RunMetrics one{.row = data.row(),
+                     .failed_attempts = data.view().attempts_failed,
+                     .checkpoints = data.view().checkpoints};
       if (one.row.live) one.samples = data.samples();
       all.push_back(std::move(one));
     });

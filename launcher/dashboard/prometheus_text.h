@@ -23,8 +23,7 @@ struct MetricLimits {
 /// What is known of a run.
 struct RunMetrics {
   RunRow row = {};
-  std::size_t failed_attempts = 0;
-  std::int64_t checkpoints = 0;
+  std::int64_t failed_attempts = 0, checkpoints = 0;
   std::vector<SampleTable> samples = {};  // the newest; of live runs
 };
 

@@ -62,7 +62,7 @@ void put_view(RunRow& row, const RunView& view, bool has_ended, const std::strin
   row.ended = row.live ? std::string() : view.ended;
   if (!row.began.empty() && (row.live || !row.ended.empty()))
     row.duration_s = seconds_between(row.began, row.ended.empty() ? now : parse_utc(row.ended));
-  row.attempts = static_cast<std::int64_t>(view.attempts.size());
+  row.attempts = view.attempts_begun;
   row.restarts = view.restarts;
   if (const AttemptView* newest = view.newest()) {
     row.workers = newest->world_size;

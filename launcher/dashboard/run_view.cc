@@ -4,6 +4,7 @@
 #include <array>
 #include <boost/json/array.hpp>
 #include <chrono>
+#include <utility>
 
 #include "launcher/core/run_history.h"
 #include "launcher/dashboard/json_members.h"
@@ -131,7 +132,10 @@ void RunView::attempt_began(const JournalRecord& record) {
   AttemptView attempt;
   attempt.attempt = whole_member(record.event, "attempt").value_or(0);
   // It had begun already: a late commit let it begin from a newer checkpoint.
-  if (!attempts.empty() && attempts.back().attempt == attempt.attempt) attempts.pop_back();
+  if (!attempts.empty() && attempts.back().attempt == attempt.attempt)
+    attempts.pop_back();
+  else
+    ++attempts_begun;
   if (attempts.size() == kAttemptsMax) attempts.erase(attempts.begin());
   attempt.world_size = std::clamp<std::int64_t>(
       whole_member(record.event, "world_size").value_or(0), 0, kWorkersMax);
@@ -152,7 +156,9 @@ void RunView::attempt_ended(const JournalRecord& record) {
   attempt.cause = text_member(record.event, "cause");
   attempt.failure = text_member(record.event, "failure");
   const auto* failed = record.event.if_contains("failed");
-  attempt.failed = failed != nullptr && failed->is_bool() && failed->get_bool();
+  const bool had_failed =
+      std::exchange(attempt.failed, failed != nullptr && failed->is_bool() && failed->get_bool());
+  if (attempt.failed && !had_failed) ++attempts_failed;
   if (!attempt.failed) return;
   const boost::json::object* location = object_member(record.event, "location");
   if (location == nullptr) return;

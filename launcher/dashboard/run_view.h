@@ -54,6 +54,8 @@ struct RunView {
   std::string began = {}, launcher_began = {}, ended = {};  // RFC 3339; ended: empty while it lives
   std::string state = "unknown", state_since = {}, reason = {};
   std::int64_t restarts = 0, checkpoints = 0;
+  /// Counted over all launchers of the run: `attempts` forgets the oldest.
+  std::int64_t attempts_begun = 0, attempts_failed = 0;
   std::string checkpoint = {};                  // the newest that was committed
   std::vector<std::string> cluster_nodes = {};  // addresses of the newest launcher's nodes
   std::vector<AttemptView> attempts = {};

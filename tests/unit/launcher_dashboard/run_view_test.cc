@@ -98,6 +98,26 @@ TEST_F(RunViewTest, AnAttemptThatBeginsFromANewerCheckpointIsOne) {
   EXPECT_EQ(view_.attempts[0].began, "t2");
 }
 
+// They are counters of Prometheus: they must not go back, whatever is forgotten.
+TEST_F(RunViewTest, CountsAttemptsOverAllLaunchersAlthoughItForgetsTheOldest) {
+  const int count = static_cast<int>(RunView::kAttemptsMax) + 3;
+  std::int64_t begun = 0, failed = 0;
+  for (int attempt = 0; attempt < count; ++attempt) {
+    begin(attempt);
+    add(R"({"event":"attempt_ended","attempt":)" + std::to_string(attempt) +
+        R"(,"cause":"rank 2 died","failed":)" + (attempt < 10 ? "true}" : "false}"));
+    if (attempt % 100 == 0) add(R"({"event":"generation_taken","run_id":"r1"})");
+    ASSERT_GE(view_.attempts_begun, begun);
+    ASSERT_GE(view_.attempts_failed, failed);
+    begun = view_.attempts_begun;
+    failed = view_.attempts_failed;
+  }
+  EXPECT_EQ(begun, count);
+  EXPECT_EQ(failed, 10);
+  begin(count - 1);  // the same one
+  EXPECT_EQ(view_.attempts_begun, count);
+}
+
 TEST_F(RunViewTest, StragglersComeAndGo) {
   begin();
   time_ = "2026-11-26T10:00:30.000000Z";
