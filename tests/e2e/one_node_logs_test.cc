@@ -87,6 +87,38 @@ TEST(Logs, OfSeveralRanksAreInOrderOfTimeAndFolded) {
   EXPECT_EQ(said(cluster, {"--since", "2100-01-01"}), "");
 }
 
+// What torchrun's --duplicate-stdout-filters and --duplicate-stderr-filters write (README).
+TEST(Logs, LinesOfOneStreamThatContainOneOfSomeTextsAreKeptInAFileAsTheyCome) {
+  Cluster cluster;
+  const std::string go = cluster.path("go");
+  Process& run = cluster.train_run(
+      {bash_job(cluster,
+                "echo \"loss 1 of $RANK\"\necho noise\necho \"loss of $RANK\" >&2\n" +
+                    wait_for(go) + "echo \"accuracy 2 of $RANK\"\nexit 0\n",
+                2)});
+  ASSERT_TRUE(wait_until([&] { return contains(run.out(), "noise"); })) << run.err();
+  const std::vector<std::string> options{
+      "logs", cluster.run_dir("job"), "--merge", "--stream", "out", "--grep", "loss|accuracy"};
+  std::vector<std::string> follow = options;
+  follow.push_back("--follow");
+  Process& followed = cluster.train_run(follow);
+  for (const char* line : {"loss 1 of 0\n", "loss 1 of 1\n"})
+    ASSERT_TRUE(wait_until([&] { return contains(followed.out(), line); })) << followed.err();
+  cluster.write("go", "");
+  EXPECT_EQ(run.wait(), 0) << run.err();
+  EXPECT_EQ(followed.wait(), 0) << followed.err();
+
+  Process& later = cluster.train_run(options);
+  EXPECT_EQ(later.wait(), 0) << later.err();
+
+  for (const std::string& out : {followed.out(), later.out()}) {
+    for (const char* line : {"[0] loss 1 of 0\n", "[1] loss 1 of 1\n", "[0] accuracy 2 of 0\n",
+                             "[1] accuracy 2 of 1\n"})
+      EXPECT_TRUE(contains(out, line)) << out;
+    EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 4) << out;
+  }
+}
+
 TEST(Logs, OfRanksThatSayTheSameAreOneLine) {
   Cluster cluster;
   const std::string go = cluster.path("go"), end = cluster.path("end");
