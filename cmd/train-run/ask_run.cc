@@ -9,8 +9,20 @@
 #include "launcher/cluster/checkpoints/remote_run.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/print.h"
+#include "lib/storage/posix_file_system.h"
+#include "lib/storage/run_lock.h"
 
 namespace train {
+
+namespace {
+
+/// Return the launcher that has the run, if that is known.
+std::optional<LockHolder> launcher_of(const RunFolder& folder) {
+  PosixFileSystem files;
+  return read_lock_holder(files, folder.lock());
+}
+
+}  // namespace
 
 Result<RunFolder> folder_to_ask(const RunReference& reference) {
   TRY(RunFolder folder, folder_of(reference));
@@ -25,15 +37,29 @@ Result<RunFolder> folder_to_ask(const RunReference& reference) {
 
 Result<std::string> answer_of(PendingRequest request, const RunFolder& folder,
                               std::chrono::milliseconds within, const std::string& what) {
+  TRY(const RequestAnswer answer, request_answer(std::move(request), folder, within, what));
+  return join_path(folder.path(), answer.path);
+}
+
+Result<RequestAnswer> request_answer(PendingRequest request, const RunFolder& folder,
+                                     std::chrono::milliseconds within, const std::string& what,
+                                     OfLauncher of) {
   using SteadyClock = std::chrono::steady_clock;
+  const auto asked = launcher_of(folder);
   Life life;
   bool goes_on = true;
   for (const auto until = SteadyClock::now() + within; goes_on && SteadyClock::now() < until;) {
     goes_on = life.goes_on(folder);  // looked at first: an answer may be the last that it writes
     if (const auto answer = request.take_answer()) {
       if (!answer->error.empty()) return Error{Errc::Unavailable, answer->error};
-      return join_path(folder.path(), answer->path);
+      return *answer;
     }
+    if (const auto now = launcher_of(folder);
+        of == OfLauncher::Same && asked && now && *now != *asked)
+      return Error{Errc::Unavailable,
+                   fmt::format("{}: no {} came: another train-run has taken the run over",
+                               folder.path(), what),
+                   "ask again"};
     if (goes_on) std::this_thread::sleep_for(kPollEvery);
   }
   return Error{Errc::Unavailable,

@@ -14,8 +14,15 @@ namespace train {
 /// Return the folder of a run that goes on, on this machine. Unavailable: it does not.
 Result<RunFolder> folder_to_ask(const RunReference& reference);
 
+/// Whether a launcher that takes the run over meanwhile would answer, too.
+enum class OfLauncher { Any, Same };
+/// Wait for the answer. Unavailable: it says no, and why, or there is none. `what`: what was asked
+/// for, "stacks".
+Result<RequestAnswer> request_answer(PendingRequest request, const RunFolder& folder,
+                                     std::chrono::milliseconds within, const std::string& what,
+                                     OfLauncher of = OfLauncher::Any);
 /// Wait for the answer, and return the path of the file with the result. Unavailable: there is
-/// none, and why. `what`: what was asked for, "stacks".
+/// none, and why.
 Result<std::string> answer_of(PendingRequest request, const RunFolder& folder,
                               std::chrono::milliseconds within, const std::string& what);
 

@@ -124,5 +124,8 @@ int checkpoint_list_command(const RunReference& reference, bool json);
 int checkpoint_verify_command(const RunReference& reference, const CheckpointCommand& options);
 int checkpoint_export_command(const RunReference& reference, const CheckpointCommand& options);
 int checkpoint_pull_command(const RunReference& reference, const CheckpointCommand& options);
+/// Ask a running run for a checkpoint, wait until it is committed, and print its name. The run goes
+/// on.
+int checkpoint_now_command(const RunReference& reference);
 
 }  // namespace train

@@ -380,13 +380,15 @@ int main(int argc, char** argv) {
       commands.add(app, "can-restore",
                    "Print what resume would continue from; if it cannot, say why and exit with 1",
                    [&] { return train::can_restore_command(reference); }));
-  CLI::App* checkpoint = app.add_subcommand("checkpoint", "List, verify and copy checkpoints");
+  CLI::App* checkpoint =
+      app.add_subcommand("checkpoint", "List, verify and copy checkpoints, or ask for one");
   checkpoint->require_subcommand(1);
   checkpoint->footer(
       "RUN may still be running, or be a folder written by export or pull.\n"
       "Exit codes: 0 done; 1 verify: not all are intact; 65 the checkpoint is damaged; 66 no such "
       "run or checkpoint;\n"
-      "73 the folder is not empty; 74 reading or writing failed; 77 permission; 130 Ctrl-C.");
+      "69 now: no checkpoint was made; 73 the folder is not empty; 74 reading or writing failed; "
+      "77 permission; 130 Ctrl-C.");
   train::CheckpointCommand wanted;
   CLI::App* list = commands.add(
       *checkpoint, "list",
@@ -422,6 +424,12 @@ int main(int argc, char** argv) {
       [&] { return train::checkpoint_pull_command(reference, wanted); });
   add_reference(pull);
   pull->add_option("dir", wanted.dir, "The folder; created if missing")->required();
+  add_reference(commands.add(
+      *checkpoint, "now",
+      "Ask a running run for a checkpoint, wait until it is committed, and print its name. All\n"
+      "ranks make it at the same report or call, and go on training. The program must have set\n"
+      "train::on_stop, or call train::checkpoint_requested()",
+      [&] { return train::checkpoint_now_command(reference); }));
   pull->add_option("--last", wanted.last, "Only the newest N")->check(CLI::PositiveNumber);
 
   try {

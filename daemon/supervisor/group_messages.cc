@@ -40,10 +40,14 @@ WorkerEnd end_of(const TellExited& action, std::chrono::system_clock::time_point
 
 AttemptSnapshot snapshot_of(const WorkerGroup& group, bool prepared, std::uint32_t master_port,
                             std::uint64_t resolved_checkpoint,
+                            const RequestCheckpoint& checkpoint_request,
                             const std::function<LivingWorker(Rank)>& worker) {
   const GroupPhase phase = group.began() ? group.phase() : GroupPhase::Prepared;
-  AttemptSnapshot snapshot{
-      prepared ? std::string(to_string(phase)) : "spawned", master_port, {}, resolved_checkpoint};
+  AttemptSnapshot snapshot{prepared ? std::string(to_string(phase)) : "spawned",
+                           master_port,
+                           {},
+                           resolved_checkpoint,
+                           checkpoint_request};
   for (const auto& [rank, pid] : group.alive()) {
     LivingWorker living = worker(rank);
     living.rank = rank.value;

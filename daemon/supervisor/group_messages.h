@@ -27,6 +27,7 @@ WorkerEnd end_of(const TellExited& action, std::chrono::system_clock::time_point
 /// received. `worker`: returns what is known of a live worker besides its rank and pid.
 AttemptSnapshot snapshot_of(const WorkerGroup& group, bool prepared, std::uint32_t master_port,
                             std::uint64_t resolved_checkpoint,
+                            const RequestCheckpoint& checkpoint_request,
                             const std::function<LivingWorker(Rank)>& worker);
 
 }  // namespace train

@@ -37,6 +37,7 @@
 #include "lib/base/overloaded.h"
 #include "lib/base/print.h"
 #include "lib/base/secrets.h"
+#include "lib/model/checkpoint_order.h"
 #include "lib/net/notifier.h"
 #include "lib/net/peer_user.h"
 #include "lib/net/within.h"
@@ -47,10 +48,10 @@ namespace train {
 namespace {
 
 /// All messages that come down from traind: its own, and those that it relays.
-using LauncherMessage =
-    AnyOf<LauncherState, PrepareAttempt, StartWorkers, StopWorkers, TakeStacks, TakeProfile,
-          AckReports, AckOutput, CheckpointOutcome, CollectiveResult, PauseWorkers, RunValidation,
-          ReportedCheckpoints, ReleaseAttempt, ReadFile, FileBytes, KeepShard>;
+using LauncherMessage = AnyOf<LauncherState, PrepareAttempt, StartWorkers, StopWorkers, TakeStacks,
+                              TakeProfile, AckReports, AckOutput, CheckpointOutcome,
+                              CollectiveResult, PauseWorkers, RequestCheckpoint, RunValidation,
+                              ReportedCheckpoints, ReleaseAttempt, ReadFile, FileBytes, KeepShard>;
 
 constexpr Duration kSampleEvery = seconds(1);
 constexpr std::size_t kSampleQueueBytesMax = 1u << 20;  // on the link; then a sample is left out
@@ -70,7 +71,8 @@ class Supervisor {
                      [this](const Frame& frame) { uplink_.send(frame); }),
         messages_(options.attempt,
                   {scope_, changed_, slots_, uplink_, checkpoints_,
-                   [this](Rank rank, const Frame& frame) { workers_->send(rank, frame); }}),
+                   [this](Rank rank, const Frame& frame) { workers_->send(rank, frame); },
+                   [this](Rank rank) { cannot_be_asked(rank, "it has left its loop"); }}),
         runner_({executor_, scope_, changed_, clock_, orders_, confinement_, uplink_, checkpoints_,
                  [this](const GroupEvent& event) { feed(event); }}),
         admission_({changed_, orders_, slots_, standbys_, runner_, checkpoints_}),
@@ -103,6 +105,8 @@ class Supervisor {
   void on_stand_by(const StartWorkers& message);
   Result<Unit> open_worker_port();
   void on_ack_reports(const AckReports& message);
+  void on_request_checkpoint(const RequestCheckpoint& message, const Frame& frame);
+  void cannot_be_asked(Rank rank, const std::string& why);
 
   // workers
   void feed(const GroupEvent& event);
@@ -125,6 +129,7 @@ class Supervisor {
   StandbyProcesses standbys_;
   AnsweredCollectives answered_;
   std::optional<Frame> pause_;             // the newest, for workers that connect later
+  RequestCheckpoint checkpoint_request_;   // the newest; request 0: none
   std::uint64_t generation_ = 0;           // the highest of any launcher so far
   std::uint64_t resolved_checkpoint_ = 0;  // the newest that we know to be resolved
   std::uint64_t to_validate_ = 0;          // the checkpoint of the newest order
@@ -206,7 +211,7 @@ asio::awaitable<void> Supervisor::serve_link(std::unique_ptr<Connection> connect
 AttemptSnapshot Supervisor::snapshot() const {
   return snapshot_of(
       group_, orders_.prepare.has_value(), orders_.master_port ? orders_.master_port->port() : 0u,
-      resolved_checkpoint_, [this](Rank rank) {
+      resolved_checkpoint_, checkpoint_request_, [this](Rank rank) {
         const WorkerSlot& slot = slots_.at(rank);
         return LivingWorker{.joined = slot.connected, .reported = slot.reports.last_report_seq()};
       });
@@ -250,6 +255,7 @@ void Supervisor::received(const Frame& frame) {
             }
             if (workers_) workers_->send_to_all(frame);
           },
+          [&](const RequestCheckpoint& m) { on_request_checkpoint(m, frame); },
           [&](RunValidation& m) {
             if (orders_.start) scope_.spawn("validation", validate(std::move(m)));
           },
@@ -408,6 +414,7 @@ Result<Unit> Supervisor::open_worker_port() {
   handlers.joined = [this](Rank rank, const WorkerHello& hello) {
     slots_.at(rank).connected = true;
     slots_.at(rank).program = static_cast<pid_t>(hello.pid);
+    slots_.at(rank).knows_checkpoint_requests = hello.checkpoint_requests;
     if (pause_) {
       if (const auto pause = decode<PauseWorkers>(*pause_))
         pause_passed_on(slots_.at(rank), *pause);
@@ -420,6 +427,7 @@ Result<Unit> Supervisor::open_worker_port() {
   };
   handlers.closed = [this](Rank rank) {
     slots_.at(rank).connected = false;
+    cannot_be_asked(rank, "it has closed its connection");
     changed_.notify();
   };
   TRY(workers_,
@@ -434,6 +442,29 @@ void Supervisor::on_ack_reports(const AckReports& message) {
     slot->second.reports.acknowledge(ack.report_seq);
     if (workers_) workers_->send(slot->first, encode(AckReports{{ack}}, options_.attempt));
   }
+}
+
+// Pass the order on to the workers that know it, and answer for the others. A worker that connects
+// later was not asked, so the order is not for it.
+void Supervisor::on_request_checkpoint(const RequestCheckpoint& message, const Frame& frame) {
+  if (message.request < checkpoint_request_.request) return;  // late
+  checkpoint_request_ = message;
+  for (auto& [rank, slot] : slots_) {
+    if (slot.connected && !slot.said_goodbye && slot.knows_checkpoint_requests)
+      workers_->send(rank, frame);
+    else if (!slot.connected)
+      cannot_be_asked(rank, "it has not called the SDK yet, or has left its loop");
+    else if (slot.said_goodbye)
+      cannot_be_asked(rank, "it has left its loop");
+    else
+      cannot_be_asked(rank, "its program was built with an SDK that knows no such request");
+  }
+}
+
+void Supervisor::cannot_be_asked(Rank rank, const std::string& why) {
+  if (checkpoint_request_.step != to_string(CheckpointStep::Ask)) return;
+  uplink_.send(
+      CheckpointPosition{.rank = rank.value, .request = checkpoint_request_.request, .error = why});
 }
 
 // ---- workers

@@ -153,7 +153,10 @@ void AttemptController::host_lost(NodeId node, const std::string& reason, Failur
   group_.hosts.lost(node);
   if (was_gone) return;
   const std::vector<Rank> ranks = group_.ranks.node_lost(node);
-  for (const Rank rank : ranks) release_collectives(collectives_.rank_ended(rank));
+  for (const Rank rank : ranks) {
+    perform(requests_.rank_ended(rank));
+    release_collectives(collectives_.rank_ended(rank));
+  }
   // The supervisor ended while there was no launcher: it does so if none returns in time.
   if (group_.adopted && !group_.hosts.is_attached(node) && kind == FailureKind::Worker)
     return ending_.give_up(reason);
@@ -169,6 +172,7 @@ void AttemptController::on(const SupervisorAttached& event) {
     entry->joined |= rank.joined;
     entry->reported = std::max(entry->reported, rank.reported);
   }
+  if (state() == RunState::Attaching) requests_.found(event.checkpoint_order);
   perform(run_.checkpoints.resolved_before(event.resolved_checkpoint));
   if (!group_.hosts.is_gone(event.node)) send_again(event.node);
 }
@@ -180,6 +184,8 @@ void AttemptController::send_again(NodeId node) {
   if (state() == RunState::Preparing && !group_.hosts.is_prepared(node))
     run_.progress.add(prepare_for(group_.hosts.placed(node)));
   if (const Start* order = group_.hosts.unanswered_order(node)) run_.progress.add(*order);
+  if (const auto& order = requests_.newest_order(); order && state() != RunState::Attaching)
+    run_.progress.add(OrderCheckpoint{group_.id, node, *order});
   ending_.send_again(node);
 }
 
@@ -194,6 +200,7 @@ void AttemptController::advance_attaching() {
     change_state(RunTrigger::GroupFound, "");
   }
   release_collectives(std::exchange(held_back_, {}));
+  perform(requests_.drop_found());
   if (state() == RunState::Running && run_.progress.stop()) ending_.stop_found();
   ending_.drain_found();
 }
@@ -246,6 +253,7 @@ void AttemptController::on(const RankExited& event) {
   RankTable::Entry* rank = group_.ranks.find(event.rank);
   if (rank == nullptr || !rank->alive()) return;
   group_.ranks.ended(*rank, event.end);
+  perform(requests_.rank_ended(event.rank));
   time_.ended(event.rank, event.progress, event.ago, now());
   ending_.rank_ended(event.rank);
   // A rank that waits for this one in a collective call must be stopped as well, before it fails.
@@ -325,6 +333,7 @@ void AttemptController::release_collectives(const std::vector<CollectiveRelease>
 void AttemptController::on(const ShardStaged& event) {
   if (group_.ranks.find(event.shard.rank) == nullptr) return;
   StagedShard shard = event.shard;
+  requests_.staged(shard);
   const std::optional<Quiesce>& quiesce = ending_.quiesce();
   if (quiesce && quiesce->is_past_the_end(shard.report_seq) && shard.error.empty()) {
     shard.error = fmt::format("made at report {}, all ranks were to stop at {}", shard.report_seq,
@@ -335,6 +344,8 @@ void AttemptController::on(const ShardStaged& event) {
 
 void AttemptController::on(const CommitFinished& event) {
   if (event.checkpoint) time_.committed(event.checkpoint_seq);
+  if (event.checkpoint)
+    perform(requests_.committed(event.checkpoint_seq, event.checkpoint->number));
   perform(run_.checkpoints.commit_finished(event, situation()));
 }
 
@@ -351,6 +362,8 @@ void AttemptController::perform(CheckpointCoordinator::Effects effects) {
   };
   const Overloaded perform_one{
       [&](CheckpointCoordinator::Tell& effect) {
+        if (!effect.outcome.error.empty())
+          perform(requests_.not_kept(effect.outcome.checkpoint_seq, effect.outcome.error));
         if (effect.only_for) return tell(group_.ranks.find(*effect.only_for)->node, effect.outcome);
         group_.hosts.for_each_there([&](NodeId node) { tell(node, effect.outcome); });
       },
@@ -369,6 +382,38 @@ void AttemptController::perform(CheckpointCoordinator::Effects effects) {
   for (CheckpointCoordinator::Effect& effect : effects) std::visit(perform_one, effect);
 }
 
+// ---- checkpoints that somebody asks for
+
+void AttemptController::ask_checkpoint(const std::string& id) {
+  if (state() == RunState::Running) return perform(requests_.asked(id, group_.ranks, now()));
+  run_.progress.add(CheckpointAnswered{
+      .id = id,
+      .error = fmt::format("the workers are not training now: the run is {}", to_string(state()))});
+}
+
+void AttemptController::on(const CheckpointPositionTold& event) {
+  if (group_.ranks.find(event.rank) != nullptr) perform(requests_.told(event, group_.ranks));
+}
+
+void AttemptController::advance_requests() {
+  if (state() != RunState::Running && state() != RunState::Attaching)
+    perform(requests_.leave_running(state()));
+  perform(requests_.advance(now()));
+}
+
+void AttemptController::perform(const CheckpointRequests::Effects& effects) {
+  const Overloaded perform_one{
+      [&](const CheckpointOrder& order) {
+        group_.hosts.for_each_there([&](NodeId node) {
+          run_.progress.add(OrderCheckpoint{group_.id, node, order});
+        });
+      },
+      [&](const CheckpointAnswered& answered) { run_.progress.add(answered); },
+      [&](const Note& note) { run_.progress.add(note); },
+  };
+  for (const CheckpointRequests::Effect& effect : effects) std::visit(perform_one, effect);
+}
+
 // Give up the restored checkpoint, because its bytes differ from those that were committed. A
 // checkpoint that the user named is not replaced.
 bool AttemptController::give_up_restored(const Error& error) {
@@ -382,6 +427,7 @@ bool AttemptController::give_up_restored(const Error& error) {
 
 void AttemptController::advance() {
   perform(run_.checkpoints.advance(situation(), now()));
+  advance_requests();
   switch (state()) {
     case RunState::Attaching:
       return advance_attaching();
@@ -428,12 +474,14 @@ std::optional<TimePoint> AttemptController::next_deadline() const {
   consider(run_.checkpoints.next_deadline(state()));
   consider(ending_.next_deadline());
   consider(start_watch_.next_deadline());
+  consider(requests_.next_deadline());
   if (state() == RunState::Running || (state() == RunState::Pausing && pauses_at_checkpoint()))
     consider(hangs_.next_deadline());
   return next;
 }
 
 AttemptEnded AttemptController::conclude() {
+  perform(requests_.attempt_ended());
   group_.hosts.for_each_supervised([this](NodeId node) {
     run_.progress.add(Release{group_.id, node});
   });

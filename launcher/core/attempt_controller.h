@@ -9,6 +9,7 @@
 
 #include "launcher/core/attempt_group.h"
 #include "launcher/core/attempt_time.h"
+#include "launcher/core/checkpoint_requests.h"
 #include "launcher/core/collective_tracker.h"
 #include "launcher/core/group_ending.h"
 #include "launcher/core/hang_controller.h"
@@ -72,6 +73,7 @@ class AttemptController {
   void on(const CollectiveResolved& event);
   void on(const ShardStaged& event);
   void on(const CommitFinished& event);
+  void on(const CheckpointPositionTold& event);
   /// Leave a node within the event's grace. `text`: the reason.
   void drain(const NodeDrain& event, const std::string& text) {
     if (group_.hosts.has(event.node) && !group_.hosts.is_gone(event.node))
@@ -83,6 +85,8 @@ class AttemptController {
   void collect_stacks(const std::string& why, std::vector<Rank> ranks) {
     hangs_.collect_stacks(why, std::move(ranks));
   }
+  /// Make the ranks write a checkpoint and go on. `id`: of the request, for its answer.
+  void ask_checkpoint(const std::string& id);
   /// Do not wait for storage that hangs.
   void escalate() { ending_.escalate(); }
   /// End gracefully, without losing work, so that a larger group can begin.
@@ -113,6 +117,8 @@ class AttemptController {
   void release_collectives(const std::vector<CollectiveRelease>& releases);
   CheckpointCoordinator::Situation situation() const;
   void perform(CheckpointCoordinator::Effects effects);
+  void perform(const CheckpointRequests::Effects& effects);
+  void advance_requests();
   bool give_up_restored(const Error& error);
   AttemptTime::End end_of_time(const AttemptEnded& ended) const;
 
@@ -132,6 +138,7 @@ class AttemptController {
   AttemptTime time_;
   StragglerDetector stragglers_;
   StartWatch start_watch_;
+  CheckpointRequests requests_;
   std::vector<CollectiveRelease> held_back_;  // until all supervisors have answered
   bool progressed_ = false;
   int from_standby_ = 0;

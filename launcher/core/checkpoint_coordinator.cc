@@ -23,6 +23,19 @@ std::string mixed_reports(const std::vector<StagedShard>& shards) {
   return "";
 }
 
+// Return an error if some ranks made it because somebody had asked for it, and others did not:
+// their shards are of different steps.
+std::string mixed_requests(const std::vector<StagedShard>& shards) {
+  for (const StagedShard& shard : shards) {
+    if (shard.request == shards.front().request) continue;
+    const StagedShard& asked = shard.request != 0 ? shard : shards.front();
+    const StagedShard& other = shard.request != 0 ? shards.front() : shard;
+    return fmt::format("rank {} made it because it was asked for, rank {} did not",
+                       asked.rank.value, other.rank.value);
+  }
+  return "";
+}
+
 void append(CheckpointCoordinator::Effects& effects, CheckpointCoordinator::Effects more) {
   for (CheckpointCoordinator::Effect& effect : more) effects.push_back(std::move(effect));
 }
@@ -69,7 +82,8 @@ CheckpointCoordinator::Effects CheckpointCoordinator::advance(const Situation& s
       if (std::holds_alternative<OutOfSpace>(effects.back())) break;
       continue;
     }
-    const std::string mixed = situation.quiescing ? mixed_reports(ready->shards) : "";
+    std::string mixed = mixed_requests(ready->shards);
+    if (mixed.empty() && situation.quiescing) mixed = mixed_reports(ready->shards);
     if (!mixed.empty()) {
       tracker_.commit_finished({ready->checkpoint_seq, "", mixed});
       append(effects, give_up({ready->checkpoint_seq, "", mixed}, false, false, situation));

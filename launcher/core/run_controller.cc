@@ -205,6 +205,13 @@ void RunController::on(const StacksAsked& event) {
   progress_.add(CollectStacks{attempt(), {}, {}, event.why});  // answered: there are none
 }
 
+void RunController::on(const CheckpointAsked& event) {
+  if (has_attempt()) return attempt_->ask_checkpoint(event.id);
+  progress_.add(CheckpointAnswered{
+      .id = event.id,
+      .error = fmt::format("the run has no workers now: it is {}", to_string(state()))});
+}
+
 void RunController::advance_running() {
   if (attempt_->cause().failed()) return;
   readmit_nodes();

@@ -94,6 +94,7 @@ class RunController {
   void on(const ValidationFinished&);
   void on(const StopAsked&);
   void on(const StacksAsked&);
+  void on(const CheckpointAsked&);
   void on(const Tick&) {}
   /// All other events are the attempt's own.
   template <class Event>

@@ -16,6 +16,7 @@
 #include "launcher/core/shared_value.h"
 #include "lib/base/error.h"
 #include "lib/base/ids.h"
+#include "lib/model/checkpoint_order.h"
 #include "lib/model/checkpoint_shard.h"
 #include "lib/model/pause_step.h"
 #include "lib/model/rank_sample.h"
@@ -66,6 +67,7 @@ struct SupervisorAttached {
   std::vector<RankState> ranks = {};
   /// The newest checkpoint whose outcome the supervisor knows; 0: none.
   std::uint64_t resolved_checkpoint = 0;
+  CheckpointOrder checkpoint_order = {};  // the newest that it knows; request 0: none
 };
 /// A node's traind was told to drain: it takes no new workers, and its present ones must leave
 /// within `grace`.
@@ -194,13 +196,28 @@ struct StacksCollected {
   std::vector<Rank> waiting = {};
   std::vector<std::pair<Rank, std::string>> elsewhere = {};
 };
+/// Somebody asks for a checkpoint now.
+struct CheckpointAsked {
+  std::string id;  // of the request, for its answer
+};
+/// How far a rank has got, and why it cannot make a checkpoint, if so. It goes no further until it
+/// is told where to make one.
+struct CheckpointPositionTold {
+  Attempt attempt;
+  Rank rank;
+  std::uint64_t request = 0;
+  std::uint64_t reports = 0, calls = 0;
+  bool has_function = false;
+  std::string error = {};
+};
 struct Tick {};
 
-using RunEvent = std::variant<NodeUp, NodeDown, NodeDrain, SupervisorAttached, AttemptPrepared,
-                              AttemptStarted, StartRefused, RankJoined, RankExited, NodeGroupGone,
-                              SupervisorLost, RankReported, RanksSampled, RankPaused, ShardStaged,
-                              CommitFinished, ValidationFinished, CollectiveJoined,
-                              CollectiveResolved, StopAsked, StacksAsked, StacksCollected, Tick>;
+using RunEvent =
+    std::variant<NodeUp, NodeDown, NodeDrain, SupervisorAttached, AttemptPrepared, AttemptStarted,
+                 StartRefused, RankJoined, RankExited, NodeGroupGone, SupervisorLost, RankReported,
+                 RanksSampled, RankPaused, ShardStaged, CommitFinished, ValidationFinished,
+                 CollectiveJoined, CollectiveResolved, StopAsked, StacksAsked, StacksCollected,
+                 CheckpointAsked, CheckpointPositionTold, Tick>;
 
 // ---- actions
 
@@ -242,6 +259,18 @@ struct Pause {
   std::string reason;
   bool at_checkpoint = false;  // pause only where a rank hands over a checkpoint
   bool operator==(const Pause&) const = default;
+};
+struct OrderCheckpoint {
+  Attempt attempt;
+  NodeId node;
+  CheckpointOrder order;
+  bool operator==(const OrderCheckpoint&) const = default;
+};
+struct CheckpointAnswered {  // to CheckpointAsked
+  std::string id;
+  std::uint64_t number = 0;  // of the committed checkpoint
+  std::string error = {};    // why there is none; empty: there is one
+  bool operator==(const CheckpointAnswered&) const = default;
 };
 struct Release {
   Attempt attempt;
@@ -364,9 +393,10 @@ struct RunEnded {
 };
 
 using RunAction =
-    std::variant<Prepare, Start, StandBy, StopGroup, Pause, Release, SendCollective, TellCheckpoint,
-                 Commit, GiveUpCommit, Validate, CollectStacks, HangFound, Note, StragglerChanged,
-                 StateChanged, AttemptBegun, AttemptEnded, RunEnded>;
+    std::variant<Prepare, Start, StandBy, StopGroup, Pause, OrderCheckpoint, CheckpointAnswered,
+                 Release, SendCollective, TellCheckpoint, Commit, GiveUpCommit, Validate,
+                 CollectStacks, HangFound, Note, StragglerChanged, StateChanged, AttemptBegun,
+                 AttemptEnded, RunEnded>;
 
 /// An attempt that began under an earlier launcher and has no known end.
 struct LivingAttempt {

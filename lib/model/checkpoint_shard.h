@@ -28,10 +28,12 @@ struct StagedShard : CheckpointShard {
   std::uint64_t checkpoint_seq = 0;  // the rank's n-th checkpoint of the attempt, from 1
   std::uint64_t report_seq = 0;
   std::string metadata_json = {};
-  std::string error = {};  // empty: no error
-  bool no_space = false;   // the error is lack of space
+  std::string error = {};     // empty: no error
+  bool no_space = false;      // the error is lack of space
+  std::uint64_t request = 0;  // of a checkpoint that somebody asked for: the request's number
   bool operator==(const StagedShard&) const = default;
-  TRAIN_FIELDS(rank, checkpoint_seq, report_seq, dir, files, nodes, metadata_json, error, no_space)
+  TRAIN_FIELDS(rank, checkpoint_seq, report_seq, dir, files, nodes, metadata_json, error, no_space,
+               request)
 };
 
 }  // namespace train

@@ -21,6 +21,8 @@ TRAIN_CODEC(TakeStacks);
 TRAIN_CODEC(StacksTaken);
 TRAIN_CODEC(TakeProfile);
 TRAIN_CODEC(ProfileTaken);
+TRAIN_CODEC(RequestCheckpoint);
+TRAIN_CODEC(CheckpointPosition);
 TRAIN_CODEC(StorageTrouble);
 TRAIN_CODEC(CheckpointOutcome);
 TRAIN_CODEC(OutputChunk);

@@ -116,6 +116,28 @@ struct WorkerPaused {
   bool operator==(const WorkerPaused&) const = default;
 };
 
+// launcher → supervisor → those workers that know it (WorkerHello::checkpoint_requests):
+// PROTOCOL.md, "A checkpoint now"
+struct RequestCheckpoint {
+  static constexpr MessageType kType = MessageType::RequestCheckpoint;
+  std::uint64_t request = 0;               // its number in the attempt, from 1
+  std::string step;                        // see lib/model/checkpoint_order.h
+  std::uint64_t report_seq = 0, call = 0;  // make: one of them is set
+  TRAIN_FIELDS(request, step, report_seq, call)
+  bool operator==(const RequestCheckpoint&) const = default;
+};
+
+// worker → supervisor → launcher, or from the supervisor for a worker that cannot be asked
+struct CheckpointPosition {
+  static constexpr MessageType kType = MessageType::CheckpointPosition;
+  std::int32_t rank = 0;
+  std::uint64_t request = 0;
+  std::uint64_t reports = 0, calls = 0;  // made so far; the next one waits
+  bool has_function = false;             // on_stop
+  std::string error;                     // why the rank cannot make a checkpoint; empty: it can
+  TRAIN_FIELDS(rank, request, reports, calls, has_function, error)
+};
+
 struct ReportBatch {  // worker → supervisor → launcher; reports.h defines `data`
   static constexpr MessageType kType = MessageType::ReportBatch;
   std::int32_t rank = 0;
@@ -141,7 +163,7 @@ struct ShardWritten : StagedShard {  // one rank's shard is written and synced, 
   static constexpr MessageType kType = MessageType::ShardWritten;
   bool on_node = false;  // it is on its node's own disk, to be fetched with ReadFile
   TRAIN_FIELDS(rank, checkpoint_seq, report_seq, dir, files, nodes, metadata_json, error, no_space,
-               on_node)
+               on_node, request)
 };
 
 // supervisor → launcher, each second while it is attached: newer samples replace older ones
@@ -279,7 +301,8 @@ struct AttemptSnapshot {
   std::vector<LivingWorker> alive;
   // The newest checkpoint whose CheckpointOutcome has arrived; 0: none.
   std::uint64_t resolved_checkpoint = 0;
-  TRAIN_FIELDS(phase, master_port, alive, resolved_checkpoint)
+  RequestCheckpoint checkpoint_request = {};  // the newest; request 0: none
+  TRAIN_FIELDS(phase, master_port, alive, resolved_checkpoint, checkpoint_request)
 };
 
 // Requests a piece of a file: of a shard, launcher → supervisor; of the checkpoint to restore,

@@ -80,6 +80,8 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(StacksTaken);
     TRAIN_NAME(TakeProfile);
     TRAIN_NAME(ProfileTaken);
+    TRAIN_NAME(RequestCheckpoint);
+    TRAIN_NAME(CheckpointPosition);
     TRAIN_NAME(RunValidation);
     TRAIN_NAME(ValidationEnded);
     TRAIN_NAME(AskCheckpoints);

@@ -63,6 +63,8 @@ enum class MessageType : std::uint16_t {
   StacksTaken = 0x11a,
   TakeProfile = 0x11c,
   ProfileTaken = 0x11d,
+  RequestCheckpoint = 0x11e,
+  CheckpointPosition = 0x11f,
   RunValidation = 0x120,
   ValidationEnded = 0x121,
   AskCheckpoints = 0x122,

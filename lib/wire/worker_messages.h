@@ -20,8 +20,9 @@ struct WorkerHello {
   std::int32_t rank = 0;
   std::uint32_t attempt = 0;
   std::int64_t pid = 0;
-  std::int32_t standby = -1;  // TRAINRUN_STANDBY of a worker on standby; −1: it has `rank`
-  TRAIN_FIELDS(protocol_min, protocol_max, build, rank, attempt, pid, standby)
+  std::int32_t standby = -1;         // TRAINRUN_STANDBY of a worker on standby; −1: it has `rank`
+  bool checkpoint_requests = false;  // it knows RequestCheckpoint; an older SDK drops its link
+  TRAIN_FIELDS(protocol_min, protocol_max, build, rank, attempt, pid, standby, checkpoint_requests)
 };
 
 struct Welcome {
@@ -42,9 +43,11 @@ struct CheckpointStaged {  // the folder is complete, and belongs to the supervi
   std::uint64_t checkpoint_seq = 0, report_seq = 0;
   std::string dir;  // absolute
   std::string metadata_json, metrics_json;
-  std::string error;       // set if the worker could not write it
-  std::string error_code;  // to_string(Errc), if known
-  TRAIN_FIELDS(checkpoint_seq, report_seq, dir, metadata_json, metrics_json, error, error_code)
+  std::string error;          // set if the worker could not write it
+  std::string error_code;     // to_string(Errc), if known
+  std::uint64_t request = 0;  // the RequestCheckpoint that it was made for; 0: none
+  TRAIN_FIELDS(checkpoint_seq, report_seq, dir, metadata_json, metrics_json, error, error_code,
+               request)
 };
 
 struct OnceBegin {

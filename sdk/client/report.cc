@@ -24,6 +24,8 @@ std::optional<std::filesystem::path> wait_for_checkpoint() {
 
 void on_stop(std::function<Checkpoint()> make) { sdk::current_session().on_stop(std::move(make)); }
 
+bool checkpoint_requested() { return sdk::current_session().checkpoint_requested(); }
+
 bool should_stop() { return sdk::current_session().should_stop(); }
 
 void set_result(const Value& value) { sdk::current_session().set_result(sdk::result_json(value)); }

@@ -34,6 +34,7 @@ int int_variable(const char* name, int otherwise) {
 /// environment then gets the variables that it would otherwise have been started with.
 std::unique_ptr<WorkerSession> join_run(const char* socket) {
   WorkerHello hello;
+  hello.checkpoint_requests = true;
   hello.build = TRAINRUN_BUILD;
   hello.rank = int_variable("RANK", 0);
   hello.attempt = static_cast<std::uint32_t>(int_variable("TRAINRUN_ATTEMPT", 0));

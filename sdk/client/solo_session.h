@@ -31,6 +31,7 @@ class SoloSession final : public WorkerSession {
   std::vector<AnsweredCheckpoint> reported_checkpoints(bool validated,
                                                        std::chrono::milliseconds) override;
   bool should_stop() const override { return false; }
+  bool checkpoint_requested() override { return false; }
   std::vector<std::string> all_gather(const std::string& name, const std::string& mine,
                                       std::chrono::milliseconds timeout) override;
   void once_per_node(const std::string& name, const std::function<void()>& f) override;

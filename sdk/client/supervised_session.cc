@@ -22,8 +22,9 @@ namespace train::sdk {
 namespace {
 
 /// The messages that a supervisor sends to a worker after the welcome.
-using SupervisorMessage = AnyOf<AckReports, CheckpointOutcome, CollectiveResult,
-                                ReportedCheckpoints, OnceReply, PauseWorkers, GoodbyeAck>;
+using SupervisorMessage =
+    AnyOf<AckReports, CheckpointOutcome, CollectiveResult, ReportedCheckpoints, OnceReply,
+          PauseWorkers, RequestCheckpoint, GoodbyeAck>;
 
 constexpr auto kHandOverWithin = seconds(30);
 
@@ -120,7 +121,13 @@ void SupervisedSession::report(const Dict& metrics, const Checkpoint* checkpoint
   pack_report(now.wall_us, false, flat, packed);
   end_step(StepSource::Report, now.monotonic_ns);
   Lock lock(mutex_);
-  queue_report(lock, packed);
+  const std::uint64_t report_seq = queue_report(lock, packed);
+  const std::uint64_t request = checkpoint_gate_.take_report(report_seq);
+  if (request != 0) {
+    link_->wake();
+    make_stop_checkpoint(lock, flat, report_seq, request);
+    return wait_at_gate(lock, flat);
+  }
   if (gate_.closed()) {
     link_->wake();
     const InPhase reporting(Phase::Report);
@@ -136,12 +143,14 @@ void SupervisedSession::report(const Dict& metrics, const Checkpoint* checkpoint
 
 std::uint64_t SupervisedSession::queue_report(Lock& lock, std::string_view packed) {
   check_usable();
+  wait_for_checkpoint_order(lock);
   if (queue_.has_capacity(packed.size())) return queue_.append(packed);
   const InPhase reporting(Phase::Report);
   while (!queue_.has_capacity(packed.size())) {
     link_->wake();
     changed_.wait(lock);
     check_usable();
+    wait_for_checkpoint_order(lock);
   }
   return queue_.append(packed);
 }
@@ -161,6 +170,8 @@ void SupervisedSession::report_with_checkpoint(const Metrics& metrics, std::stri
     stage_directory(*checkpoint.impl(), staged.dir);
     lock.lock();
     staged.report_seq = queue_report(lock, packed);
+    staged.request = std::max(checkpoint_gate_.take_report(staged.report_seq),
+                              std::exchange(checkpoint_request_, 0));
     checkpoint_seq_ = staged.checkpoint_seq;
     hand_over_checkpoint(checkpoint_seq_);
     last_checkpoint_report_seq_ = staged.report_seq;
@@ -171,6 +182,25 @@ void SupervisedSession::report_with_checkpoint(const Metrics& metrics, std::stri
   }
   Lock lock(mutex_);
   wait_at_gate(lock, metrics);
+}
+
+/// Wait here while the launcher chooses where all ranks make a checkpoint that somebody asked for.
+void SupervisedSession::wait_for_checkpoint_order(Lock& lock) {
+  if (!checkpoint_gate_.holds()) return;
+  const InPhase waiting(Phase::Wait);
+  changed_.wait(lock, [&] { return !checkpoint_gate_.holds() || closed_ || gate_.finished(); });
+  check_usable();
+}
+
+bool SupervisedSession::checkpoint_requested() {
+  Lock lock(mutex_);
+  if (checkpoint_gate_.holds() && !closed_ && !gate_.finished()) {
+    const InPhase waiting(Phase::Wait);
+    changed_.wait(lock, [&] { return !checkpoint_gate_.holds() || closed_ || gate_.finished(); });
+  }
+  const std::uint64_t request = checkpoint_gate_.take_call(++checkpoint_calls_);
+  if (request != 0) checkpoint_request_ = request;
+  return request != 0;
 }
 
 /// Wait until one more checkpoint may be unresolved, and return its number. The caller holds
@@ -212,7 +242,9 @@ void SupervisedSession::wait_at_gate(Lock& lock, const Metrics& metrics) {
     }
     if (next == StopGate::Next::Checkpoint && !stop_checkpoint_made_) {
       stop_checkpoint_made_ = true;
-      make_stop_checkpoint(lock, metrics);
+      const std::uint64_t report_seq = queue_.last_report_seq();
+      if (last_checkpoint_report_seq_ == report_seq) continue;
+      make_stop_checkpoint(lock, metrics, report_seq, 0);
       continue;
     }
     const bool makes_one = stop_maker_ != std::thread::id();
@@ -230,10 +262,12 @@ void SupervisedSession::wait_at_gate(Lock& lock, const Metrics& metrics) {
   }
 }
 
-void SupervisedSession::make_stop_checkpoint(Lock& lock, const Metrics& metrics) {
-  const std::uint64_t report_seq = queue_.last_report_seq();
+/// Make the checkpoint of this report with on_stop's function. `request`: that
+/// somebody asked for; 0: the group stops.
+void SupervisedSession::make_stop_checkpoint(Lock& lock, const Metrics& metrics,
+                                             std::uint64_t report_seq, std::uint64_t request) {
   const auto make = stop_function();
-  if (!make || last_checkpoint_report_seq_ == report_seq) return;
+  if (!make) return;
   stop_maker_ = std::this_thread::get_id();
   struct Leave {  // also when `make` throws, which ends the loop like any exception
     std::thread::id& maker;
@@ -252,6 +286,7 @@ void SupervisedSession::make_stop_checkpoint(Lock& lock, const Metrics& metrics)
   lock.lock();
   staged.checkpoint_seq = begin_checkpoint(lock);
   staged.report_seq = report_seq;
+  staged.request = request;
   staged.dir = fmt::format("{}/ckpt-{}", info().staging_dir, staged.checkpoint_seq);
   lock.unlock();
   stage_directory(*checkpoint.impl(), staged.dir);
@@ -540,6 +575,20 @@ Result<Unit> SupervisedSession::on_pause(const PauseWorkers& message) {
   return Unit{};
 }
 
+Result<Unit> SupervisedSession::on_request_checkpoint(const RequestCheckpoint& message) {
+  const auto step = parse_checkpoint_step(message.step);
+  if (!step)
+    return Error{Errc::Protocol,
+                 fmt::format("RequestCheckpoint with the unknown step '{}'", message.step)};
+  if (checkpoint_gate_.order({message.request, *step, message.report_seq, message.call}))
+    push_message(CheckpointPosition{.rank = info().rank,
+                                    .request = message.request,
+                                    .reports = queue_.last_report_seq(),
+                                    .calls = checkpoint_calls_,
+                                    .has_function = stop_function() != nullptr});
+  return Unit{};
+}
+
 void SupervisedSession::on_outcome(CheckpointOutcome message) {
   unresolved_.erase(message.checkpoint_seq);
   if (!message.error.empty() && info().rank == 0)
@@ -584,6 +633,7 @@ Result<Unit> SupervisedSession::on_frame(const Frame& frame) {
                  },
                  [&](OnceReply& m) { on_once_reply(std::move(m)); },
                  [&](const PauseWorkers& m) { taken = on_pause(m); },
+                 [&](const RequestCheckpoint& m) { taken = on_request_checkpoint(m); },
                  [&](const GoodbyeAck&) { goodbye_acked_ = true; },
              },
              message);

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "lib/base/metrics.h"
+#include "sdk/client/checkpoint_gate.h"
 #include "sdk/client/checkpoint_stager.h"
 #include "sdk/client/report_queue.h"
 #include "sdk/client/stop_gate.h"
@@ -30,6 +31,7 @@ class SupervisedSession final : public WorkerSession {
   std::vector<AnsweredCheckpoint> reported_checkpoints(bool validated,
                                                        std::chrono::milliseconds timeout) override;
   bool should_stop() const override;
+  bool checkpoint_requested() override;
   std::vector<std::string> all_gather(const std::string& name, const std::string& mine,
                                       std::chrono::milliseconds timeout) override;
   void once_per_node(const std::string& name, const std::function<void()>& f) override;
@@ -59,7 +61,9 @@ class SupervisedSession final : public WorkerSession {
   void add_checkpoint_job(const Checkpoint& checkpoint, CheckpointStaged staged,
                           const Metrics& metrics);
   void wait_at_gate(Lock& lock, const Metrics& metrics);
-  void make_stop_checkpoint(Lock& lock, const Metrics& metrics);
+  void make_stop_checkpoint(Lock& lock, const Metrics& metrics, std::uint64_t report_seq,
+                            std::uint64_t request);
+  void wait_for_checkpoint_order(Lock& lock);
   // others
   OnceReply ask_once(Lock& lock, const std::string& name);
   void check_usable() const;
@@ -70,6 +74,7 @@ class SupervisedSession final : public WorkerSession {
   void fill(std::string& out);
   Result<Unit> on_frame(const Frame& frame);
   Result<Unit> on_pause(const PauseWorkers& message);
+  Result<Unit> on_request_checkpoint(const RequestCheckpoint& message);
   void on_outcome(CheckpointOutcome message);
   void on_once_reply(OnceReply message);
 
@@ -82,7 +87,10 @@ class SupervisedSession final : public WorkerSession {
   bool link_sleeps_ = false;           // only wake() wakes it
   std::optional<std::string> closed_;  // why nothing can be sent any more
   StopGate gate_;
-  std::atomic<bool> stopping_ = false;              // gate_.stopping(), without the mutex
+  CheckpointGate checkpoint_gate_;
+  std::uint64_t checkpoint_calls_ = 0;    // of checkpoint_requested()
+  std::uint64_t checkpoint_request_ = 0;  // what the next report with a checkpoint answers; 0: none
+  std::atomic<bool> stopping_ = false;    // gate_.stopping(), without the mutex
   mutable std::atomic<bool> told_to_stop_ = false;  // should_stop() has returned true
   std::uint64_t last_checkpoint_report_seq_ = 0;
   bool stop_checkpoint_made_ = false;

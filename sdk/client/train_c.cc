@@ -328,6 +328,10 @@ int trainrun_step(void) {
   return guarded([] { train::step(); });
 }
 
+int trainrun_checkpoint_requested(void) {
+  return number([] { return train::checkpoint_requested() ? 1 : 0; });
+}
+
 int trainrun_should_stop(void) {
   return number([] { return train::should_stop() ? 1 : 0; });
 }

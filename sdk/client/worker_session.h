@@ -27,6 +27,7 @@ class WorkerSession {
   virtual std::vector<AnsweredCheckpoint> reported_checkpoints(
       bool validated, std::chrono::milliseconds timeout) = 0;
   virtual bool should_stop() const = 0;
+  virtual bool checkpoint_requested() = 0;
   virtual std::vector<std::string> all_gather(const std::string& name, const std::string& mine,
                                               std::chrono::milliseconds timeout) = 0;
   virtual void once_per_node(const std::string& name, const std::function<void()>& f) = 0;

@@ -137,5 +137,63 @@ TEST(Checkpoints, OfARunWithoutAny) {
   EXPECT_EQ(checkpoint(cluster, {"list", cluster.run_dir("job"), "--output", "json"}, 0), "[]\n");
 }
 
+/// A run that reports steps and makes no checkpoints by itself.
+class AskedRun {
+ public:
+  explicit AskedRun(const std::string& how)
+      : run(cluster.train_run({cluster.job(
+            "job", "command: [" + program("sdk_worker") +
+                       "]\ntrain_loop_config: {mode: asked, finish_file: '" +
+                       cluster.path("finish") + "'" + how +
+                       "}\nscaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}\n")})) {
+    EXPECT_TRUE(wait_until([&] { return cluster.metrics("job").size() >= 4; }));
+  }
+  /// Ask for a checkpoint, and check that both ranks made it at the same step.
+  void expect_checkpoint(int number) {
+    EXPECT_EQ(checkpoint(cluster, {"now", cluster.run_dir("job")}, 0),
+              "checkpoint_00000" + std::to_string(number) + "\n");
+    const std::string folder = folder_of(cluster, number);
+    const std::string step = read_file(folder + "/rank-0");
+    EXPECT_FALSE(step.empty());
+    EXPECT_EQ(step, read_file(folder + "/rank-1"));
+  }
+  void finish() {
+    cluster.write("finish", "");
+    EXPECT_EQ(run.wait(), 0) << run.err();
+  }
+
+  Cluster cluster;
+  Process& run;
+};
+
+TEST(CheckpointNow, OfAProgramThatAsksAndGoesOn) {
+  AskedRun asked(", polls: true");
+  asked.expect_checkpoint(1);
+  asked.expect_checkpoint(2);
+  EXPECT_TRUE(contains(checkpoint(asked.cluster, {"verify", asked.cluster.run_dir("job")}, 0),
+                       "2 of 2 checkpoints are intact"));
+  asked.finish();
+  EXPECT_TRUE(contains(asked.run.out() + asked.run.err(), "a checkpoint was asked for"));
+  EXPECT_EQ(asked.cluster.checkpoints("job").size(), 2u);
+}
+
+TEST(CheckpointNow, OfAProgramWithAStopFunction) {
+  AskedRun asked(", on_stop: true");
+  asked.expect_checkpoint(1);
+  asked.finish();
+  EXPECT_EQ(asked.cluster.checkpoints("job").size(), 1u);
+}
+
+TEST(CheckpointNow, SaysWhyThereIsNone) {
+  AskedRun asked("");
+  EXPECT_EQ(checkpoint(asked.cluster, {"now", asked.cluster.run_dir("job")}, 69),
+            "train-run: error: no checkpoint was made: rank 0 has set no function with "
+            "train::on_stop, and has not called train::checkpoint_requested()\n");
+  asked.finish();
+  EXPECT_EQ(
+      checkpoint(asked.cluster, {"now", asked.cluster.run_dir("job")}, 69),
+      "train-run: error: " + asked.cluster.run_dir("job") + " is not running: it has no workers\n");
+}
+
 }  // namespace
 }  // namespace train::e2e

@@ -287,7 +287,7 @@ TEST(Cli, ADetachedRunWithoutATraind) {
 TEST(Cli, HelpOfCheckpoint) {
   Cluster cluster;
   std::string all = said_by(cluster, cluster.train_run({"checkpoint", "--help"}));
-  for (const char* verb : {"list", "verify", "export", "pull"})
+  for (const char* verb : {"list", "verify", "export", "pull", "now"})
     all += "\n" + said_by(cluster, cluster.train_run({"checkpoint", verb, "--help"}));
   expect_golden("checkpoint_help", all);
 }
@@ -302,10 +302,17 @@ TEST(Cli, CheckpointsThatCannotBeHad) {
   const std::string run = cluster.run_dir("job");
   cluster.write("runs/job/checkpoints/checkpoint_000002/state.json", "{\"epoch\":9}");
   cluster.write("full", "");
-  const std::vector<std::vector<std::string>> asked{
-      {"list", "nobody"},           {"verify", run},           {"verify", run, "7"},
-      {"verify", run, "newest"},    {"export", run, "copy"},   {"export", run, "1", "full"},
-      {"export", run, "1", "runs"}, {"export", run, "1", "."}, {"export", run}};
+  const std::vector<std::vector<std::string>> asked{{"list", "nobody"},
+                                                    {"verify", run},
+                                                    {"verify", run, "7"},
+                                                    {"verify", run, "newest"},
+                                                    {"export", run, "copy"},
+                                                    {"export", run, "1", "full"},
+                                                    {"export", run, "1", "runs"},
+                                                    {"export", run, "1", "."},
+                                                    {"export", run},
+                                                    {"now", run},
+                                                    {"now", "nobody"}};
   std::string all;
   for (std::vector<std::string> words : asked) {
     all += "$ train-run checkpoint";

@@ -291,6 +291,9 @@ void Checkers::committed(const Commit& commit, const CheckpointInfo& info) {
     fail("S5", "a checkpoint's number was given twice");
   newest_ = info;
   committed_.push_back(info.number);
+  if (std::all_of(commit.shards.begin(), commit.shards.end(),
+                  [](const StagedShard& shard) { return shard.request != 0; }))
+    made_on_request_.insert(info.number);
   without_space_ = 0;
   std::erase_if(lacking_space_, [&](const auto& checkpoint) {
     return checkpoint <= std::pair(commit.attempt, commit.checkpoint_seq);
@@ -353,8 +356,27 @@ void Checkers::full_check() {
     fail("S12", fmt::format("{} events are under way", timeline_.pending()));
 }
 
+// S19: each request is answered once; a checkpoint that the answer names is committed, and all
+// ranks made it on request. (S7: at one report and step.)
+void Checkers::checkpoint_answered(const CheckpointAnswered& answered) {
+  if (checkpoints_asked_.erase(answered.id) == 0)
+    return fail("S19", "a request for a checkpoint is answered twice");
+  if (answered.error.empty() != (answered.number > 0))
+    return fail("S19", "an answer names a checkpoint and an error, or neither");
+  if (answered.number > 0 && !made_on_request_.contains(answered.number))
+    fail("S19", fmt::format("checkpoint {} was not made on request", answered.number));
+}
+
+void Checkers::checkpoint_asked(const std::string& id) {
+  checkpoints_asked_.emplace(id, timeline_.now());
+}
+
 void Checkers::run_over() {
   full_check();
+  // L7: a launcher that lives answers everybody, at the end of the attempt at the latest.
+  if (!checkpoints_asked_.empty())
+    fail("L7",
+         fmt::format("{} requests for a checkpoint have no answer", checkpoints_asked_.size()));
   if (!ended_) fail("L1", "the run did not end");
   if (alive_ != 0) fail("S2", fmt::format("{} workers outlive their run", alive_));
   if (supervisors_ != 0) fail("S2", fmt::format("{} supervisors outlive their run", supervisors_));

@@ -25,7 +25,7 @@ class Checkers {
   Checkers(Timeline& timeline, const Plan& plan);
 
   const std::optional<std::string>& violation() const { return violation_; }
-  /// `id`: S1 to S18, L1 to L6.
+  /// `id`: S1 to S19, L1 to L7.
   void fail(std::string_view id, std::string what);
 
   // workers: S2, S3, S4
@@ -65,7 +65,9 @@ class Checkers {
   void restored(const Start& start);
   /// A worker starts with this context.
   void begins_from(const WorkerLocation& location, const JobContext& context);
-  void validated(std::uint64_t number);  // L5
+  void validated(std::uint64_t number);                          // L5
+  void checkpoint_asked(const std::string& id);                  // L7
+  void checkpoint_answered(const CheckpointAnswered& answered);  // S19
 
   // daemons and the launcher: S1, S10, S11, L1 to L3
   void attached(std::uint64_t generation, std::uint64_t held_by, bool holds);
@@ -152,6 +154,8 @@ class Checkers {
   std::optional<CheckpointInfo> newest_;
   std::vector<std::uint64_t> committed_;  // their numbers
   std::set<std::uint64_t> validated_;
+  std::set<std::uint64_t> made_on_request_;             // committed checkpoints
+  std::map<std::string, TimePoint> checkpoints_asked_;  // no answer yet; since when
   std::set<int> unwell_nodes_;
   std::set<std::pair<Attempt, int>> lost_hosts_;
   std::optional<AttemptEnded> last_attempt_;

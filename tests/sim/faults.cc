@@ -222,6 +222,16 @@ void add_early_leaves(Plan& plan) {
   plan.habits.asks_should_stop = plan.habits.barrier_every == 0 && random.chance(0.5);
 }
 
+// In one seed of three, somebody asks for checkpoints, up to four times.
+void add_checkpoint_requests(Plan& plan) {
+  Random random(plan.seed * 6007 + 71);  // own generator, as above
+  if (!random.chance(0.33)) return;
+  const Duration lasts = plan.habits.step_max * plan.habits.steps + seconds(1);
+  for (int i = random.between(1, 4); i > 0; --i)
+    plan.checkpoint_requests.push_back(random.between(Duration{0}, 2 * lasts));
+  plan.habits.asks_checkpoint_requested = random.chance(0.5);
+}
+
 // In one seed of three, start standbys: sometimes too few, sometimes too many.
 void add_standbys(Plan& plan) {
   Random random(plan.seed * 3571 + 41);  // own generator, as above
@@ -396,6 +406,7 @@ Plan make_plan(std::uint64_t seed, const PlanShape& shape) {
   add_mute_drain(plan);
   add_rivals(plan);
   add_early_leaves(plan);
+  add_checkpoint_requests(plan);
   add_standbys(plan);
   add_validations(plan);
   if (!large && shape.lasts == Duration{0}) add_hangs(plan);

@@ -57,10 +57,11 @@ struct Habits {
   bool has_sdk = true;  // false: runs for a while and exits, as a plain script does
   int steps = 8;        // reports of each rank, over all attempts
   Duration step_min{}, step_max{};
-  int checkpoint_every = 2;       // steps; 0: never
-  int barrier_every = 0;          // steps; 1: in lockstep, as data-parallel training is
-  bool stop_checkpoint = false;   // has an on_stop function
-  bool asks_should_stop = false;  // before each step, and leaves if it says so
+  int checkpoint_every = 2;                // steps; 0: never
+  int barrier_every = 0;                   // steps; 1: in lockstep, as data-parallel training is
+  bool stop_checkpoint = false;            // has an on_stop function
+  bool asks_checkpoint_requested = false;  // before each report
+  bool asks_should_stop = false;           // before each step, and leaves if it says so
   double traps_term = 0, slow_to_term = 0;
 };
 
@@ -97,7 +98,8 @@ struct Plan {
   std::vector<LinkHabits> links;  // by node
   std::vector<Fault> faults;
   std::vector<StopRequest> stops;
-  Duration faults_end{};  // also the end of the failures below
+  std::vector<Duration> checkpoint_requests;  // when somebody asks for a checkpoint
+  Duration faults_end{};                      // also the end of the failures below
   double commit_fails = 0, spawn_fails = 0, shard_fails = 0;
   bool dies_at_end = false;      // the launcher, just after an attempt has ended
   bool command_missing = false;  // every spawn fails, permanently

@@ -140,8 +140,8 @@ void SimLauncher::received(int index, const SimFrame& frame) {
     }
   } else {
     feed_one_of<Prepared, WorkersStarted, StartFailed, WorkerJoined, WorkerExited, GroupGone,
-                AttemptLost, ShardWritten, CollectiveAnswered, NodeDraining, WorkerSamples>(from,
-                                                                                            frame);
+                AttemptLost, CheckpointPosition, ShardWritten, CollectiveAnswered, NodeDraining,
+                WorkerSamples>(from, frame);
   }
 }
 
@@ -171,6 +171,14 @@ void SimLauncher::ask_to_stop(StopKind kind, const std::string& reason) {
                         : TimePoint::max());
   if (sim_.mutant == Mutant::ConditionForgotten && kind == StopKind::StopCondition) return;
   feed(StopAsked{kind, reason});
+}
+
+void SimLauncher::ask_checkpoint() {
+  if (finished_ || dead_ || controller_.done()) return;
+  const std::string id = fmt::format("{}", ++checkpoints_asked_);
+  sim_.timeline.trace("asked for a checkpoint, request {}", id);
+  sim_.check.checkpoint_asked(id);
+  feed(CheckpointAsked{id});
 }
 
 void SimLauncher::feed(const RunEvent& event) {
@@ -227,6 +235,20 @@ void SimLauncher::perform(const RunAction& action) {
             sim_.timeline.trace("node {} is told: {} {}", pause.node.value, message.step,
                                 message.report_seq);
             send(pause.node, frame_of(pause.attempt, message));
+          },
+          [&](const OrderCheckpoint& order) {
+            const RequestCheckpoint message = message_of(order);
+            sim_.timeline.trace("node {} is asked for checkpoint {}: {} {} {}", order.node.value,
+                                message.request, message.step, message.report_seq, message.call);
+            send(order.node, frame_of(order.attempt, message));
+          },
+          [&](CheckpointAnswered answered) {
+            sim_.timeline.trace("request {} is answered: {} {}", answered.id, answered.number,
+                                answered.error);
+            if (sim_.mutant == Mutant::AnswersForgotten) return;
+            if (sim_.mutant == Mutant::AnotherCheckpointNamed && answered.number > 1)
+              --answered.number;
+            sim_.check.checkpoint_answered(answered);
           },
           [&](const Release& released) { release(released); },
           [&](const SendCollective& collective) { send_collective(collective); },

@@ -25,6 +25,7 @@ class SimLauncher {
   void start();
   void die();  // loses what is not on disk
   void ask_to_stop(StopKind kind, const std::string& reason = "asked");
+  void ask_checkpoint();
   SimDaemonLink& link(int node) { return *links_[node]; }
   bool finished() const { return finished_; }
   bool alive() const { return !dead_; }
@@ -105,6 +106,7 @@ class SimLauncher {
   std::set<std::uint64_t> validations_;                   // being written
   bool condition_met_ = false, ending_ = false, finished_ = false, dead_ = false;
   int releases_ = 0;
+  int checkpoints_asked_ = 0;
 };
 
 }  // namespace train::sim

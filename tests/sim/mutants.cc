@@ -44,6 +44,9 @@ std::string_view to_string(Mutant mutant) {
       "WaitersAccused",
       "SignsForgotten",
       "PhaseLimitForgotten",
+      "RunsPastTheQuestion",
+      "AnotherCheckpointNamed",
+      "AnswersForgotten",
       "EndBeforeReports",
   };
   return kNames[static_cast<int>(mutant)];

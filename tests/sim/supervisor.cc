@@ -6,6 +6,7 @@
 #include "daemon/supervisor/checkpoints/shard_result.h"
 #include "daemon/supervisor/group_messages.h"
 #include "lib/base/overloaded.h"
+#include "lib/model/checkpoint_order.h"
 
 namespace train::sim {
 
@@ -47,11 +48,12 @@ void SimSupervisor::say(SimFrame frame) {
 
 void SimSupervisor::say_everything_again() {
   const AttemptSnapshot snapshot =
-      snapshot_of(group_, prepare_.has_value(), 0, resolved_checkpoint_, [this](Rank rank) {
-        const Seat& seat = seats_.at(rank);
-        return LivingWorker{.joined = seat.joined && seat.connected,
-                            .reported = seat.last_report_seq};
-      });
+      snapshot_of(group_, prepare_.has_value(), 0, resolved_checkpoint_, checkpoint_request_,
+                  [this](Rank rank) {
+                    const Seat& seat = seats_.at(rank);
+                    return LivingWorker{.joined = seat.joined && seat.connected,
+                                        .reported = seat.last_report_seq};
+                  });
   send(frame(snapshot));
   if (sim_.mutant == Mutant::NothingSaidAgain) return;
   for (auto& [rank, seat] : seats_) {
@@ -118,6 +120,8 @@ void SimSupervisor::received(const SimFrame& frame) {
       if (seat.joined) pause_passed_on(seat);
     }
     to_workers(frame);
+  } else if (const auto* request = frame.get<RequestCheckpoint>()) {
+    request_checkpoint(*request, frame);
   } else if (const auto* order = frame.get<RunValidation>()) {
     if (start_) on_validate(*order);
   } else if (frame.get<ReleaseAttempt>() != nullptr) {
@@ -129,6 +133,23 @@ void SimSupervisor::to_workers(const SimFrame& frame) {
   for (auto& [rank, seat] : seats_) {
     if (seat.joined) seat.link->send(1, frame);
   }
+}
+
+void SimSupervisor::request_checkpoint(const RequestCheckpoint& order, const SimFrame& frame) {
+  if (order.request < checkpoint_request_.request) return;
+  checkpoint_request_ = order;
+  for (auto& [rank, seat] : seats_) {
+    if (seat.joined && seat.connected && !seat.said_goodbye)
+      seat.link->send(1, frame);
+    else
+      cannot_be_asked(rank);
+  }
+}
+
+void SimSupervisor::cannot_be_asked(Rank rank) {
+  if (checkpoint_request_.step != to_string(CheckpointStep::Ask)) return;
+  send(frame(CheckpointPosition{
+      .rank = rank.value, .request = checkpoint_request_.request, .error = "it is not there"}));
 }
 
 void SimSupervisor::on_prepare(const PrepareAttempt& message) {
@@ -285,6 +306,7 @@ void SimSupervisor::spawn(Rank rank) {
                          [this, rank] {
                            if (!alive_) return;
                            seats_.at(rank).connected = false;
+                           cannot_be_asked(rank);
                            advance_ending(rank);
                          }});
   seat.connected = true;
@@ -317,8 +339,11 @@ void SimSupervisor::from_worker(Rank rank, const SimFrame& frame) {
   } else if (const auto* goodbye = frame.get<WorkerGoodbye>()) {
     seat.said_goodbye = true;
     seat.told_to_stop |= goodbye->told_to_stop;
+    cannot_be_asked(rank);
   } else if (frame.get<WorkerPaused>() != nullptr) {
     say(frame);
+  } else if (frame.get<CheckpointPosition>() != nullptr) {
+    send(frame);
   }
 }
 

@@ -77,6 +77,8 @@ class SimSupervisor {
   }
   void say(SimFrame frame);
   void to_workers(const SimFrame& frame);
+  void request_checkpoint(const RequestCheckpoint& order, const SimFrame& frame);
+  void cannot_be_asked(Rank rank);
   void end(bool released);
 
   Sim& sim_;
@@ -96,6 +98,7 @@ class SimSupervisor {
   std::map<Rank, TellExited> exits_;
   AnsweredCollectives answered_;
   std::optional<SimFrame> pause_;  // the newest
+  RequestCheckpoint checkpoint_request_;
   std::optional<std::uint64_t> validating_;
   std::optional<ValidationEnded> validated_;  // the newest
   std::vector<SimFrame> lifecycle_;

@@ -181,11 +181,14 @@ void SimWorker::report() {
       !checkpoint_due(step_ + 1) || checkpoint_seq_ - resolved_ < kUnresolvedCheckpointsMax;
   slow_idle_ = false;
   if (phase_ != Phase::Report) mark(Phase::Report);
-  waits_for_room_ = !room || !stager_free;
+  const bool held = checkpoint_gate_.holds() && sim_.mutant != Mutant::RunsPastTheQuestion;
+  waits_for_room_ = !room || !stager_free || held;
   if (waits_for_room_) return;
+  std::uint64_t request =
+      habits.asks_checkpoint_requested ? checkpoint_gate_.take_call(++checkpoint_calls_) : 0;
   std::int64_t count = 1;
   if (habits.barrier_every == 0 && habits.checkpoint_every == 0 && !gate_.stopping() &&
-      sim_.unlucky(Site::ReportsPoured))
+      sim_.plan.checkpoint_requests.empty() && sim_.unlucky(Site::ReportsPoured))
     count =
         std::min<std::int64_t>(sim_.timeline.random.between(1, kPouredMax), habits.steps - step_);
   const std::uint64_t first = report_seq_ + 1;
@@ -194,12 +197,13 @@ void SimWorker::report() {
   unacknowledged_.push_back(report_seq_);
   send(ReportBatch{location_.rank().value, first, static_cast<std::uint32_t>(count),
                    fmt::format("{}", step_)});
-  if (checkpoint_due(step_)) stage(report_seq_);
+  request = std::max(request, checkpoint_gate_.take_report(report_seq_));
+  if (checkpoint_due(step_) || request != 0) stage(report_seq_, request);
   in_report_ = true;
   after_report();
 }
 
-void SimWorker::stage(std::uint64_t report_seq) {
+void SimWorker::stage(std::uint64_t report_seq, std::uint64_t request) {
   ++checkpoint_seq_;
   last_checkpoint_report_seq_ = report_seq;
   const bool fails = sim_.disk_full || sim_.timeline.random.chance(sim_.plan.shard_fails);
@@ -207,7 +211,8 @@ void SimWorker::stage(std::uint64_t report_seq) {
                         .report_seq = report_seq,
                         .metadata_json = fmt::format("{}", step_),
                         .error = fails ? "it cannot be written" : "",
-                        .error_code = sim_.disk_full ? std::string(to_string(Errc::NoSpace)) : ""});
+                        .error_code = sim_.disk_full ? std::string(to_string(Errc::NoSpace)) : "",
+                        .request = request});
 }
 
 // Wait as SupervisedSession::report() does.
@@ -260,6 +265,16 @@ void SimWorker::received(const SimFrame& frame) {
     if (!result->error.empty()) return gate_.finished() ? leave(0) : leave(1);
     sim_.check.left_barrier(location_, barriers_, frame);
     report();
+  } else if (const auto* order = frame.get<RequestCheckpoint>()) {
+    if (checkpoint_gate_.order(
+            {order->request, *parse_checkpoint_step(order->step), order->report_seq, order->call}))
+      send(CheckpointPosition{.rank = location_.rank().value,
+                              .request = order->request,
+                              .reports = report_seq_,
+                              .calls = checkpoint_calls_,
+                              .has_function = sim_.plan.habits.stop_checkpoint});
+    else if (waits_for_room_)
+      report();
   } else if (const auto* pause = frame.get<PauseWorkers>()) {
     if (pause->step == "pause")
       gate_.pause(pause->at_checkpoint);

@@ -1,6 +1,6 @@
 // A simulated worker does what the SDK and a training loop do, as seen from the supervisor: it
-// reports, checkpoints, joins barriers, stops gracefully (with the SDK's own StopGate), and dies in
-// every way.
+// reports, checkpoints, joins barriers, stops gracefully (with the SDK's own StopGate), makes
+// checkpoints that it is asked for (with its CheckpointGate), and dies in every way.
 #pragma once
 
 #include <functional>
@@ -9,6 +9,7 @@
 
 #include "daemon/supervisor/core/worker_group.h"
 #include "lib/model/rank_sample.h"
+#include "sdk/client/checkpoint_gate.h"
 #include "sdk/client/stop_gate.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/network.h"
@@ -78,7 +79,7 @@ class SimWorker {
   void report();
   void after_report();
   void go_on();
-  void stage(std::uint64_t report_seq);
+  void stage(std::uint64_t report_seq, std::uint64_t request = 0);
   void join_barrier();
   void leave(int code);
   void die(SimEnd end, Duration within);
@@ -99,6 +100,8 @@ class SimWorker {
   LinkPtr link_;
   std::function<void(SimEnd)> reaped_;
   sdk::StopGate gate_;
+  sdk::CheckpointGate checkpoint_gate_;
+  std::uint64_t checkpoint_calls_ = 0;
   std::int64_t step_;  // steps done, over all attempts
   std::uint64_t report_seq_ = 0, checkpoint_seq_ = 0, last_checkpoint_report_seq_ = 0,
                 barriers_ = 0;

@@ -34,6 +34,8 @@ class World {
     injector_->schedule();
     for (const StopRequest& stop : sim_.plan.stops)
       sim_.after(stop.at, [this, stop] { ask_to_stop(stop.kind); });
+    for (const Duration at : sim_.plan.checkpoint_requests)
+      sim_.after(at, [this] { launcher_->ask_checkpoint(); });
     run_events();
     if (!sim_.check.violation()) sim_.check.run_over();
     return {.violation = sim_.check.violation().value_or(""),

@@ -7,6 +7,7 @@ ShardWritten shard_of(Rank rank, const CheckpointStaged& staged) {
   shard.rank = rank;
   shard.checkpoint_seq = staged.checkpoint_seq;
   shard.report_seq = staged.report_seq;
+  shard.request = staged.request;
   shard.metadata_json = staged.metadata_json;
   shard.error = staged.error;
   shard.no_space = errc_of(staged.error_code) == Errc::NoSpace;

@@ -38,7 +38,8 @@ Result<Unit> WorkerMessages::pass_on(std::uint64_t number, const Frame& call,
 Result<Unit> WorkerMessages::received(Rank rank, Frame frame) {
   WorkerSlot& slot = parts_.slots.at(rank);
   frame.attempt = attempt_;
-  if (frame.type != MessageType::WorkerError && frame.type != MessageType::WorkerGoodbye)
+  if (frame.type != MessageType::WorkerError && frame.type != MessageType::WorkerGoodbye &&
+      frame.type != MessageType::CheckpointPosition)
     slot.numbering_begun = true;
   switch (frame.type) {
     case MessageType::ReportBatch: {
@@ -76,6 +77,11 @@ Result<Unit> WorkerMessages::received(Rank rank, Frame frame) {
       parts_.uplink.say(std::move(frame));
       return Unit{};
     }
+    case MessageType::CheckpointPosition: {  // lost with a link: the launcher asks again
+      TRY_VOID(decode_from<CheckpointPosition>(rank, frame));
+      parts_.uplink.send(frame);
+      return Unit{};
+    }
     case MessageType::WorkerResult: {
       TRY_VOID(decode_from<WorkerResult>(rank, frame));
       TRY_VOID(keep_for(slot, frame));
@@ -103,6 +109,7 @@ Result<Unit> WorkerMessages::received(Rank rank, Frame frame) {
       TRY(const WorkerGoodbye message, decode<WorkerGoodbye>(frame));
       slot.said_goodbye = true;
       slot.told_to_stop |= message.told_to_stop;
+      parts_.left(rank);
       parts_.send(rank, encode(GoodbyeAck{}, attempt_));
       return Unit{};
     }

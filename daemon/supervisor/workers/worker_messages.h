@@ -23,6 +23,7 @@ class WorkerMessages {
     Uplink& uplink;
     NodeCheckpoints& checkpoints;
     std::function<void(Rank rank, const Frame& frame)> send;  // to a worker
+    std::function<void(Rank rank)> left;                      // it has said goodbye
   };
   WorkerMessages(Attempt attempt, Parts parts) : attempt_(attempt), parts_(std::move(parts)) {}
 

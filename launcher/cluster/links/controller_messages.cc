@@ -142,6 +142,11 @@ ShardStaged to_event(const Sender& from, const StagedShard& message) {
   return event;
 }
 
+CheckpointPositionTold to_event(const Sender& from, const CheckpointPosition& message) {
+  return {from.attempt,  Rank{message.rank},   message.request,        message.reports,
+          message.calls, message.has_function, redacted(message.error)};
+}
+
 CollectiveJoined to_event(const Sender& from, const CollectiveJoin& message) {
   return {from.attempt, Rank{message.rank}, message.sequence, message.name, message.data};
 }
@@ -156,6 +161,9 @@ SupervisorAttached to_event(const Sender& from, const AttemptSnapshot& message) 
   for (const LivingWorker& worker : message.alive)
     event.ranks.push_back({Rank{worker.rank}, worker.joined, worker.reported});
   event.resolved_checkpoint = message.resolved_checkpoint;
+  const RequestCheckpoint& request = message.checkpoint_request;
+  if (const auto step = parse_checkpoint_step(request.step))
+    event.checkpoint_order = {request.request, *step, request.report_seq, request.call};
   return event;
 }
 
@@ -174,6 +182,11 @@ StopWorkers message_of(const StopGroup& action) {
 PauseWorkers message_of(const Pause& action) {
   return {std::string(to_string(action.step)), action.report_seq, action.reason,
           action.at_checkpoint};
+}
+
+RequestCheckpoint message_of(const OrderCheckpoint& action) {
+  const CheckpointOrder& order = action.order;
+  return {order.request, std::string(to_string(order.step)), order.report_seq, order.call};
 }
 
 CollectiveResult message_of(const SendCollective& action) {

@@ -24,8 +24,8 @@ using NodeMessage =
     AnyOf<Prepared, WorkersStarted, StartFailed, WorkerJoined, WorkerExited, GroupGone,
           WorkerPaused, ReportBatch, ShardWritten, StorageTrouble, OutputChunk, CollectiveJoin,
           CollectiveAnswered, WorkerResult, WorkerSamples, StacksTaken, ProfileTaken,
-          AttemptSnapshot, AttemptLost, NodeDraining, NodeStatus, ReadFile, FileBytes, ShardKept,
-          ValidationEnded, AskCheckpoints>;
+          CheckpointPosition, AttemptSnapshot, AttemptLost, NodeDraining, NodeStatus, ReadFile,
+          FileBytes, ShardKept, ValidationEnded, AskCheckpoints>;
 
 /// Decode a frame. Protocol if it cannot be decoded, or if it names a rank that an attempt of
 /// `ranks` cannot have.
@@ -41,6 +41,7 @@ RankPaused to_event(const Sender& from, const WorkerPaused& message);
 RankReported to_event(const Sender& from, const ReportBatch& message);
 RanksSampled to_event(const Sender& from, WorkerSamples message);
 ShardStaged to_event(const Sender& from, const StagedShard& message);
+CheckpointPositionTold to_event(const Sender& from, const CheckpointPosition& message);
 CollectiveJoined to_event(const Sender& from, const CollectiveJoin& message);
 CollectiveResolved to_event(const Sender& from, const CollectiveAnswered& message);
 SupervisorAttached to_event(const Sender& from, const AttemptSnapshot& message);
@@ -49,6 +50,7 @@ NodeDrain to_event(const Sender& from, const NodeDraining& message);
 
 StopWorkers message_of(const StopGroup& action);
 PauseWorkers message_of(const Pause& action);
+RequestCheckpoint message_of(const OrderCheckpoint& action);
 CollectiveResult message_of(const SendCollective& action);
 /// `keep`: see CheckpointOutcome.
 CheckpointOutcome message_of(const TellCheckpoint& action, const std::vector<std::string>& keep);

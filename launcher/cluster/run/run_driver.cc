@@ -328,6 +328,10 @@ void RunDriver::perform(const RunAction& action) {
           [&](const Pause& pause) {
             links_.send(pause.node, encode(message_of(pause), pause.attempt));
           },
+          [&](const OrderCheckpoint& order) {
+            links_.send(order.node, encode(message_of(order), order.attempt));
+          },
+          [&](const CheckpointAnswered& answered) { inspection_.answered(answered); },
           [&](const Release& released) {
             ++releases_;
             scope_.spawn("release", release(released));

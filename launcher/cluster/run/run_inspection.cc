@@ -23,7 +23,8 @@ void RunInspection::begin() {
               scope_.spawn("profile", collect_profile(id, *request));
             else
               answer(id, {.error = request.error().describe()});
-          }};
+          },
+      .checkpoint = [this](const std::string& id) { events_.feed(CheckpointAsked{id}); }};
   scope_.spawn("requests", watch_requests(folder_, std::move(requests)));
 }
 

@@ -1,5 +1,5 @@
-// Answers those who ask a running run for stacks or a profile (run_requests.h), and collects both
-// from the nodes. Main thread only.
+// Answers those who ask a running run for stacks, a profile or a checkpoint (run_requests.h), and
+// collects the first two from the nodes. Main thread only.
 #pragma once
 
 #include <string>
@@ -31,6 +31,11 @@ class RunInspection {
   void begin();
   /// Collect stacks as the controller orders it, and tell it what came of it.
   void collect(const CollectStacks& order);
+
+  /// Answer a request for a checkpoint.
+  void answered(const CheckpointAnswered& answered) {
+    answer(answered.id, {.error = answered.error, .checkpoint = answered.number});
+  }
 
   void attempt_ended(Attempt attempt) {
     stacks_.attempt_ended(attempt);

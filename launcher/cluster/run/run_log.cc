@@ -117,6 +117,18 @@ void RunLog::event(const RunEvent& event) const {
                                  {"classes", e.classes},
                                  {"error", e.error}});
           },
+          [&](const CheckpointAsked& e) {
+            log_.info("checkpoint asked for", {{"id", e.id}});
+          },
+          [&](const CheckpointPositionTold& e) {
+            if (debug)
+              log_.debug("position for a checkpoint", {{"attempt", e.attempt.value},
+                                                       {"rank", e.rank.value},
+                                                       {"request", e.request},
+                                                       {"reports", e.reports},
+                                                       {"calls", e.calls},
+                                                       {"error", e.error}});
+          },
           [&](const RankPaused& e) {
             if (debug)
               log_.debug("worker paused", {{"attempt", e.attempt.value},
@@ -240,6 +252,19 @@ void RunLog::action(const RunAction& action) const {
             if (debug)
               log_.debug("collect stacks",
                          {{"attempt", a.attempt.value}, {"nodes", a.nodes.size()}, {"why", a.why}});
+          },
+          [&](const OrderCheckpoint& a) {
+            if (debug)
+              log_.debug("order checkpoint", {{"attempt", a.attempt.value},
+                                              {"node", name_(a.node)},
+                                              {"request", a.order.request},
+                                              {"step", to_string(a.order.step)},
+                                              {"report", a.order.report_seq},
+                                              {"call", a.order.call}});
+          },
+          [&](const CheckpointAnswered& a) {
+            log_.info("answer to who asked for a checkpoint",
+                      {{"id", a.id}, {"checkpoint", a.number}, {"error", a.error}});
           },
           [](const HangFound&) {},  // a note, or the attempt's end, says the same
           [&](const Note& a) {

@@ -25,7 +25,8 @@ constexpr std::size_t kErrorBytesMax = 8192;
 constexpr std::int64_t kRanksMax = 1 << 24;
 constexpr std::size_t kIdBytesMax = 64;
 constexpr auto kUntakenMax = std::chrono::minutes(10);
-constexpr std::string_view kStacks = ".stacks-", kProfile = ".profile-", kAnswer = ".answer-",
+constexpr std::string_view kStacks = ".stacks-", kProfile = ".profile-",
+                           kCheckpointNow = ".checkpoint-", kAnswer = ".answer-",
                            kDraft = ".draft-";
 constexpr std::string_view kResults = "attempts/";  // where all results are
 
@@ -125,11 +126,14 @@ std::optional<std::string> take_file(const std::string& path, std::size_t bytes_
 /// Take a request, if that is its name, and pass it on. Return whether it was one.
 bool take_request(const std::string& folder, const std::string& name,
                   const RequestHandlers& handlers) {
-  const std::string stacks = id_in(name, kStacks), profile = id_in(name, kProfile);
-  if (stacks.empty() && profile.empty()) return false;
+  const std::string stacks = id_in(name, kStacks), profile = id_in(name, kProfile),
+                    checkpoint = id_in(name, kCheckpointNow);
+  if (stacks.empty() && profile.empty() && checkpoint.empty()) return false;
   const auto text = take_file(join_path(folder, name), kRequestBytesMax);
   if (!text) return false;
-  if (stacks.empty())
+  if (!checkpoint.empty())
+    handlers.checkpoint(checkpoint);
+  else if (stacks.empty())
     handlers.profile(profile, parse_profile_request(*text));
   else
     handlers.stacks(stacks, parse_stacks_request(*text));
@@ -168,7 +172,11 @@ RequestAnswer parse_answer(const std::string& text) {
     return member != nullptr && member->is_string() ? std::string(member->as_string()) : "";
   };
   RequestAnswer answer{.path = text_of("path"), .error = text_of("error")};
-  if (answer.error.empty() && !is_below_results(answer.path))
+  const auto* number = object == nullptr ? nullptr : object->if_contains("checkpoint");
+  if (number != nullptr && number->is_int64() && number->as_int64() > 0)
+    answer.checkpoint = static_cast<std::uint64_t>(number->as_int64());
+  const bool named = answer.path.empty() ? answer.checkpoint > 0 : is_below_results(answer.path);
+  if (answer.error.empty() && !named)
     answer = {.path = "", .error = "its launcher's answer cannot be read"};
   return answer;
 }
@@ -189,6 +197,10 @@ Result<PendingRequest> PendingRequest::leave(const RunFolder& folder,
       {"kind", to_string(request.kind)},
       {"time_ms", std::chrono::duration_cast<milliseconds>(request.time).count()}};
   return leave(folder, kProfile, json::serialize(text));
+}
+
+Result<PendingRequest> PendingRequest::leave(const RunFolder& folder, const CheckpointNowRequest&) {
+  return leave(folder, kCheckpointNow, "{}");
 }
 
 Result<PendingRequest> PendingRequest::leave(const RunFolder& folder, std::string_view prefix,
@@ -230,6 +242,7 @@ Result<Unit> answer_request(const std::string& folder, const std::string& id,
   if (!is_id(id)) return Error{Errc::InvalidArgument, "no id of a request"};
   remove_untaken_answers(folder);
   const json::object text{{"path", answer.path},
+                          {"checkpoint", answer.checkpoint},
                           {"error", std::string_view(answer.error).substr(0, kErrorBytesMax)}};
   return put_file(folder, std::string(kAnswer) + id, id, json::serialize(text));
 }

@@ -1,7 +1,7 @@
 // Requests to the train-run that controls a run, through the run's folder. Whoever wants something
-// of a running run (a command, the dashboard) leaves a file `.stacks-ID` or `.profile-ID`; the
-// launcher takes it, does what it asks for, and answers in a file `.answer-ID`, which whoever asked
-// removes.
+// of a running run (a command, the dashboard) leaves a file `.stacks-ID`, `.profile-ID` or
+// `.checkpoint-ID`; the launcher takes it, does what it asks for, and answers in a file
+// `.answer-ID`, which whoever asked removes.
 //
 // Others may write to the folder, too: requests and answers may hold anything.
 #pragma once
@@ -37,10 +37,14 @@ struct ProfileRequest {
 inline constexpr std::array<const char*, 4> kProfileEndings = {".txt", ".folded",
                                                                ".speedscope.json", ".html"};
 
+/// A request for a checkpoint now, after which the run goes on.
+struct CheckpointNowRequest {};
+
 /// What came of a request.
 struct RequestAnswer {
-  std::string path = {};   // of the file with the result, below the run's folder
-  std::string error = {};  // why there is none; empty: there is one
+  std::string path = {};         // of the file with the result, below the run's folder
+  std::string error = {};        // why there is none; empty: there is one
+  std::uint64_t checkpoint = 0;  // the number of one that was asked for
   bool operator==(const RequestAnswer&) const = default;
 };
 
@@ -52,6 +56,7 @@ class PendingRequest {
   /// Leave a request in the folder of a run that a launcher on this machine has.
   static Result<PendingRequest> leave(const RunFolder& folder, const StacksRequest& request);
   static Result<PendingRequest> leave(const RunFolder& folder, const ProfileRequest& request);
+  static Result<PendingRequest> leave(const RunFolder& folder, const CheckpointNowRequest& request);
 
   PendingRequest(PendingRequest&& other) noexcept
       : folder_(std::move(other.folder_)),
@@ -81,6 +86,7 @@ struct RequestHandlers {
   std::function<void(const std::string& id, StacksRequest)> stacks;
   /// An error says what is wrong with the request.
   std::function<void(const std::string& id, Result<ProfileRequest>)> profile;
+  std::function<void(const std::string& id)> checkpoint;
 };
 
 /// Look for requests in `folder` each half second until the flow is cancelled, and pass each on

@@ -57,6 +57,14 @@ std::optional<std::filesystem::path> wait_for_checkpoint();
 /// checkpoint that it returns. There is one function; a later call replaces it.
 void on_stop(std::function<Checkpoint()> make);
 
+/// Return true where all ranks are to report a checkpoint, because somebody asked for one
+/// (`train-run checkpoint now`, the dashboard). Call it once a step: on every rank it is the same
+/// call that returns true, so all ranks must make their calls at the same places of the loop.
+/// Report a checkpoint then, and go on. The call may wait a moment for the other ranks' news, never
+/// for their loops. A program that never calls this, but has set on_stop, need do nothing: the SDK
+/// makes such a checkpoint by itself, in the next report that all ranks have in common.
+bool checkpoint_requested();
+
 /// Return true once the run is being stopped. A loop that reports rarely may poll this, and report
 /// a checkpoint right away.
 bool should_stop();

@@ -109,6 +109,9 @@ int trainrun_reported_checkpoints(int validated, int64_t timeout_ms, const char*
 
 /* Return 1 once the run is being stopped, else 0; −1 on failure. */
 int trainrun_should_stop(void);
+/* 1 where all ranks are to report a checkpoint, because somebody asked for one; 0; −1 on failure.
+ */
+int trainrun_checkpoint_requested(void);
 /* Set the function that saves the last step. When the run stops gracefully at a report that
  * carried no checkpoint, the reporting thread calls `make` and keeps the checkpoint that it returns
  * (from any function above); the SDK frees it. When `make` returns NULL, there is no checkpoint,

@@ -154,6 +154,31 @@ void epochs(const Config& config) {
   }
 }
 
+// Report steps in lockstep until rank 0 finds finish_file, with no checkpoint but those that
+// somebody asks for: by checkpoint_requested() with `polls`, by on_stop with `on_stop`.
+void asked(const Config& config) {
+  const int rank = get_context().world_rank();
+  const std::string finish = config.get<std::string>("finish_file");
+  int step = 0;
+  const auto checkpoint = [&] {
+    return train::Checkpoint::from_writer(
+        [rank, text = std::to_string(step)](const std::filesystem::path& folder) {
+          std::ofstream(folder / ("rank-" + std::to_string(rank))) << text;
+        });
+  };
+  if (config.get<bool>("on_stop", false)) train::on_stop(checkpoint);
+  const bool polls = config.get<bool>("polls", false);
+  for (bool goes_on = true; goes_on;) {
+    ++step;
+    const bool ends = ::access(finish.c_str(), F_OK) == 0;
+    goes_on = !train::broadcast_from_rank_zero(train::Value(ends)).as<bool>();
+    if (polls && train::checkpoint_requested())
+      train::report({{"step", step}}, checkpoint());
+    else
+      train::report({{"step", step}});
+  }
+}
+
 void collectives(const Config&) {
   const auto& context = get_context();
   train::barrier();
@@ -330,17 +355,11 @@ void fail(const Config& config) {
 
 int main(int argc, char** argv) {
   return train::run(argc, argv, [](const Config& config) {
-    const std::map<std::string, void (*)(const Config&)> modes{{"epochs", epochs},
-                                                               {"collectives", collectives},
-                                                               {"uneven", uneven},
-                                                               {"threads", threads},
-                                                               {"collision", collision},
-                                                               {"many_files", many_files},
-                                                               {"scores", scores},
-                                                               {"metrics", metrics},
-                                                               {"sizes", sizes},
-                                                               {"big", big},
-                                                               {"fail", fail}};
+    const std::map<std::string, void (*)(const Config&)> modes{
+        {"epochs", epochs},         {"asked", asked},     {"collectives", collectives},
+        {"uneven", uneven},         {"threads", threads}, {"collision", collision},
+        {"many_files", many_files}, {"scores", scores},   {"metrics", metrics},
+        {"sizes", sizes},           {"big", big},         {"fail", fail}};
     modes.at(config.get<std::string>("mode"))(config);
   });
 }

@@ -340,9 +340,16 @@ TEST(Supervisor, RefusesWhoHasARankBeforeThereAreAny) {
   EXPECT_EQ(supervisor.start({"true"}).from_standby, 1);
 }
 
-/// Return the frames in a rank's standard output, up to one of this type.
-std::vector<Frame> printed_until(SupervisorProcess& supervisor, int rank, MessageType type) {
+/// Return the frames in a rank's standard output, up to one of this type. `earlier`: what has
+/// arrived from the supervisor before.
+std::vector<Frame> printed_until(SupervisorProcess& supervisor, int rank, MessageType type,
+                                 const std::vector<Frame>& earlier = {}) {
   FrameReader reader;
+  for (const Frame& frame : earlier) {
+    if (frame.type != MessageType::OutputChunk) continue;
+    const OutputChunk chunk = *decode<OutputChunk>(frame);
+    if (chunk.rank == rank && chunk.stream == 1) reader.feed(chunk.data);
+  }
   std::vector<Frame> frames;
   for (;;) {
     const auto frame = reader.next();
@@ -377,6 +384,34 @@ TEST(Supervisor, TellsAWorkerThatConnectsLateThatAllAreToPause) {
   const auto pause = *decode<PauseWorkers>(frames.back());
   EXPECT_EQ(pause.step, "advance");
   EXPECT_EQ(pause.report_seq, 7u);
+}
+
+// A program with an older SDK would drop its connection because of the order.
+TEST(Supervisor, AnswersForAWorkerThatKnowsNoRequestForACheckpoint) {
+  SupervisorProcess supervisor;
+  const std::string go = supervisor.dir() + "/go";
+  ASSERT_EQ(::mkfifo(go.c_str(), 0600), 0);
+  std::ofstream(supervisor.dir() + "/hello", std::ios::binary) << hello_of_rank_0();
+  std::ofstream(supervisor.dir() + "/late.py") << kLateWorker;
+  supervisor.attach(1);
+  supervisor.start({"exec python3 late.py"});
+  supervisor.send(RequestCheckpoint{.request = 1, .step = "ask"});
+  const auto before = supervisor.wait_for<CheckpointPosition>();
+  EXPECT_EQ(before.rank, 0);
+  EXPECT_EQ(before.request, 1u);
+  EXPECT_EQ(before.error, "it has not called the SDK yet, or has left its loop");
+  supervisor.send(RequestCheckpoint{.request = 1, .step = "cancel"});
+
+  ::close(::open(go.c_str(), O_WRONLY | O_CLOEXEC));
+  supervisor.wait_for<WorkerJoined>();
+  supervisor.send(RequestCheckpoint{.request = 2, .step = "ask"});
+  const auto arrived = supervisor.until(MessageType::CheckpointPosition);
+  const auto position = *decode<CheckpointPosition>(arrived.back());
+  EXPECT_EQ(position.request, 2u);
+  EXPECT_EQ(position.error, "its program was built with an SDK that knows no such request");
+  supervisor.send(PauseWorkers{.step = "pause"});
+  EXPECT_EQ(names(printed_until(supervisor, 0, MessageType::PauseWorkers, arrived)),
+            (std::vector<std::string>{"Welcome", "PauseWorkers"}));
 }
 
 TEST(Supervisor, IsPreparedOnceItSeesTheLaunchersMark) {

@@ -21,6 +21,7 @@ class RunRequestsTest : public NetTest {
     std::string id;
     StacksRequest stacks;
     Result<ProfileRequest> profile = Error{};
+    bool checkpoint = false;
   };
   /// Return the first request that is found.
   Taken next() {
@@ -34,6 +35,11 @@ class RunRequestsTest : public NetTest {
                                .profile =
                                    [&](const std::string& id, Result<ProfileRequest> request) {
                                      if (!found) found = {id, {}, std::move(request)};
+                                   },
+                               .checkpoint =
+                                   [&](const std::string& id) {
+                                     if (!found)
+                                       found = {.id = id, .stacks = {}, .checkpoint = true};
                                    }};
       scope.spawn("watch", watch_requests(folder_.string(), std::move(handlers)));
       while (!found) (void)co_await pause_for(1ms);
@@ -88,6 +94,15 @@ TEST_F(RunRequestsTest, ForAProfileThatNobodyCanTakeAreErrors) {
     std::ofstream(path(".profile-1")) << text;
     EXPECT_FALSE(next().profile) << text;
   }
+}
+
+TEST_F(RunRequestsTest, ForACheckpointAreAnsweredWithItsNumber) {
+  auto request = PendingRequest::leave(RunFolder(folder_.string()), CheckpointNowRequest{});
+  ASSERT_TRUE(request);
+  const Taken taken = next();
+  EXPECT_TRUE(taken.checkpoint);
+  ASSERT_TRUE(answer_request(folder_.string(), taken.id, {.checkpoint = 7}));
+  EXPECT_EQ(request->take_answer(), (RequestAnswer{.checkpoint = 7}));
 }
 
 TEST_F(RunRequestsTest, ThatNobodyTakesLeaveNothing) {

@@ -1,4 +1,4 @@
-// Checkpoints that lack space.
+// Checkpoints that lack space, and those that somebody asks for.
 #include "tests/unit/launcher_core/controller_fixture.h"
 
 namespace train {
@@ -230,6 +230,76 @@ TEST(RunControllerCheckpoints, OneThatWasRemovedAfterAValidationIsNotGoneBackTo)
   find_the_newest_not_intact(d);
 
   EXPECT_EQ(d.run.newest_checkpoint(), checkpoint(1));
+}
+
+// ---- that somebody asks for
+
+void joined(Driven& d) {
+  for (const int rank : {0, 1}) d.handle(RankJoined{kFirst, Rank{rank}});
+}
+CheckpointPositionTold position(int rank, std::uint64_t reports) {
+  return {kFirst, Rank{rank}, 1, reports, 0, true};
+}
+ShardStaged asked_for(int rank, std::uint64_t index, std::uint64_t request = 1) {
+  ShardStaged event = staged(kFirst, rank, index);
+  event.shard.request = request;
+  return event;
+}
+std::vector<OrderCheckpoint> order_both(const CheckpointOrder& order) {
+  return {{kFirst, kNodeA, order}, {kFirst, kNodeB, order}};
+}
+constexpr CheckpointOrder kAsk{.request = 1};
+constexpr CheckpointOrder kMake{.request = 1, .step = CheckpointStep::Make, .report_seq = 6};
+constexpr CheckpointOrder kCancel{.request = 1, .step = CheckpointStep::Cancel};
+using Answers = std::vector<CheckpointAnswered>;
+
+TEST(CheckpointNow, IsMadeByAllRanksAndTheGroupGoesOn) {
+  Driven d;
+  d.running();
+  joined(d);
+  EXPECT_EQ(only<OrderCheckpoint>(d.handle(CheckpointAsked{"a"})), order_both(kAsk));
+  d.handle(position(0, 5));
+  EXPECT_EQ(only<OrderCheckpoint>(d.handle(position(1, 4))), order_both(kMake));
+  d.handle(asked_for(0, 1));
+  d.handle(asked_for(1, 1));
+  EXPECT_EQ(only<CheckpointAnswered>(d.handle(committed(1))),
+            (Answers{{.id = "a", .number = checkpoint(1).number}}));
+  EXPECT_EQ(d.run.state(), RunState::Running);
+}
+
+TEST(CheckpointNow, ASupervisorOverANewLinkHearsTheNewestOrderAgain) {
+  Driven d;
+  d.running();
+  joined(d);
+  d.handle(CheckpointAsked{"a"});
+  const Actions again = d.handle(SupervisorAttached{kFirst, kNodeB});
+  EXPECT_EQ(only<OrderCheckpoint>(again), (std::vector<OrderCheckpoint>{{kFirst, kNodeB, kAsk}}));
+}
+
+TEST(CheckpointNow, AStopLetsRanksThatAreHeldGoOn) {
+  Driven d;
+  d.running();
+  joined(d);
+  d.handle(CheckpointAsked{"a"});
+  const Actions stopped = d.handle(StopAsked{StopKind::Interrupt, "Ctrl-C"});
+  EXPECT_EQ(only<OrderCheckpoint>(stopped), order_both(kCancel));
+  EXPECT_EQ(only<CheckpointAnswered>(stopped).size(), 1u);
+  EXPECT_EQ(only<CheckpointAnswered>(d.handle(CheckpointAsked{"b"})).at(0).number, 0u);
+}
+
+TEST(CheckpointNow, IsRefusedBeforeThereAreWorkers) {
+  Driven d;
+  EXPECT_EQ(only<CheckpointAnswered>(d.handle(CheckpointAsked{"a"})),
+            (Answers{{.id = "a", .error = "the run has no workers now: it is scheduling"}}));
+}
+
+TEST(CheckpointNow, OneOfWhichOnlyAPartWasAskedForIsNotKept) {
+  Driven d;
+  d.running();
+  d.handle(asked_for(0, 1));
+  EXPECT_EQ(warnings(d.handle(staged(kFirst, 1, 1))),
+            (Texts{"checkpoint 1 of attempt 0 is not kept: rank 0 made it because it was asked "
+                   "for, rank 1 did not; training continues"}));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Ranks meet at a checkpoint (PauseWorkers.at_checkpoint), with a fake supervisor.
+// Ranks meet at a checkpoint (PauseWorkers.at_checkpoint), or make one that somebody asked for
+// (RequestCheckpoint), with a fake supervisor.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -136,6 +137,82 @@ TEST(Meeting, AStopThatComesMeanwhilePausesAtTheNextReport) {
   EXPECT_EQ(worker.supervisor.wait_for<WorkerPaused>(0).report_seq, 2u);
   worker.supervisor.send(PauseWorkers{.step = "finish", .report_seq = 0, .reason = "stopped"});
   EXPECT_EQ(second.get(), "stopped");
+}
+
+TEST(CheckpointNow, IsMadeInTheReportThatTheLauncherChose) {
+  Worker worker(0);
+  worker.session->on_stop([] { return writing("asked for"); });
+  worker.step();
+  worker.supervisor.send(RequestCheckpoint{.request = 1, .step = "ask"});
+  const auto position = worker.supervisor.wait_for<CheckpointPosition>();
+  EXPECT_EQ(position.request, 1u);
+  EXPECT_EQ(position.reports, 1u);
+  EXPECT_EQ(position.calls, 0u);
+  EXPECT_TRUE(position.has_function);
+
+  auto second = worker.step_aside();  // it waits, and is not counted as made
+  worker.supervisor.send(RequestCheckpoint{.request = 1, .step = "ask"});
+  EXPECT_EQ(worker.supervisor.wait_for<CheckpointPosition>(1).reports, 1u);
+  worker.supervisor.send(RequestCheckpoint{.request = 1, .step = "make", .report_seq = 3});
+  EXPECT_EQ(second.get(), "");
+  EXPECT_FALSE(worker.session->checkpoint_requested());
+  worker.step();
+  const auto staged = worker.supervisor.wait_for<CheckpointStaged>();
+  EXPECT_EQ(staged.report_seq, 3u);
+  EXPECT_EQ(staged.request, 1u);
+  worker.step();
+  EXPECT_EQ(worker.supervisor.count(MessageType::CheckpointStaged), 1u);
+}
+
+TEST(CheckpointNow, AReportThatCarriesACheckpointAnyway) {
+  Worker worker(2);
+  worker.session->on_stop([] { return writing("asked for"); });
+  worker.supervisor.send(RequestCheckpoint{.request = 1, .step = "ask"});
+  worker.supervisor.wait_for<CheckpointPosition>();
+  worker.supervisor.send(RequestCheckpoint{.request = 1, .step = "make", .report_seq = 2});
+  worker.step();
+  worker.step();
+  EXPECT_EQ(worker.supervisor.wait_for<CheckpointStaged>().request, 1u);
+  worker.step();
+  worker.step();
+  EXPECT_EQ(worker.supervisor.wait_for<CheckpointStaged>(1).request, 0u);
+}
+
+TEST(CheckpointNow, TheChosenCallReturnsTrue) {
+  Worker worker(0);
+  EXPECT_FALSE(worker.session->checkpoint_requested());
+  worker.supervisor.send(RequestCheckpoint{.request = 1, .step = "ask"});
+  EXPECT_EQ(worker.supervisor.wait_for<CheckpointPosition>().calls, 1u);
+  auto second =
+      std::async(std::launch::async, [&] { return worker.session->checkpoint_requested(); });
+  worker.supervisor.send(RequestCheckpoint{.request = 1, .step = "make", .call = 3});
+  EXPECT_FALSE(second.get());
+  EXPECT_TRUE(worker.session->checkpoint_requested());
+  EXPECT_FALSE(worker.session->checkpoint_requested());
+  const Checkpoint checkpoint = writing("state");
+  worker.session->report({{"step", 1}}, &checkpoint);
+  EXPECT_EQ(worker.supervisor.wait_for<CheckpointStaged>().request, 1u);
+}
+
+TEST(CheckpointNow, ACancelledRequestLetsTheRankGoOn) {
+  Worker worker(0);
+  worker.supervisor.send(RequestCheckpoint{.request = 1, .step = "ask"});
+  EXPECT_FALSE(worker.supervisor.wait_for<CheckpointPosition>().has_function);
+  auto first = worker.step_aside();
+  worker.supervisor.send(RequestCheckpoint{.request = 1, .step = "cancel"});
+  EXPECT_EQ(first.get(), "");
+  worker.step();
+  EXPECT_EQ(worker.supervisor.count(MessageType::CheckpointStaged), 0u);
+}
+
+// A stop that ends the loop does not wait for a decision.
+TEST(CheckpointNow, AStopGoesFirst) {
+  Worker worker(0);
+  worker.supervisor.send(RequestCheckpoint{.request = 1, .step = "ask"});
+  worker.supervisor.wait_for<CheckpointPosition>();
+  auto first = worker.step_aside();
+  worker.supervisor.send(PauseWorkers{.step = "finish", .report_seq = 0, .reason = "stopped"});
+  EXPECT_EQ(first.get(), "stopped");
 }
 
 }  // namespace

@@ -1,0 +1,42 @@
+#include "sdk/client/checkpoint_gate.h"
+
+#include <algorithm>
+
+namespace train::sdk {
+namespace {
+
+/// Take the order whose `place` is here, and forget it.
+std::uint64_t take(std::vector<CheckpointOrder>& orders, std::uint64_t CheckpointOrder::*place,
+                   std::uint64_t here) {
+  const auto due = std::find_if(orders.begin(), orders.end(),
+                                [&](const CheckpointOrder& order) { return order.*place == here; });
+  if (due == orders.end()) return 0;
+  const std::uint64_t request = due->request;
+  orders.erase(due);
+  return request;
+}
+
+}  // namespace
+
+bool CheckpointGate::order(const CheckpointOrder& order) {
+  if (order.step == CheckpointStep::Ask) {
+    if (order.request <= decided_ || order.request < asked_) return false;
+    asked_ = order.request;
+    return true;
+  }
+  if (order.request <= decided_) return false;
+  decided_ = order.request;
+  // Only a rank that was asked, and has told where it is, may take part.
+  if (order.step == CheckpointStep::Make && asked_ == order.request) to_make_.push_back(order);
+  return false;
+}
+
+std::uint64_t CheckpointGate::take_report(std::uint64_t report_seq) {
+  return to_make_.empty() ? 0 : take(to_make_, &CheckpointOrder::report_seq, report_seq);
+}
+
+std::uint64_t CheckpointGate::take_call(std::uint64_t call) {
+  return to_make_.empty() ? 0 : take(to_make_, &CheckpointOrder::call, call);
+}
+
+}  // namespace train::sdk
