@@ -78,6 +78,7 @@ const std::vector<Api::Route>& Api::all_routes() {
       {HttpMethod::Get, "/api/v1/runs/{run}/files/{id}", nullptr, answer_file},
       {HttpMethod::Get, "/api/v1/runs/{run}/tasks/{task}", &Api::task},
       {HttpMethod::Post, "/api/v1/runs/{run}/stacks", &Api::take_stacks},
+      {HttpMethod::Post, "/api/v1/runs/{run}/checkpoint", &Api::checkpoint},
       {HttpMethod::Post, "/api/v1/runs/{run}/profile", &Api::profile},
       {HttpMethod::Post, "/api/v1/runs/{run}/stop", &Api::stop},
       {HttpMethod::Get, "/api/v1/sd", &Api::targets},

@@ -46,6 +46,7 @@ class Api {
   Result<HttpResponse> task(const HttpRequest& request, const Parts& parts);
   Result<HttpResponse> take_stacks(const HttpRequest& request, const Parts& parts);
   Result<HttpResponse> profile(const HttpRequest& request, const Parts& parts);
+  Result<HttpResponse> checkpoint(const HttpRequest& request, const Parts& parts);
   Result<HttpResponse> stop(const HttpRequest& request, const Parts& parts);
   Result<HttpResponse> targets(const HttpRequest& request, const Parts& parts);
   Result<HttpResponse> metrics(const HttpRequest& request, const Parts& parts);

@@ -98,6 +98,12 @@ Result<HttpResponse> Api::profile(const HttpRequest& request, const Parts& parts
   });
 }
 
+Result<HttpResponse> Api::checkpoint(const HttpRequest&, const Parts& parts) {
+  TRY(const std::shared_ptr<RunReader> run, catalog_.find(parts[0]));
+  TRY(const RunTask task, run->with([&](RunData& data) { return tasks_.checkpoint(data); }));
+  return task_response(202, task);
+}
+
 Result<HttpResponse> Api::stop(const HttpRequest&, const Parts& parts) {
   TRY(const std::shared_ptr<RunReader> run, catalog_.find(parts[0]));
   TRY(const RunTask task, run->with([&](RunData& data) { return tasks_.stop(data); }));

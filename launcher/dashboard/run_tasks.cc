@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "lib/base/file_descriptor.h"
+#include "lib/storage/manifest.h"
 
 namespace train {
 namespace {
@@ -36,7 +37,9 @@ void put_task(JsonWriter& json, const RunTask& task) {
   json.object().member("task", task.id).member("kind", task.kind).member("state", task.state);
   json.member("began", task.began).text_or_null("ended", task.ended).key("files").array();
   for (const std::string& file : task.files) json.value(file);
-  json.end().text_or_null("error", task.error).end();
+  json.end().text_or_null(
+      "checkpoint", task.checkpoint > 0 ? checkpoint_name(CheckpointNumber{task.checkpoint}) : "");
+  json.text_or_null("error", task.error).end();
 }
 
 Result<RunTask> RunTasks::take_stacks(RunData& run, const std::vector<Rank>& ranks) {
@@ -52,6 +55,14 @@ Result<RunTask> RunTasks::take_profile(RunData& run, const ProfileRequest& wante
   TRY_VOID(check(run, "profile"));
   TRY(PendingRequest request, PendingRequest::leave(RunFolder(run.files().folder()), wanted));
   return add(run, "profile", std::move(request), wanted.time + kAnswerWithin);
+}
+
+Result<RunTask> RunTasks::checkpoint(RunData& run) {
+  const std::lock_guard lock(mutex_);
+  TRY_VOID(check(run, "checkpoint"));
+  TRY(PendingRequest request,
+      PendingRequest::leave(RunFolder(run.files().folder()), CheckpointNowRequest{}));
+  return add(run, "checkpoint", std::move(request), kCheckpointWithin);
 }
 
 Result<RunTask> RunTasks::stop(RunData& run) {
@@ -110,7 +121,10 @@ void RunTasks::look(RunData& run) {
     RunTask& task = entry->task;
     if (task.run != run.id() || task.state != "running") continue;
     const auto answer = entry->request ? entry->request->take_answer() : std::nullopt;
-    if (answer && answer->error.empty()) task.files = files_of(run.files(), answer->path);
+    if (answer && answer->error.empty() && task.kind == "checkpoint")
+      task.checkpoint = answer->checkpoint;
+    else if (answer && answer->error.empty())
+      task.files = files_of(run.files(), answer->path);
     if (answer)
       end(task, answer->error);
     else if (task.kind == "stop" && !run.live())

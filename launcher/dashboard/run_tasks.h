@@ -1,6 +1,6 @@
-// What users of the dashboard have asked running runs for: stacks, profiles, a stop. A task waits
-// for the launcher's answer, which comes through the run's folder. Any thread may call; calls block
-// on the disk.
+// What users of the dashboard have asked running runs for: stacks, profiles, a checkpoint, a stop.
+// A task waits for the launcher's answer, which comes through the run's folder. Any thread may
+// call; calls block on the disk.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,11 @@
 namespace train {
 
 struct RunTask {
-  std::string id, run, kind;           // kind: stacks, profile, stop
+  std::string id, run, kind;           // kind: stacks, profile, checkpoint, stop
   std::string state = "running";       // or done, failed
   std::string began = {}, ended = {};  // RFC 3339
   std::vector<std::string> files = {};
+  std::uint64_t checkpoint = 0;  // the number of the one that was asked for
   std::string error = {};
 };
 
@@ -39,6 +40,8 @@ class RunTasks {
   Result<RunTask> take_stacks(RunData& run, const std::vector<Rank>& ranks);
   /// Ask for a profile of a rank; as take_stacks().
   Result<RunTask> take_profile(RunData& run, const ProfileRequest& wanted);
+  /// Ask for a checkpoint, after which the run goes on; as take_stacks().
+  Result<RunTask> checkpoint(RunData& run);
   /// Ask the run to checkpoint and stop.
   Result<RunTask> stop(RunData& run);
 
@@ -53,6 +56,7 @@ class RunTasks {
     TimePoint until;
     std::optional<PendingRequest> request;
   };
+  static constexpr Duration kCheckpointWithin = seconds(630);  // its launcher waits 10 min
   Result<Unit> check(RunData& run, std::string_view kind);
   RunTask add(RunData& run, std::string kind, std::optional<PendingRequest> request,
               Duration within = kAnswerWithin);

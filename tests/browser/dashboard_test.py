@@ -420,6 +420,14 @@ class Dashboard(unittest.TestCase):
         self.browser.see(self.page.locator(".tile").filter(has_text="Attempts"), "1 restart")
         self.browser.shot("restarted")
 
+    def test_xx_checkpoint_now_makes_one_and_the_run_goes_on(self):
+        self.open_run("live")
+        self.page.get_by_role("button", name="Checkpoint now").click()
+        self.browser.see(self.page.get_by_text("is kept."), "checkpoint_")
+        self.browser.shot("checkpoint_now")
+        self.browser.see(self.page.locator(".head .state"), "running")
+        self.assertIsNone(self.live.poll())
+
     def test_y_stop_asks_first_and_then_stops_the_run(self):
         self.open_run("live")
         self.page.get_by_role("button", name="Stop", exact=True).click()

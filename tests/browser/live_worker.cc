@@ -90,7 +90,8 @@ int main(int argc, char** argv) {
       const auto ends =
           train::reduce({{"ends", Signals::appeared(end) ? 1 : 0}}, train::Reduce::Max);
       if (ends.at("ends").as<double>() > 0) break;
-      if ((report + 1) % every != 0)
+      const bool asked_for = train::checkpoint_requested();
+      if ((report + 1) % every != 0 && !asked_for)
         train::report(metrics_of(report));
       else if (context.world_rank() == 0)
         train::report(metrics_of(report),

@@ -50,9 +50,15 @@ async function stop(run, node) {
     await ask(run.id, 'stop', {}, node, {text: 'The run has been asked to stop.', failed: 'The run was not stopped'});
 }
 
+async function checkpoint_now(run, node) {
+  const task = await ask(run.id, 'checkpoint', {}, node, {failed: 'No checkpoint was made'});
+  if (task) toast(`${task.checkpoint} is kept.`);
+}
+
 /// The buttons of a run's head; none where actions are not allowed.
 export function actions_of(run) {
   if (!run.can_stop) return null;
   const stop_button = button('Stop', {icon: 'stop', kind: 'danger', on_click: () => stop(run, stop_button)});
-  return h('div', {class: 'buttons'}, stop_button);
+  const checkpoint_button = button('Checkpoint now', {icon: 'save', on_click: () => checkpoint_now(run, checkpoint_button)});
+  return h('div', {class: 'buttons'}, checkpoint_button, stop_button);
 }
