@@ -5,7 +5,7 @@ set -euo pipefail
 
 build="$1" minutes="$2"
 shift 2
-[ $# -gt 0 ] || set -- frame journal manifest spec text names worker dataset
+[ $# -gt 0 ] || set -- frame journal manifest spec text names worker dataset formats
 failed=0
 for target in "$@"; do
   found="$build/fuzz/$target"

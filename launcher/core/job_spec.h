@@ -3,11 +3,13 @@
 // YAML, which follows Ray Train.
 #pragma once
 
+#include <array>
 #include <boost/json/value.hpp>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/time.h"
@@ -26,7 +28,13 @@ enum class SharedStorageNeed { Auto, Required };
 enum class HangAction { Auto, Observe, Fail };
 /// Only the values that work. None: torchrun's variables are set anyway, but no port is reserved.
 enum class Backend { Torch, None };
-enum class DatasetFormat { Parquet, Items };
+enum class DatasetFormat { Auto, Parquet, Csv, Json, Arrow, Orc, Numpy, Cifar, Items };
+// As specs and workers name them, in the order of DatasetFormat.
+inline constexpr std::array<std::string_view, 9> kDatasetFormats{
+    "auto", "parquet", "csv", "json", "arrow", "orc", "numpy", "cifar", "items"};
+constexpr std::string_view to_text(DatasetFormat format) {
+  return kDatasetFormats[static_cast<std::size_t>(format)];
+}
 
 struct WorkerCount {  // `8`, or `{min: 4, max: 8}`
   int min = 1;
@@ -135,11 +143,15 @@ struct RunConfig {
 };
 
 struct DatasetSpec {
-  DatasetFormat format = DatasetFormat::Parquet;
-  std::string path;                  // file, folder or glob; absolute after parsing
-  std::vector<std::string> columns;  // empty: all
-  boost::json::array items;          // format: items
-  bool split = false;                // only "train" by default
+  DatasetFormat format = DatasetFormat::Auto;
+  std::vector<std::string> paths = {};             // files, folders, globs; absolute after parsing
+  std::vector<std::string> columns = {};           // empty: all
+  std::map<std::string, std::string> schema = {};  // csv, json: column → one of kColumnTypes
+  std::optional<std::string> delimiter = {};       // csv; unset: by the file's name
+  bool newlines_in_values = false;                 // csv
+  int labels = 1;                                  // cifar
+  boost::json::array items = {};                   // format: items
+  bool split = false;                              // only "train" by default
   bool shuffle = false;
   std::uint64_t shuffle_seed = 0;
   bool operator==(const DatasetSpec&) const = default;

@@ -1,4 +1,7 @@
 // The routes about datasets and goodput.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <boost/json/parse.hpp>
 #include <charconv>
 #include <cmath>
@@ -14,16 +17,6 @@ namespace train {
 namespace {
 
 constexpr double kStarvingRatio = 0.1;  // of its time that a rank waits for data
-
-std::string_view to_text(DatasetFormat format) {
-  switch (format) {
-    case DatasetFormat::Parquet:
-      return "parquet";
-    case DatasetFormat::Items:
-      return "items";
-  }
-  return "";
-}
 
 std::int64_t rank_number(const std::string& row) {
   std::int64_t rank = 0;
@@ -91,7 +84,9 @@ Result<HttpResponse> answer_data(const RunRequest& request) {
   if (spec.spec) {
     for (const auto& [name, dataset] : spec.spec->datasets) {
       const boost::json::object* position = object_member(positions, name);
-      json.object().member("name", name).text_or_null("path", dataset.path);
+      json.object()
+          .member("name", name)
+          .text_or_null("path", fmt::format("{}", fmt::join(dataset.paths, ", ")));
       json.member("format", to_text(dataset.format));
       put(json, "epoch", position ? whole_member(*position, "epoch") : std::nullopt);
       put(json, "rows", position ? whole_member(*position, "rows") : std::nullopt);

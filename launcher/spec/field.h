@@ -22,6 +22,7 @@ enum class Kind {
   Name,         // becomes the name of a folder
   Text,         // of at most `max` bytes
   Path,         // made absolute
+  Paths,        // a path, or a list of paths
   Storage,      // a path, or a URL such as s3://bucket/folder
   Command,      // a list, or a string for the shell
   Environment,  // names → texts or references to secrets
@@ -38,6 +39,7 @@ enum class Kind {
   Resources,
   Stop,       // metric → number
   Notify,     // a list of {on, command} or {on, webhook}
+  Types,      // columns → their types
   Durations,  // names that the user chooses → min … max, in milliseconds
   Shuffle,    // true, false, or {seed: 1}
   Umask,      // octal digits
@@ -89,7 +91,7 @@ struct Field {
 
 /// Return whether `${NAME:-default}` is replaced in fields of this kind.
 constexpr bool is_interpolated(Kind kind) {
-  return kind == Kind::Name || kind == Kind::Path || kind == Kind::Storage ||
+  return kind == Kind::Name || kind == Kind::Path || kind == Kind::Paths || kind == Kind::Storage ||
          kind == Kind::Command || kind == Kind::Environment || kind == Kind::Nodes ||
          kind == Kind::Notify;
 }

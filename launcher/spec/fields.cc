@@ -20,7 +20,6 @@ constexpr std::array<std::string_view, 7> kNotifyEvents{
     "started", "restarted", "hung", "checkpoint", "failed", "finished", "stopped"};
 constexpr std::array<std::string_view, 4> kLogLevels{"debug", "info", "warning", "error"};
 constexpr std::array<std::string_view, 3> kHangActions{"auto", "observe", "fail"};
-constexpr std::array<std::string_view, 2> kFormats{"parquet", "items"};
 
 constexpr std::array<std::string_view, 9> kLimitNames{"as",      "core",   "cpu",   "data", "fsize",
                                                       "memlock", "nofile", "nproc", "stack"};
@@ -139,11 +138,19 @@ constexpr std::array kFields{
           "true: workers of root keep root's capabilities, for example to read other users' files in a container. false: they have none. Workers can never gain any."},
     Field{"datasets", Kind::Entries, nowhere, "Name → dataset, for get_dataset_shard(name)."},
     Field{"datasets.*.format", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.dataset->format); },
-          "parquet: files at path. items: rows in the spec itself.", kFormats},
-    Field{"datasets.*.path", Kind::Path, [](const Target& t) -> Ref { return &t.dataset->path; },
-          "A file, a folder or a glob. Required with format: parquet.", {}, 0, 0, {}, R"("data/train")"},
+          "The format of the files at path (docs/data.md). auto: by the endings of their names. items: rows in the spec itself.", kDatasetFormats},
+    Field{"datasets.*.path", Kind::Paths, [](const Target& t) -> Ref { return &t.dataset->paths; },
+          "A file, a folder or a glob, or a list of these. Required, except with format: items.", {}, 0, 0, {}, R"("data/train")"},
     Field{"datasets.*.columns", Kind::TextList, [](const Target& t) -> Ref { return &t.dataset->columns; },
-          "The columns to read; none: all. Only for format: parquet.", {}, 0, 0, {}, R"(["image", "label"])"},
+          "The columns to read; none: all. Not for format: items.", {}, 0, 0, {}, R"(["image", "label"])"},
+    Field{"datasets.*.schema", Kind::Types, [](const Target& t) -> Ref { return &t.dataset->schema; },
+          "The types of columns of CSV and JSON files: bool, int8 to int64, uint8 to uint64, float32, float64, string, binary, date32, timestamp. The types of the other columns follow from the first MiB of the first file.", {}, 0, 0, {}, R"({"zip": "string", "age": "float32"})"},
+    Field{"datasets.*.delimiter", Kind::Text, [](const Target& t) -> Ref { return &t.dataset->delimiter; },
+          "The character between the values of CSV files.", {}, 0, 1, "a tab in files named .tsv, else a comma", R"(";")"},
+    Field{"datasets.*.newlines_in_values", Kind::Boolean, [](const Target& t) -> Ref { return &t.dataset->newlines_in_values; },
+          "true: values of CSV files that stand in double quotes may contain ends of lines. Files are then opened more slowly."},
+    Field{"datasets.*.labels", Kind::Integer, [](const Target& t) -> Ref { return &t.dataset->labels; },
+          "How many bytes of labels stand before each picture of format: cifar. 1: CIFAR-10. 2: CIFAR-100.", {}, 1, 2},
     Field{"datasets.*.items", Kind::Items, [](const Target& t) -> Ref { return &t.dataset->items; },
           "The rows: mappings with the same keys. Required with format: items.", {}, 0, 0, {}, R"([{"x": 1}, {"x": 2}])"},
     Field{"datasets.*.split", Kind::Boolean, [](const Target& t) -> Ref { return &t.dataset->split; },
@@ -173,9 +180,6 @@ constexpr std::array kPlannedChoices{
     PlannedChoice{"backend", "tensorflow", "use none: the program forms its own cluster from RANK and WORLD_SIZE"},
     PlannedChoice{"backend", "horovod", "use none, or torch with prepare_model, which averages gradients as Horovod does"},
     PlannedChoice{"backend", "custom", "use none: the program forms its own group from RANK and WORLD_SIZE"},
-    PlannedChoice{"datasets.*.format", "csv", "convert it to Parquet"},
-    PlannedChoice{"datasets.*.format", "json", "convert it to Parquet"},
-    PlannedChoice{"datasets.*.format", "arrow", "convert it to Parquet"},
 };
 // clang-format on
 

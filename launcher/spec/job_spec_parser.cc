@@ -171,12 +171,16 @@ std::variant<ParsedSpec, std::string> parse_job_spec(const SpecSource& source) {
 boost::json::object datasets_json(const JobSpec& spec) {
   boost::json::object datasets;
   for (const auto& [name, dataset] : spec.datasets) {
-    boost::json::array columns;
-    for (const std::string& column : dataset.columns) columns.emplace_back(column);
+    boost::json::object schema;
+    for (const auto& [column, type] : dataset.schema) schema[column] = type;
     datasets[name] = boost::json::object{
-        {"format", dataset.format == DatasetFormat::Parquet ? "parquet" : "items"},
-        {"path", dataset.path},
-        {"columns", std::move(columns)},
+        {"format", to_text(dataset.format)},
+        {"path", boost::json::array(dataset.paths.begin(), dataset.paths.end())},
+        {"columns", boost::json::array(dataset.columns.begin(), dataset.columns.end())},
+        {"schema", std::move(schema)},
+        {"delimiter", dataset.delimiter.value_or("")},
+        {"newlines_in_values", dataset.newlines_in_values},
+        {"labels", dataset.labels},
         {"items", dataset.items},
         {"split", dataset.split},
         {"shuffle", dataset.shuffle},

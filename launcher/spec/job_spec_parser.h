@@ -45,8 +45,8 @@ std::string job_spec_schema_json();
 /// Return docs/spec.md, the table of all keys.
 std::string job_spec_reference_markdown();
 
-/// Return what a worker's get_dataset_shard needs: name → {format, path, columns, items, split,
-/// shuffle, shuffle_seed}.
+/// Return what a worker's get_dataset_shard needs: name → {format, path (a list), columns,
+/// schema, delimiter, newlines_in_values, labels, items, split, shuffle, shuffle_seed}.
 boost::json::object datasets_json(const JobSpec& spec);
 
 }  // namespace train

@@ -16,6 +16,8 @@ bool expand_home(const Reading& reading, const yaml::Cursor& cursor, std::string
 /// Read a path and make it absolute, without "." and "..". Relative paths start at the folder of
 /// the file that contains them.
 std::optional<std::string> read_path(Reading& reading, const yaml::Cursor& cursor);
+/// Read one path, or a list of them.
+void read_paths(Reading& reading, const yaml::Cursor& cursor, std::vector<std::string>& paths);
 std::optional<std::string> read_storage(Reading& reading, const yaml::Cursor& cursor);
 void read_command(Reading& reading, const yaml::Cursor& cursor, std::vector<std::string>& argv);
 void read_environment(Reading& reading, const yaml::Cursor& cursor,
@@ -33,6 +35,8 @@ void read_resources(Reading& reading, const yaml::Cursor& cursor, Resources& res
 void read_stop(Reading& reading, const yaml::Cursor& cursor, std::vector<StopCondition>& stop);
 void read_notify(Reading& reading, const yaml::Cursor& cursor, const Field& field,
                  std::vector<NotifyRule>& rules);
+void read_types(Reading& reading, const yaml::Cursor& cursor,
+                std::map<std::string, std::string>& types);
 void read_durations(Reading& reading, const yaml::Cursor& cursor, const Field& field,
                     std::map<std::string, Duration>& durations);
 void read_umask(const yaml::Cursor& cursor, Umask& umask);

@@ -66,6 +66,8 @@ std::string kind_words(const Field& field) {
     case Kind::Extends:
     case Kind::Path:
       return "path";
+    case Kind::Paths:
+      return "path, or list of paths";
     case Kind::Storage:
       return "path or URL";
     case Kind::Name:
@@ -105,6 +107,8 @@ std::string kind_words(const Field& field) {
       return "metric → number";
     case Kind::Notify:
       return "list of {on, command} or {on, webhook}";
+    case Kind::Types:
+      return "column → type";
     case Kind::Durations:
       return fmt::format("name → duration, {} to {}",
                          yaml::format_duration_yaml(milliseconds(field.min)),

@@ -7,6 +7,7 @@
 #include "launcher/spec/fields.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "launcher/spec/spec_values.h"
+#include "lib/model/column_type.h"
 
 namespace train {
 namespace {
@@ -30,6 +31,10 @@ json::object list_of(json::object items) {
   return {{"type", "array"}, {"items", std::move(items)}, {"uniqueItems", true}};
 }
 json::object one_of(json::array options) { return {{"oneOf", std::move(options)}}; }
+json::object path_schema() {
+  return {{"type", "string"}, {"minLength", 1}, {"not", {{"pattern", "^[a-z0-9+]+://"}}}};
+}
+
 json::object enumeration(std::span<const std::string_view> choices) {
   json::array words;
   for (const std::string_view choice : choices) words.emplace_back(choice);
@@ -121,7 +126,12 @@ json::object kind_schema(const Field& field) {
       return {{"type", "string"},
               {"pattern", R"(^([A-Za-z0-9][A-Za-z0-9._-]{0,127}|.*\$\{.*\}.*)$)"}};
     case Kind::Path:
-      return {{"type", "string"}, {"minLength", 1}, {"not", {{"pattern", "^[a-z0-9+]+://"}}}};
+      return path_schema();
+    case Kind::Paths: {
+      json::object list = list_of(path_schema());
+      list["minItems"] = 1;
+      return one_of({path_schema(), std::move(list)});
+    }
     case Kind::Storage:
       return {{"type", "string"},
               {"minLength", 1},
@@ -156,6 +166,8 @@ json::object kind_schema(const Field& field) {
       return {{"type", "object"}, {"additionalProperties", type("number")}};
     case Kind::Notify:
       return notify_schema(field);
+    case Kind::Types:
+      return {{"type", "object"}, {"additionalProperties", enumeration(kColumnTypes)}};
     case Kind::Durations:
       return {{"type", "object"},
               {"additionalProperties",

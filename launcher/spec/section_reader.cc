@@ -142,6 +142,8 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
     case Kind::Path:
       if (auto path = read_path(reading, cursor)) *std::get<std::string*>(ref) = std::move(*path);
       return;
+    case Kind::Paths:
+      return read_paths(reading, cursor, *std::get<std::vector<std::string>*>(ref));
     case Kind::Storage:
       if (auto location = read_storage(reading, cursor))
         *std::get<std::string*>(ref) = std::move(*location);
@@ -178,6 +180,8 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
       return read_stop(reading, cursor, *std::get<std::vector<StopCondition>*>(ref));
     case Kind::Notify:
       return read_notify(reading, cursor, field, *std::get<std::vector<NotifyRule>*>(ref));
+    case Kind::Types:
+      return read_types(reading, cursor, *std::get<std::map<std::string, std::string>*>(ref));
     case Kind::Durations:
       return read_durations(reading, cursor, field,
                             *std::get<std::map<std::string, Duration>*>(ref));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/store_url.h"
+#include "lib/yaml/diagnostics.h"
 #include "lib/yaml/scalar.h"
 
 namespace train::spec {
@@ -97,16 +98,31 @@ void check_dataset(Reading& reading, const std::string& name, const DatasetSpec&
         origin->at, fmt::format("{}.{} cannot be used with format: {}", base, key, format),
         std::string(hint));
   };
-  switch (dataset.format) {
-    case DatasetFormat::Parquet:
-      needs("path", "parquet", "path: a file, folder or glob");
-      excludes("items", "parquet", "remove it, or write format: items");
-      return;
-    case DatasetFormat::Items:
-      needs("items", "items", "items: [{x: 1}, {x: 2}]");
-      excludes("path", "items", "remove it, or write format: parquet");
-      excludes("columns", "items", "remove it, and the other columns from the items");
-      return;
+  const std::string format(to_text(dataset.format));
+  const bool csv = dataset.format == DatasetFormat::Csv || dataset.format == DatasetFormat::Auto;
+  if (dataset.format == DatasetFormat::Items) {
+    needs("items", "items", "items: [{x: 1}, {x: 2}]");
+    excludes("path", "items", "remove it, or the format");
+    excludes("columns", "items", "remove it, and the other columns from the items");
+  } else {
+    needs("path", format, "path: a file, folder or glob; or write format: items, and items");
+    excludes("items", format, "remove it, or write format: items");
+  }
+  if (!csv && dataset.format != DatasetFormat::Json)
+    excludes("schema", format, "remove it: only CSV and JSON files need types");
+  if (!csv) {
+    excludes("delimiter", format, "remove it: only CSV files have one");
+    excludes("newlines_in_values", format, "remove it: only CSV files need it");
+  }
+  if (dataset.format != DatasetFormat::Cifar)
+    excludes("labels", format, "remove it, or write format: cifar");
+  const std::string_view delimiter = dataset.delimiter ? std::string_view(*dataset.delimiter) : ",";
+  if (delimiter == "\"" || delimiter == "\n" || delimiter == "\r") {
+    const std::string key = base + ".delimiter";
+    reading.diagnostics.error(
+        nearest_origin(reading, key, location).at,
+        fmt::format("{} is {}, which has a meaning of its own", key, yaml::in_quotes(delimiter)),
+        "write another character, such as \";\" or \"\\t\"");
   }
 }
 

@@ -55,6 +55,8 @@ struct Writer {
     return json::string(yaml::format_duration_yaml(*value));
   }
   json::value operator()(const std::vector<std::string>* list) const {
+    if (field.kind == Kind::Paths && list->empty()) return nullptr;
+    if (field.kind == Kind::Paths && list->size() == 1) return text(list->front());
     json::array array;
     for (const std::string& item : *list) array.push_back(text(item));
     return array;
@@ -120,9 +122,12 @@ bool left_out(const Field& field, const Target& target) {
     return validation.command.empty();
   if (field.path == "dataset_config" || field.kind == Kind::NotYet) return true;
   if (field.path == "datasets.*.items") return target.dataset->format != DatasetFormat::Items;
-  if (field.path == "datasets.*.path" || field.path == "datasets.*.columns") {
-    return target.dataset->format != DatasetFormat::Parquet;
-  }
+  if (field.path == "datasets.*.path" || field.path == "datasets.*.columns")
+    return target.dataset->format == DatasetFormat::Items;
+  if (field.path == "datasets.*.schema") return target.dataset->schema.empty();
+  if (field.path == "datasets.*.delimiter") return !target.dataset->delimiter;
+  if (field.path == "datasets.*.newlines_in_values") return !target.dataset->newlines_in_values;
+  if (field.path == "datasets.*.labels") return target.dataset->format != DatasetFormat::Cifar;
   return false;
 }
 

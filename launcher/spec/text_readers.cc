@@ -139,6 +139,25 @@ std::optional<std::string> read_path(Reading& reading, const Cursor& cursor) {
   return absolute_path(*path, reading.folder_of(cursor.at()));
 }
 
+void read_paths(Reading& reading, const Cursor& cursor, std::vector<std::string>& paths) {
+  if (!cursor.node().is(yaml::Node::Kind::Sequence)) {
+    if (auto path = read_path(reading, cursor)) paths = {std::move(*path)};
+    return;
+  }
+  const std::vector<Cursor> items = cursor.items();
+  if (items.empty()) return cursor.error("is empty", "write a path, or remove the key");
+  paths.clear();
+  for (const Cursor& item : items) {
+    auto path = read_path(reading, item);
+    if (!path) continue;
+    if (std::find(paths.begin(), paths.end(), *path) != paths.end()) {
+      item.error(fmt::format("names {} again", in_quotes(*path)), "remove it");
+      continue;
+    }
+    paths.push_back(std::move(*path));
+  }
+}
+
 std::optional<std::string> read_storage(Reading& reading, const Cursor& cursor) {
   auto location = read_interpolated(reading, cursor);
   if (!location) return {};

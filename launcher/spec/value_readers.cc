@@ -1,6 +1,7 @@
 // Reads kinds that hold numbers or any values: counts, resources, stop rules, shuffle, free
 // mappings, rows.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -10,6 +11,8 @@
 #include "launcher/spec/fields.h"
 #include "launcher/spec/kind_readers.h"
 #include "launcher/spec/section_reader.h"
+#include "lib/model/column_type.h"
+#include "lib/yaml/nearest.h"
 #include "lib/yaml/scalar.h"
 
 namespace train::spec {
@@ -202,6 +205,23 @@ void read_stop(Reading& reading, const Cursor& cursor, std::vector<StopCondition
     }
     reading.remember(entry.value);
     if (const auto value = entry.value.number()) stop.push_back({std::string(entry.key), *value});
+  }
+}
+
+void read_types(Reading& reading, const Cursor& cursor, std::map<std::string, std::string>& types) {
+  for (const Cursor::Entry& entry : cursor.entries()) {
+    if (entry.value.is_null()) continue;
+    reading.remember(entry.value);
+    const auto type = entry.value.text();
+    if (!type) continue;
+    if (std::find(kColumnTypes.begin(), kColumnTypes.end(), *type) == kColumnTypes.end()) {
+      const std::string_view near = yaml::nearest(*type, kColumnTypes);
+      entry.value.error(fmt::format("is {}, which is no type of a column", in_quotes(*type)),
+                        near.empty() ? fmt::format("write one of {}", fmt::join(kColumnTypes, ", "))
+                                     : fmt::format("did you mean {}?", near));
+      continue;
+    }
+    types[std::string(entry.key)] = *type;
   }
 }
 

@@ -1,20 +1,50 @@
-// This file finds the Parquet files of one dataset, checks that they have one schema, and reads
-// them a row group at a time. It reads footers once, when the dataset is opened, and row groups on
-// the thread that calls read().
+// This file finds the files of one dataset, checks that they have one schema, and reads them a unit
+// at a time (formats/format_file.h says what a unit is). Opening a dataset reads what tells its
+// units and their rows: the footers of Parquet, ORC and Arrow files, the headers of NumPy files,
+// and all of a text file.
 #pragma once
+
+#include <map>
 
 #include "lib/data/row_source.h"
 
 namespace train::data {
 
+enum class FileFormat { Auto, Parquet, Csv, Json, Arrow, Orc, Numpy, Cifar };
+
+/// Return "parquet", "csv", …
+std::string_view to_string(FileFormat format);
+/// Return the format of that name.
+std::optional<FileFormat> file_format(std::string_view name);
+
+constexpr bool is_text(FileFormat format) {
+  return format == FileFormat::Csv || format == FileFormat::Json;
+}
+
 struct FilesSpec {
-  std::string path;  // a file, a folder (all *.parquet below it), or a glob of files
-  std::vector<std::string> columns;  // empty: all
+  /// Auto: by the ending of the files' names: .parquet, .csv, .tsv, .json, .jsonl, .ndjson, .arrow,
+  /// .feather, .orc, .npy. A .gz, .zst or .bz2 behind that of a text file is its compression.
+  FileFormat format = FileFormat::Auto;
+  std::vector<std::string> paths = {};  // each a file, a folder (all files of the format below it),
+                                        // or a glob of files
+  std::vector<std::string> columns = {};  // empty: all
+  // csv, json: column → name of its type (lib/model/column_type.h). Those of the other columns
+  // follow from the first MiB of the first file.
+  std::map<std::string, std::string> types = {};
+  char delimiter = 0;               // csv; 0: a tab in a file named .tsv, else a comma
+  bool newlines_in_values = false;  // csv: values in quotes may have line ends
+  int labels = 1;                   // cifar: bytes of labels before each image, 1 or 2
 };
 
-/// Return the files that `path` stands for, sorted by name. In a folder, skips files and
-/// sub-folders whose names begin with '.' or '_'. NotFound if there is no file.
-Result<std::vector<std::string>> find_files(const std::string& path);
+struct FoundFiles {
+  FileFormat format = FileFormat::Parquet;  // never Auto
+  std::vector<std::string> paths = {};      // sorted by name within each path of the spec
+};
+
+/// Return the files that `paths` stand for. In a folder, skips files and sub-folders whose names
+/// begin with '.' or '_'. NotFound if a path stands for no file; InvalidArgument if the names tell
+/// no format, or two.
+Result<FoundFiles> find_files(const std::vector<std::string>& paths, FileFormat format);
 
 /// Open the files of a dataset. The error names the file if it is not whole, its columns if one is
 /// missing, and both files if their selected columns differ in name or type.

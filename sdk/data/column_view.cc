@@ -1,6 +1,7 @@
 #include "sdk/data/column_view.h"
 
 #include <arrow/array.h>
+#include <arrow/buffer.h>
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
 #include <arrow/util/bit_util.h>
@@ -78,6 +79,38 @@ std::shared_ptr<arrow::Array> flatten_level(const std::string& column, const arr
   }
 }
 
+/// Return the values of bytes that all have the same length as uint8, and append that length to the
+/// shape; null for other types.
+std::shared_ptr<arrow::Array> bytes_of(const std::string& column, const arrow::Array& array,
+                                       std::vector<std::int64_t>& shape) {
+  std::shared_ptr<arrow::Buffer> bytes;
+  std::int64_t first = 0, length = 0;
+  if (array.type_id() == arrow::Type::FIXED_SIZE_BINARY) {
+    const auto& rows = static_cast<const arrow::FixedSizeBinaryArray&>(array);
+    bytes = rows.data()->buffers[1];
+    length = rows.byte_width();
+    first = rows.offset() * length;
+  } else if (array.type_id() == arrow::Type::BINARY) {
+    const auto& rows = static_cast<const arrow::BinaryArray&>(array);
+    bytes = rows.value_data();
+    first = rows.length() == 0 ? 0 : rows.value_offset(0);
+    length = rows.length() == 0 ? 0 : rows.value_length(0);
+    for (std::int64_t row = 1; row < rows.length(); ++row) {
+      if (rows.value_length(row) == length) continue;
+      refuse(column,
+             fmt::format("its value has {} bytes in the batch's row {}, but {} in row 0",
+                         rows.value_length(row), row, length),
+             "decode it when the data is made, or read it with iter_batches");
+    }
+  } else {
+    return nullptr;
+  }
+  shape.push_back(length);
+  if (!bytes) bytes = std::make_shared<arrow::Buffer>(nullptr, 0);
+  return std::make_shared<arrow::UInt8Array>(array.length() * length, std::move(bytes), nullptr, 0,
+                                             first);
+}
+
 void point_at_values(ColumnView& view, const std::shared_ptr<arrow::Array>& values) {
   if (view.type == ElementType::Bool) {
     const auto& bits = static_cast<const arrow::BooleanArray&>(*values);
@@ -102,6 +135,7 @@ ColumnView view_of(const std::string& name, std::shared_ptr<arrow::Array> array)
              "fill or drop them when the data is made");
     }
     auto values = flatten_level(name, *array, view.shape);
+    if (!values) values = bytes_of(name, *array, view.shape);
     if (!values) break;
     array = std::move(values);
   }

@@ -23,7 +23,8 @@ struct ColumnView {
 };
 
 /// View each column of a batch, in the order of the schema. Numbers, fixed-size lists and lists of
-/// equal length, also nested, are views without a copy. Bools, which Arrow packs eight to a byte,
+/// equal length, also nested, are views without a copy, and so are bytes of one length, fixed or
+/// not, as uint8 [rows, length]. Bools, which Arrow packs eight to a byte,
 /// are copied to one byte each. Throws a Failure that names the column for nulls, lists of unequal
 /// length (with the row) and types that tensors lack (strings, dates: leave them out with
 /// `columns`).

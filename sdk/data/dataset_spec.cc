@@ -2,21 +2,42 @@
 
 #include <arrow/compute/initialize.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <numeric>
 
 #include "lib/data/arrow_error.h"
-#include "lib/data/dataset_files.h"
 #include "sdk/data/items_rows.h"
 
 namespace train::sdk {
+
+namespace {
+
+/// Return the one character; 0 for none.
+char delimiter_of(const std::string& text) {
+  if (text.size() > 1)
+    throw Failure("invalid_argument", fmt::format("delimiter is '{}', not one character", text));
+  return text.empty() ? '\0' : text.front();
+}
+
+}  // namespace
 
 DatasetSpec dataset_spec_from(const Dict& entry) {
   const Config config(entry);
   DatasetSpec spec;
   spec.format = config.get<std::string>("format", spec.format);
-  spec.path = config.get<std::string>("path", spec.path);
-  spec.columns = config.get<std::vector<std::string>>("columns", spec.columns);
+  data::FilesSpec& files = spec.files;
+  const auto path = entry.find("path");
+  if (path != entry.end() && path->second.is_string())
+    files.paths = {path->second.as<std::string>()};
+  else
+    files.paths = config.get<std::vector<std::string>>("path", files.paths);
+  files.columns = config.get<std::vector<std::string>>("columns", files.columns);
+  for (const auto& [column, type] : config.get<Dict>("schema", Dict{}))
+    files.types[column] = type.as<std::string>();
+  files.delimiter = delimiter_of(config.get<std::string>("delimiter", ""));
+  files.newlines_in_values = config.get<bool>("newlines_in_values", files.newlines_in_values);
+  files.labels = static_cast<int>(config.get<std::int64_t>("labels", files.labels));
   spec.items = config.get<List>("items", spec.items);
   spec.split = config.get<bool>("split", spec.split);
   spec.shuffle = config.get<bool>("shuffle", spec.shuffle);
@@ -29,20 +50,25 @@ Result<std::shared_ptr<const data::RowSource>> open_dataset(const DatasetSpec& s
   if (const arrow::Status ready = arrow::compute::Initialize(); !ready.ok())
     return data::error_from(ready, "cannot set up Arrow");
   std::shared_ptr<const data::RowSource> source;
-  if (spec.format == "parquet") {
-    TRY(source, data::open_files({.path = spec.path, .columns = spec.columns}));
-  } else if (spec.format == "items") {
-    TRY(auto rows, rows_from_items(spec.items, spec.columns));
+  if (spec.format == "items") {
+    TRY(auto rows, rows_from_items(spec.items, spec.files.columns));
     source = std::make_shared<data::MemorySource>(std::move(rows));
   } else {
-    return Error{Errc::InvalidArgument, fmt::format("its format is '{}'", spec.format),
-                 "parquet and items can be read"};
+    data::FilesSpec files = spec.files;
+    const auto format = data::file_format(spec.format);
+    if (!format) {
+      return Error{Errc::InvalidArgument, fmt::format("its format is '{}'", spec.format),
+                   "auto, parquet, csv, json, arrow, orc, numpy, cifar and items can be read"};
+    }
+    files.format = *format;
+    TRY(source, data::open_files(files));
   }
   const auto& rows = source->group_rows();
   if (std::accumulate(rows.begin(), rows.end(), std::int64_t{0}) == 0) {
-    return Error{Errc::InvalidArgument, spec.format == "items"
-                                            ? "it has no items"
-                                            : fmt::format("{} has no rows", spec.path)};
+    return Error{Errc::InvalidArgument,
+                 spec.format == "items"
+                     ? "it has no items"
+                     : fmt::format("{} has no rows", fmt::join(spec.files.paths, ", "))};
   }
   return source;
 }

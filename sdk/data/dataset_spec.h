@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/data/dataset_files.h"
 #include "lib/data/row_source.h"
 
 namespace train::sdk {
 
 struct DatasetSpec {
-  std::string format = "parquet";         // parquet | items
-  std::string path = {};                  // parquet: a file, a folder, a glob
-  std::vector<std::string> columns = {};  // empty: all
-  List items = {};                        // items: the rows
+  std::string format = "auto";  // items, or one of data::file_format()
+  data::FilesSpec files = {};   // any other format than items
+  List items = {};              // items: the rows
   bool split = false;
   bool shuffle = false;
   std::uint64_t shuffle_seed = 0;

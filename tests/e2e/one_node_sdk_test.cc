@@ -57,6 +57,38 @@ TEST(Sdk, ThreeRowsOnThreeWorkersAreOneBatchEach) {
   EXPECT_EQ(all, (std::vector<std::int64_t>{1, 2, 3}));
 }
 
+TEST(Sdk, ThreeWorkersShareTheLinesOfTextFiles) {
+  Cluster cluster;
+  std::string table = "x;note\n", lines;
+  std::vector<std::int64_t> expected;
+  for (int row = 0; row < 50; ++row) {
+    table += std::to_string(row) + ";\"two\nlines\"\n";
+    lines += R"({"note": "one", "x": )" + std::to_string(100 + row) + "}\n";
+    expected.push_back(row);
+  }
+  const auto run_with = [&](const std::string& name, const std::string& dataset) {
+    Process& run = cluster.train_run(
+        {sdk_job(cluster, 3, "batch_size: 4", "",
+                 "datasets: {train: {" + dataset + ", shuffle: true}}", "data_worker")});
+    EXPECT_EQ(run.wait(), 0) << name << run.err();
+    std::vector<std::int64_t> all;
+    const auto results = cluster.run_json("job").at("results").as_array();
+    for (const auto& result : results)
+      for (const auto& x : result.at("rows").as_array()) all.push_back(x.as_int64());
+    std::sort(all.begin(), all.end());
+    std::filesystem::remove_all(cluster.run_dir("job"));
+    return all;
+  };
+
+  EXPECT_EQ(run_with("csv", "path: " + cluster.write("a.csv", table) +
+                                ", delimiter: \";\", newlines_in_values: true"),
+            expected);
+  for (std::int64_t& x : expected) x += 100;
+  EXPECT_EQ(run_with("json", "path: [" + cluster.write("a.jsonl", lines) +
+                                 "], columns: [x], schema: {x: int64}"),
+            expected);
+}
+
 TEST(Sdk, CollectivesOverFourRanks) {
   Cluster cluster;
 

@@ -118,17 +118,13 @@ cluster: {nodes: ["gpu-1:7070"], token_file: ~/token}
   expected.run_config.user = "ada";
   expected.run_config.keep_capabilities = true;
   expected.datasets["train"] = {.format = DatasetFormat::Parquet,
-                                .path = "/home/ada/project/jobs/data",
+                                .paths = {"/home/ada/project/jobs/data"},
                                 .columns = {"image", "label"},
-                                .items = {},
                                 .split = true,
                                 .shuffle = true,
                                 .shuffle_seed = 7};
-  expected.datasets["tiny"] = {.format = DatasetFormat::Items,
-                               .path = "",
-                               .columns = {},
-                               .items = {boost::json::object{{"x", 1}}},
-                               .split = true};
+  expected.datasets["tiny"] = {
+      .format = DatasetFormat::Items, .items = {boost::json::object{{"x", 1}}}, .split = true};
   expected.metadata = {{"team", "vision"}};
   expected.resume_from_checkpoint = "/nfs/runs/old/checkpoints/checkpoint_000003";
   expected.cluster = {.nodes = {"gpu-1:7070"}, .token_file = "/home/ada/token", .tls = ""};
@@ -288,13 +284,21 @@ TEST(JobSpecParser, HandsDatasetsToTheWorkersAsJson) {
 command: [x]
 datasets:
   train: {path: /d, columns: [a], shuffle: {seed: 3}}
+  table: {format: csv, path: [/a, /b], schema: {x: float32}, delimiter: ";", newlines_in_values: true}
+  pictures: {format: cifar, path: /c, labels: 2}
   tiny: {format: items, items: [{x: 1}]}
 )")
                            .spec;
 
   EXPECT_EQ(datasets_json(spec), boost::json::parse(R"({
-    "train": {"format": "parquet", "path": "/d", "columns": ["a"], "items": [], "split": true, "shuffle": true, "shuffle_seed": 3},
-    "tiny": {"format": "items", "path": "", "columns": [], "items": [{"x": 1}], "split": false, "shuffle": false, "shuffle_seed": 0}
+    "train": {"format": "auto", "path": ["/d"], "columns": ["a"], "schema": {}, "delimiter": "", "newlines_in_values": false, "labels": 1,
+              "items": [], "split": true, "shuffle": true, "shuffle_seed": 3},
+    "table": {"format": "csv", "path": ["/a", "/b"], "columns": [], "schema": {"x": "float32"}, "delimiter": ";", "newlines_in_values": true,
+              "labels": 1, "items": [], "split": false, "shuffle": false, "shuffle_seed": 0},
+    "pictures": {"format": "cifar", "path": ["/c"], "columns": [], "schema": {}, "delimiter": "", "newlines_in_values": false, "labels": 2,
+                 "items": [], "split": false, "shuffle": false, "shuffle_seed": 0},
+    "tiny": {"format": "items", "path": [], "columns": [], "schema": {}, "delimiter": "", "newlines_in_values": false, "labels": 1,
+             "items": [{"x": 1}], "split": false, "shuffle": false, "shuffle_seed": 0}
   })")
                                      .as_object());
 }

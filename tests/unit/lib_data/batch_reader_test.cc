@@ -38,8 +38,7 @@ class BatchReaderTest : public testing::Test {
   std::shared_ptr<CountingSource> source_of(std::int64_t rows, std::int64_t rows_per_group) {
     write_parquet(folder_ / "1.parquet", numbered_rows(0, rows / 2), rows_per_group);
     write_parquet(folder_ / "2.parquet", numbered_rows(rows / 2, rows - rows / 2), rows_per_group);
-    return std::make_shared<CountingSource>(
-        std::move(*open_files({.path = folder_.path(), .columns = {}})));
+    return std::make_shared<CountingSource>(std::move(*open_files({.paths = {folder_.path()}})));
   }
 
   static BatchReader reader_of(const std::shared_ptr<CountingSource>& source, PlanInput input) {

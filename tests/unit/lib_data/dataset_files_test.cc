@@ -19,6 +19,15 @@ std::unique_ptr<RowSource> opened(const FilesSpec& spec) {
   return std::move(*source);
 }
 
+FilesSpec parquet(const std::string& path, std::vector<std::string> columns = {}) {
+  return {.format = FileFormat::Parquet, .paths = {path}, .columns = std::move(columns)};
+}
+
+Result<std::vector<std::string>> paths_of(const std::string& path) {
+  TRY(auto found, find_files({path}, FileFormat::Parquet));
+  return std::move(found.paths);
+}
+
 std::string refusal_of(const FilesSpec& spec) {
   const auto source = open_files(spec);
   return source.has_value() ? "opened" : source.error().describe();
@@ -43,10 +52,10 @@ TEST(FindFiles, TakesAFileAFolderOrAGlob) {
     write_parquet(folder / name, numbered_rows(0, 1), 1);
   }
 
-  EXPECT_THAT(*find_files(folder / "notes.txt"), ElementsAre(folder / "notes.txt"));
-  EXPECT_THAT(*find_files(folder.path()),
+  EXPECT_THAT(*paths_of(folder / "notes.txt"), ElementsAre(folder / "notes.txt"));
+  EXPECT_THAT(*paths_of(folder.path()),
               ElementsAre(folder / "a.parquet", folder / "b.parquet", folder / "sub/c.parquet"));
-  EXPECT_THAT(*find_files(folder / "[ab].par*"),
+  EXPECT_THAT(*paths_of(folder / "[ab].par*"),
               ElementsAre(folder / "a.parquet", folder / "b.parquet"));
 }
 
@@ -56,12 +65,12 @@ TEST(FindFiles, PassesOverLinksToNothingExceptParquetFiles) {
   for (const char* name : {".#a.parquet", "_latest", "notes"})
     std::filesystem::create_symlink("nothing", folder / name);
 
-  const auto found = find_files(folder.path());
+  const auto found = paths_of(folder.path());
   ASSERT_TRUE(found.has_value()) << found.error().describe();
   EXPECT_THAT(*found, ElementsAre(folder / "a.parquet"));
 
   std::filesystem::create_symlink("nothing", folder / "b.parquet");
-  EXPECT_EQ(find_files(folder.path()).error().describe(),
+  EXPECT_EQ(paths_of(folder.path()).error().describe(),
             "cannot read " + (folder / "b.parquet") + ": No such file or directory");
 }
 
@@ -69,17 +78,17 @@ TEST(FindFiles, SaysWhatIsMissing) {
   TestFolder folder;
   std::filesystem::create_directories(folder / "empty");
 
-  EXPECT_EQ(find_files(folder / "empty").error().describe(),
+  EXPECT_EQ(paths_of(folder / "empty").error().describe(),
             folder / "empty" +
-                " has no Parquet files (names must end in .parquet; those that begin with '.' or "
+                " has no parquet files (names must end in .parquet; those that begin with '.' or "
                 "'_' are ignored)");
-  EXPECT_EQ(find_files(folder / "gone").error().describe(),
+  EXPECT_EQ(paths_of(folder / "gone").error().describe(),
             folder / "gone" + " does not exist (check the path in the job's YAML)");
   EXPECT_EQ(
-      find_files(folder / "*.parquet").error().describe(),
+      paths_of(folder / "*.parquet").error().describe(),
       "no file is named like " + folder / "*.parquet" + " (check the path in the job's YAML)");
   std::filesystem::create_symlink(folder / "loop", folder / "loop");
-  EXPECT_EQ(find_files(folder / "loop/a.parquet").error().describe(),
+  EXPECT_EQ(paths_of(folder / "loop/a.parquet").error().describe(),
             "cannot read " + folder / "loop/a.parquet: Too many levels of symbolic links");
 }
 
@@ -88,7 +97,7 @@ TEST(OpenFiles, KnowsTheRowGroupsOfAllFiles) {
   write_parquet(folder / "1.parquet", numbered_rows(0, 7), 3);
   write_parquet(folder / "2.parquet", numbered_rows(7, 4), 3);
 
-  const auto source = opened({.path = folder.path(), .columns = {}});
+  const auto source = opened(parquet(folder.path()));
 
   EXPECT_THAT(source->group_rows(), ElementsAre(3, 3, 1, 3, 1));
   EXPECT_EQ(source->schema()->ToString(),
@@ -101,7 +110,7 @@ TEST(OpenFiles, ReadsTheSelectedColumnsInTheOrderAskedFor) {
   TestFolder folder;
   write_parquet(folder / "1.parquet", numbered_rows(0, 2), 2);
 
-  const auto source = opened({.path = folder / "1.parquet", .columns = {"pixels", "id"}});
+  const auto source = opened(parquet(folder / "1.parquet", {"pixels", "id"}));
 
   EXPECT_EQ((*source->read(0))->ToString(),
             "pixels:   [\n    [\n      0,\n      0,\n      0,\n      0\n    ],\n    [\n      1,\n  "
@@ -114,7 +123,7 @@ TEST(OpenFiles, ListsTheKnownColumnsWhenOneIsMissing) {
   write_parquet(folder / "1.parquet", numbered_rows(0, 2), 2);
 
   EXPECT_EQ(
-      refusal_of({.path = folder / "1.parquet", .columns = {"id", "image"}}),
+      refusal_of(parquet(folder / "1.parquet", {"id", "image"})),
       folder / "1.parquet" +
           " has no column 'image', only 'id', 'name', 'pixels' (correct `columns` of the dataset)");
 }
@@ -125,17 +134,17 @@ TEST(OpenFiles, NamesBothFilesWhoseSchemasDiffer) {
   write_parquet(folder / "b.parquet", one_column("x", arrow::float32()), 3);
   write_parquet(folder / "c.parquet", one_column("y", arrow::int64()), 3);
 
-  EXPECT_EQ(refusal_of({.path = folder / "[ab]*", .columns = {}}),
+  EXPECT_EQ(refusal_of(parquet(folder / "[ab]*")),
             "files of one dataset differ: column 'x' is int64 in " + folder / "a.parquet" +
                 ", but float in " + folder / "b.parquet" +
                 " (rewrite one of them, or select the columns that agree with `columns`)");
-  EXPECT_EQ(refusal_of({.path = folder / "[ac]*", .columns = {}}),
+  EXPECT_EQ(refusal_of(parquet(folder / "[ac]*")),
             "files of one dataset differ: column 'x' is int64 in " + folder / "a.parquet" +
                 ", but nothing in " + folder / "c.parquet" +
                 " (rewrite one of them, or select the columns that agree with `columns`)");
   write_parquet(folder / "d.parquet", one_column("id", arrow::int64()), 3);
   write_parquet(folder / "e.parquet", numbered_rows(0, 3), 3);
-  EXPECT_THAT(refusal_of({.path = folder / "[de]*", .columns = {}}),
+  EXPECT_THAT(refusal_of(parquet(folder / "[de]*")),
               StartsWith("files of one dataset differ: column 'name' is nothing in " +
                          folder / "d.parquet" + ", but string in " + folder / "e.parquet"));
 }
@@ -148,18 +157,18 @@ TEST(OpenFiles, NamesAFileThatIsNotWhole) {
   std::ofstream(folder / "empty.parquet").close();
   std::ofstream(folder / "text.parquet") << "id,name\n1,one\n";
 
-  EXPECT_THAT(refusal_of({.path = folder / "1.parquet", .columns = {}}),
+  EXPECT_THAT(refusal_of(parquet(folder / "1.parquet")),
               StartsWith(folder / "1.parquet" + " is not a complete Parquet file: "));
-  EXPECT_THAT(refusal_of({.path = folder / "empty.parquet", .columns = {}}),
+  EXPECT_THAT(refusal_of(parquet(folder / "empty.parquet")),
               StartsWith(folder / "empty.parquet" + " is not a complete Parquet file: "));
-  EXPECT_THAT(refusal_of({.path = folder / "text.parquet", .columns = {}}),
+  EXPECT_THAT(refusal_of(parquet(folder / "text.parquet")),
               StartsWith(folder / "text.parquet" + " is not a complete Parquet file: "));
 }
 
 TEST(OpenFiles, NamesTheRowGroupThatCannotBeRead) {
   TestFolder folder;
   write_parquet(folder / "1.parquet", numbered_rows(0, 2000), 1000);
-  const auto source = opened({.path = folder / "1.parquet", .columns = {}});
+  const auto source = opened(parquet(folder / "1.parquet"));
   // The first page header of the first row group is after the magic bytes.
   change_bytes(folder / "1.parquet", 4, std::string(64, '\xff'));
 
@@ -174,7 +183,7 @@ TEST(OpenFiles, NamesTheRowGroupThatCannotBeRead) {
 TEST(OpenFiles, NamesTheFileThatVanishedMeanwhile) {
   TestFolder folder;
   write_parquet(folder / "1.parquet", numbered_rows(0, 10), 10);
-  const auto source = opened({.path = folder / "1.parquet", .columns = {}});
+  const auto source = opened(parquet(folder / "1.parquet"));
   std::filesystem::remove(folder / "1.parquet");
 
   const auto rows = source->read(0);
@@ -186,7 +195,7 @@ TEST(OpenFiles, NamesTheFileThatVanishedMeanwhile) {
 TEST(OpenFiles, IsReadBySeveralThreads) {
   TestFolder folder;
   write_parquet(folder / "1.parquet", numbered_rows(0, 400), 100);
-  const auto source = opened({.path = folder / "1.parquet", .columns = {}});
+  const auto source = opened(parquet(folder / "1.parquet"));
 
   std::vector<std::int64_t> firsts(4);
   std::vector<std::thread> threads;

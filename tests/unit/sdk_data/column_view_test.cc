@@ -1,7 +1,10 @@
 #include "sdk/data/column_view.h"
 
 #include <arrow/array.h>
+#include <arrow/buffer.h>
+#include <arrow/builder.h>
 #include <arrow/record_batch.h>
+#include <arrow/scalar.h>
 #include <arrow/type.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -77,6 +80,36 @@ TEST(ColumnView, ViewsASliceOfListsOfEqualLength) {
 
   EXPECT_THAT(views[0].shape, ElementsAre(2, 2));
   EXPECT_THAT(elements<std::int64_t>(views[0]), ElementsAre(1, 2, 3, 4));
+}
+
+Batch bytes_batch(const std::shared_ptr<arrow::DataType>& type,
+                  const std::vector<std::string>& values) {
+  const auto builder = data::must(arrow::MakeBuilder(type));
+  for (const std::string& value : values) {
+    data::must(builder->AppendScalar(
+        *data::must(arrow::MakeScalar(type, arrow::Buffer::FromString(value)))));
+  }
+  const auto rows = static_cast<std::int64_t>(values.size());
+  return {arrow::RecordBatch::Make(arrow::schema({arrow::field("x", type)}), rows,
+                                   {data::must(builder->Finish())}),
+          rows};
+}
+
+TEST(ColumnView, ViewsBytesOfOneLengthWithoutACopy) {
+  for (const auto& type : {arrow::fixed_size_binary(2), arrow::binary()}) {
+    const Batch batch = bytes_batch(type, {"ab", "cd", "ef"});
+
+    const auto views = column_views({batch.data->Slice(1), 2});
+
+    EXPECT_EQ(views[0].type, ElementType::UInt8) << type->ToString();
+    EXPECT_THAT(views[0].shape, ElementsAre(2, 2));
+    EXPECT_THAT(elements<std::uint8_t>(views[0]), ElementsAre('c', 'd', 'e', 'f'));
+  }
+  EXPECT_THAT(column_views(bytes_batch(arrow::binary(), {"", ""}))[0].shape, ElementsAre(2, 0));
+  EXPECT_THAT(column_views(bytes_batch(arrow::binary(), {}))[0].shape, ElementsAre(0, 0));
+  EXPECT_EQ(refusal_of(bytes_batch(arrow::binary(), {"ab", "c"})),
+            "column 'x' does not fit a tensor: its value has 1 bytes in the batch's row 1, but 2 "
+            "in row 0 (decode it when the data is made, or read it with iter_batches)");
 }
 
 TEST(ColumnView, KeepsItsMemoryWhenTheBatchIsGone) {

@@ -120,6 +120,32 @@ TEST_F(DatasetShardTest, ReadsEveryRowOnceOverTheRanks) {
   EXPECT_EQ(all, counted(103));
 }
 
+TEST_F(DatasetShardTest, ReadsEachLineOfTextFilesOnceOverTheRanks) {
+  List paths;
+  for (int file = 0; file < 3; ++file) {
+    const std::string path = folder_ / (std::to_string(file) + ".csv");
+    std::ofstream text(path);
+    text << "id;word\n";
+    for (int row = 0; row < 30; ++row) text << file * 30 + row << ";\"a;b\"\n";
+    paths.emplace_back(path);
+  }
+  add("train", {{"path", paths},
+                {"delimiter", ";"},
+                {"schema", Dict{{"id", "int64"}}},
+                {"split", true},
+                {"shuffle", true}});
+  Ids all;
+  for (int rank = 0; rank < 3; ++rank) {
+    become(rank, 3);
+    const Ids ids = ids_of_pass(get_dataset_shard("train"), {.batch_size = 7});
+    EXPECT_EQ(ids.size(), 30U);
+    all.insert(all.end(), ids.begin(), ids.end());
+  }
+  EXPECT_FALSE(std::is_sorted(all.begin(), all.end()));
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all, counted(90));
+}
+
 TEST_F(DatasetShardTest, GivesTheWholeOfAnUnsplitDatasetToEachRank) {
   add_numbers(20, 7, {{"split", false}});
   become(2, 4);
@@ -345,9 +371,10 @@ TEST_F(DatasetShardTest, NamesTheDatasetThatCannotBeOpened) {
   EXPECT_EQ(failure_of([] { get_dataset_shard("train"); }),
             "dataset 'train': " + folder_ / "gone" +
                 " does not exist (check the path in the job's YAML)");
-  add("train", {{"format", "csv"}, {"path", folder_ / "gone"}});
+  add("train", {{"format", "tar"}, {"path", folder_ / "gone"}});
   EXPECT_EQ(failure_of([] { get_dataset_shard("train"); }),
-            "dataset 'train': its format is 'csv' (parquet and items can be read)");
+            "dataset 'train': its format is 'tar' (auto, parquet, csv, json, arrow, orc, numpy, "
+            "cifar and items can be read)");
   add("train", {{"format", "items"}, {"items", List{}}});
   EXPECT_EQ(failure_of([] { get_dataset_shard("train"); }), "dataset 'train': it has no items");
 }

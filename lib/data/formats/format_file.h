@@ -1,0 +1,53 @@
+// One file of a dataset. It knows its units, which are what is decoded at once, and how many rows
+// each has:
+//
+//   parquet  a row group            arrow  a record batch       orc  a stripe
+//   csv, json  the lines of about 8 MiB; a compressed file is one unit
+//   numpy, cifar  the rows of about 8 MiB
+//
+// No file stays open between two calls, since a dataset may have more files than a process may
+// open.
+#pragma once
+
+#include <arrow/type_fwd.h>
+
+#include "lib/data/dataset_files.h"
+
+namespace train::data {
+
+/// The bytes of a unit where the format leaves its size to us.
+inline constexpr std::int64_t kUnitBytes = 8 << 20;
+
+class FormatFile {
+ public:
+  virtual ~FormatFile() = default;
+  /// Return the rows of each unit.
+  virtual const std::vector<std::int64_t>& unit_rows() const = 0;
+  /// Return all columns of the file.
+  virtual const std::shared_ptr<arrow::Schema>& schema() const = 0;
+  /// Decode the columns of `selected`, which are some of schema(), of a unit. The table may have
+  /// more columns, and any order. Several threads may call this.
+  virtual Result<std::shared_ptr<arrow::Table>> read(std::int64_t unit,
+                                                     const arrow::Schema& selected) const = 0;
+  /// Return what messages call a unit: "row group", "lines", …
+  virtual std::string_view unit_word() const = 0;
+};
+
+using OpenedFile = Result<std::unique_ptr<FormatFile>>;
+
+OpenedFile open_parquet_file(const std::string& path);
+OpenedFile open_arrow_file(const std::string& path);
+OpenedFile open_orc_file(const std::string& path);
+OpenedFile open_numpy_file(const std::string& path);
+OpenedFile open_cifar_file(const std::string& path, int labels);
+/// `first` is the schema of the dataset's first file, whose types this one must have too; none:
+/// this is the first.
+OpenedFile open_csv_file(const std::string& path, const FilesSpec& spec,
+                         const std::shared_ptr<arrow::Schema>& first);
+OpenedFile open_json_file(const std::string& path, const FilesSpec& spec,
+                          const std::shared_ptr<arrow::Schema>& first);
+
+/// Return Arrow's type for one of the names of lib/model/column_type.h; null for another name.
+std::shared_ptr<arrow::DataType> column_type(std::string_view name);
+
+}  // namespace train::data

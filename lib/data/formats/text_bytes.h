@@ -1,0 +1,33 @@
+// The text of a file, which may be compressed: .gz, .zst or .bz2 behind its name.
+#pragma once
+
+#include <arrow/io/type_fwd.h>
+#include <arrow/type_fwd.h>
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "lib/base/result.h"
+
+namespace train::data {
+
+class TextBytes {
+ public:
+  explicit TextBytes(std::string path);
+
+  /// Whether stretches can only be read from the beginning on.
+  bool compressed() const { return compression_ != 0; }
+  /// Give all of the text to `take`, piece by piece, until it fails.
+  Result<Unit> read_all(const std::function<Result<Unit>(std::string_view)>& take) const;
+  /// Return `length` bytes from `offset` on; an error if the text is shorter.
+  Result<std::shared_ptr<arrow::Buffer>> read(std::int64_t offset, std::int64_t length) const;
+
+ private:
+  Result<std::shared_ptr<arrow::io::InputStream>> open() const;
+
+  std::string path_;
+  int compression_;  // an arrow::Compression::type; 0: none
+};
+
+}  // namespace train::data
