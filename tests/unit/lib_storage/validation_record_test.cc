@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
+
+#include "lib/storage/digest.h"
 
 namespace train {
 namespace {
@@ -48,6 +53,35 @@ TEST(ValidationRecord, IsCorruptWhenOneByteIsAnother) {
     ASSERT_TRUE(read.has_error()) << i;
     EXPECT_EQ(read.error().code, Errc::Corrupt) << i;
   }
+}
+
+/// Return the example with `was` replaced, and the digest of the result.
+std::string changed(const std::string& was, const std::string& is) {
+  std::string text = format_validation(record());
+  text = text.substr(0, text.find(",\n\"digest\""));
+  text.replace(text.find(was), was.size(), is);
+  return text + ",\n\"digest\":\"" + to_hex(digest_of(text)) + "\"}\n";
+}
+
+// Another program may have written it: its digest is right.
+TEST(ValidationRecord, WithoutWhatItNeedsIsRefused) {
+  const std::string kNumber = "'checkpoint' is not a number of at least 1";
+  for (const auto& [was, is, why] : std::vector<std::array<std::string, 3>>{
+           {"\"format\"", "\"f\"", "of another format"},
+           {"\"trainrun-validation\"", "1", "of another format"},
+           {"\"version\"", "\"v\"", "version -1"},
+           {"\"version\":1", "\"version\":\"1\"", "version -1"},
+           {"\"checkpoint\"", "\"c\"", kNumber},
+           {"12", "0", kNumber},
+           {"\"validated\"", "\"valid\"", "'status' is unknown"},
+           {"\"metrics\"", "\"m\"", "'metrics' or 'non_finite' is not an object"},
+           {"\"non_finite\":{}", "\"non_finite\":[]", "'metrics' or 'non_finite' is not an"}}) {
+    const auto read = parse_validation(changed(was, is));
+    ASSERT_TRUE(read.has_error()) << is;
+    EXPECT_EQ(read.error().code, Errc::InvalidArgument) << is;
+    EXPECT_NE(read.error().describe().find(why), std::string::npos) << read.error().describe();
+  }
+  EXPECT_EQ(*parse_validation(changed("\"error\"", "\"e\"")), record());
 }
 
 TEST(ValidationRecord, ItsMetricsLieOverTheReportedOnes) {
