@@ -18,7 +18,7 @@ namespace train::data {
 namespace {
 
 const std::vector<std::int64_t> kShape{3, 32, 32};
-constexpr std::int64_t kImageBytes = 3 * 32 * 32;
+constexpr std::int64_t kImageBytes = std::int64_t{3} * 32 * 32;
 
 std::shared_ptr<arrow::Schema> schema_of(int labels) {
   arrow::FieldVector fields{arrow::field("image", row_type(arrow::uint8(), kShape)),
@@ -48,7 +48,7 @@ class CifarFile final : public FormatFile {
       TRY(auto coarse, cut(*bytes, 0, 1));
       columns.push_back(std::move(coarse));
     }
-    return arrow::Table::Make(schema_, std::move(columns));
+    return arrow::Table::Make(schema_, columns);
   }
 
  private:

@@ -58,8 +58,7 @@ Result<std::shared_ptr<arrow::Array>> as_rows(std::shared_ptr<arrow::Array> valu
                                               const std::vector<std::int64_t>& shape) {
   for (auto length = shape.rbegin(); length != shape.rend(); ++length) {
     ARROW_TRY(values, "cannot lay the values out",
-              arrow::FixedSizeListArray::FromArrays(std::move(values),
-                                                    static_cast<std::int32_t>(*length)));
+              arrow::FixedSizeListArray::FromArrays(values, static_cast<std::int32_t>(*length)));
   }
   return values;
 }

@@ -36,7 +36,7 @@ Result<std::shared_ptr<arrow::io::InputStream>> TextBytes::open() const {
   ARROW_TRY(const auto codec, "cannot unpack it",
             arrow::util::Codec::Create(static_cast<arrow::Compression::type>(compression_)));
   ARROW_TRY(std::shared_ptr<arrow::io::InputStream> text, "cannot unpack it",
-            arrow::io::CompressedInputStream::Make(codec.get(), std::move(input)));
+            arrow::io::CompressedInputStream::Make(codec.get(), input));
   return text;
 }
 

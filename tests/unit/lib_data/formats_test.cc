@@ -23,14 +23,14 @@ class Formats : public testing::Test {
   void SetUp() override { must(arrow::compute::Initialize()); }
 
   std::string write(const std::string& name, std::string_view bytes) {
-    const std::string path = folder_ / name;
+    std::string path = folder_ / name;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     std::ofstream(path, std::ios::binary) << bytes;
     return path;
   }
   std::string write_compressed(const std::string& name, std::string_view text,
                                arrow::Compression::type type) {
-    const std::string path = folder_ / name;
+    std::string path = folder_ / name;
     auto file = must(arrow::io::FileOutputStream::Open(path));
     const auto codec = must(arrow::util::Codec::Create(type));
     auto stream = must(arrow::io::CompressedOutputStream::Make(codec.get(), file));
