@@ -106,13 +106,13 @@ class FilesSource final : public RowSource {
  public:
   Result<Unit> add(const std::string& path, FileFormat format, const FilesSpec& spec) {
     TRY(auto file, open_file(format, path, spec, first_schema_));
-    const auto& columns = spec.columns.empty() ? file->schema()->field_names() : spec.columns;
-    TRY(auto selected, select_columns(path, *file->schema(), columns));
     if (is_text(format) && total_rows(*file) == 0) {
-      // A text without rows tells no types.
-      if (!schema_of_empty_) schema_of_empty_ = std::move(selected);
+      // A text without rows tells no types, and JSON no columns.
+      if (!schema_of_empty_) schema_of_empty_ = file->schema();
       return train::Unit{};
     }
+    const auto& columns = spec.columns.empty() ? file->schema()->field_names() : spec.columns;
+    TRY(auto selected, select_columns(path, *file->schema(), columns));
     if (!schema_) {
       first_schema_ = file->schema();
       schema_ = std::move(selected);

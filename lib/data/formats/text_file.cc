@@ -32,7 +32,10 @@ using Bytes = std::shared_ptr<arrow::Buffer>;
 class TextParser {
  public:
   virtual ~TextParser() = default;
-  virtual TextUnits::Lines lines() const = 0;
+  /// Return what cuts and counts this format's lines.
+  virtual TextUnits units(std::int64_t unit_bytes, std::int64_t offset) const = 0;
+  /// Return what to do where Arrow finds other rows than there are lines.
+  virtual std::string_view one_row_a_line() const = 0;
   /// Parse rows. `types`: columns and their types; another column's type is inferred if `infer`,
   /// and the column is left out otherwise.
   virtual Result<std::shared_ptr<arrow::Table>> parse(const Bytes& text, const arrow::Schema& types,
@@ -51,13 +54,24 @@ class CsvParser final : public TextParser {
     parsing_.newlines_in_values = newlines_in_values;
   }
 
-  TextUnits::Lines lines() const override {
-    return parsing_.newlines_in_values ? TextUnits::Lines::Quoted : TextUnits::Lines::Plain;
+  TextUnits units(std::int64_t unit_bytes, std::int64_t offset) const override {
+    return {parsing_.newlines_in_values ? TextUnits::Lines::Quoted : TextUnits::Lines::Plain,
+            unit_bytes, offset, parsing_.delimiter};
+  }
+  std::string_view one_row_a_line() const override {
+    return parsing_.newlines_in_values ? "lines must end in LF or CRLF"
+                                       : "if values have ends of lines, set the dataset's "
+                                         "`newlines_in_values`; other lines "
+                                         "must end in LF or CRLF";
   }
 
   /// Take the names of the columns from the file's first line, and return them.
   Result<std::vector<std::string>> read_header(const Bytes& line) {
     TRY(const auto table, read(line, arrow::csv::ConvertOptions::Defaults()));
+    if (table->num_rows() > 0) {
+      return Error{Errc::InvalidArgument, "its first line has an end within",
+                   "lines must end in LF or CRLF"};
+    }
     names_ = table->schema()->field_names();
     return names_;
   }
@@ -91,7 +105,10 @@ class CsvParser final : public TextParser {
 
 class JsonParser final : public TextParser {
  public:
-  TextUnits::Lines lines() const override { return TextUnits::Lines::Json; }
+  TextUnits units(std::int64_t unit_bytes, std::int64_t offset) const override {
+    return {TextUnits::Lines::Json, unit_bytes, offset};
+  }
+  std::string_view one_row_a_line() const override { return "write one object a line"; }
 
   Result<std::shared_ptr<arrow::Table>> parse(const Bytes& text, const arrow::Schema& types,
                                               bool infer) const override {
@@ -141,6 +158,12 @@ class TextFile final : public FormatFile {
       error.hint = "correct it, or give another type in the dataset's `schema`";
       return error;
     }
+    if ((*table)->num_rows() != at.rows) {
+      return Error{Errc::Corrupt,
+                   fmt::format("from byte {} on, it has {} lines and {} rows", at.offset, at.rows,
+                               (*table)->num_rows()),
+                   std::string(parser_->one_row_a_line())};
+    }
     return table;
   }
 
@@ -177,9 +200,10 @@ Result<std::shared_ptr<arrow::Schema>> infer_schema(const TextBytes& bytes,
       std::find_if(units.begin(), units.end(), [](const TextUnit& unit) { return unit.rows > 0; });
   if (first == units.end()) return arrow::schema(std::move(given));
   TRY(auto text, bytes.read(first->offset, first->length));
-  TextUnits sample(parser.lines(), kSampleBytes);
+  TextUnits sample = parser.units(kSampleBytes, first->offset);
   TRY_VOID(sample.add(std::string_view(*text)));
-  text = arrow::SliceBuffer(text, 0, sample.finish().front().length);
+  TRY(const auto samples, sample.finish());
+  text = arrow::SliceBuffer(text, 0, samples.front().length);
   TRY(const auto table, parser.parse(text, *arrow::schema(given), /*infer=*/true));
   arrow::FieldVector fields;
   for (const auto& field : table->schema()->fields()) {
@@ -190,9 +214,9 @@ Result<std::shared_ptr<arrow::Schema>> infer_schema(const TextBytes& bytes,
 }
 
 /// Cut the text from `begin` on into units. A compressed text is one.
-Result<std::vector<TextUnit>> find_units(const TextBytes& bytes, TextUnits::Lines lines,
+Result<std::vector<TextUnit>> find_units(const TextBytes& bytes, const TextParser& parser,
                                          std::int64_t begin) {
-  TextUnits units(lines, bytes.compressed() ? kTextUnitMax + 1 : kUnitBytes, begin);
+  TextUnits units = parser.units(bytes.compressed() ? kTextUnitMax + 1 : kUnitBytes, begin);
   std::int64_t skip = begin;
   TRY_VOID(bytes.read_all([&](std::string_view piece) {
     const auto skipped = std::min<std::int64_t>(skip, static_cast<std::int64_t>(piece.size()));
@@ -207,19 +231,20 @@ Error in_file(Error error, const std::string& path) {
 }
 
 /// Return the bytes of the first line that is not blank, from the file's beginning.
-Result<std::int64_t> header_length(const TextBytes& bytes, TextUnits::Lines lines) {
-  TextUnits header(lines, 1);
+Result<std::int64_t> header_length(const TextBytes& bytes, const TextParser& parser) {
+  TextUnits header = parser.units(1, 0);
   std::int64_t seen = 0, length = 0;
   bool found = false;
   // Ends the reading by an error, as there is no other way to stop it.
   const auto done = bytes.read_all([&](std::string_view piece) -> Result<Unit> {
     TRY_VOID(header.add(piece));
     seen += static_cast<std::int64_t>(piece.size());
-    if (seen >= kHeaderMax) return Error{Errc::Cancelled, "enough"};
+    if (seen > kHeaderMax) return Error{Errc::Cancelled, "enough"};
     return Unit{};
   });
   if (done.has_error() && done.error().code != Errc::Cancelled) return done.error();
-  for (const TextUnit& line : header.finish()) {
+  TRY(const auto first_lines, header.finish());
+  for (const TextUnit& line : first_lines) {
     length += line.length;
     if (line.rows == 0) continue;
     found = true;
@@ -253,11 +278,12 @@ OpenedFile open_csv(const std::string& path, const FilesSpec& spec,
                     const std::shared_ptr<arrow::Schema>& first) {
   TextBytes bytes(path);
   auto parser = std::make_unique<CsvParser>(delimiter_of(spec, path), spec.newlines_in_values);
-  TRY(const std::int64_t begin, header_length(bytes, parser->lines()));
+  TRY(const std::int64_t begin, header_length(bytes, *parser));
   TRY(const auto header, bytes.read(0, begin));
-  TRY(const auto names, parser->read_header(header));
+  // Arrow takes a line for one only if it has an end.
+  TRY(const auto names, parser->read_header(arrow::Buffer::FromString(header->ToString() + "\n")));
   TRY_VOID(check_given_columns(spec, names));
-  TRY(auto units, find_units(bytes, parser->lines(), begin));
+  TRY(auto units, find_units(bytes, *parser, begin));
   TRY(auto inferred, infer_schema(bytes, *parser, units, spec));
   arrow::FieldVector fields;
   for (const std::string& name : names) {
@@ -274,7 +300,7 @@ OpenedFile open_json(const std::string& path, const FilesSpec& spec,
                      const std::shared_ptr<arrow::Schema>& first) {
   TextBytes bytes(path);
   auto parser = std::make_unique<JsonParser>();
-  TRY(auto units, find_units(bytes, parser->lines(), 0));
+  TRY(auto units, find_units(bytes, *parser, 0));
   auto schema = first;
   if (!schema) {
     TRY(schema, infer_schema(bytes, *parser, units, spec));

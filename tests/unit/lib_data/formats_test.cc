@@ -183,6 +183,34 @@ TEST_F(Formats, ReadsJsonLines) {
   EXPECT_THAT(refusal(write("bad.json", "{\"id\": 1}\n{\"id\": }\n")), HasSubstr("JSON"));
 }
 
+TEST_F(Formats, RefusesJsonThatArrowCouldNotSurvive) {
+  EXPECT_THAT(refusal(write("null.json", "null\n{\"a\": 1}\n")),
+              HasSubstr("the line from byte 0 on is not one JSON object"));
+  EXPECT_THAT(refusal(write("deep.json", "{\"a\": " + std::string(20'000, '[') +
+                                             std::string(20'000, ']') + "}\n")),
+              HasSubstr("nested deeper than 100"));
+}
+
+TEST_F(Formats, SaysWhatToDoWhereRowsAreNotLines) {
+  EXPECT_THAT(refusal(write("a.csv", "id,x\n1,\"a\nb\"\n2,c\n")),
+              HasSubstr("set the dataset's `newlines_in_values`"));
+  EXPECT_THAT(refusal(write("b.csv", "id,x\r1,2\r")), HasSubstr("lines must end in LF or CRLF"));
+  EXPECT_THAT(refusal(write("c.csv", "id," + std::string(2 << 20, 'x') + "\n1,2\n")),
+              HasSubstr("its first line is longer than 1 MiB"));
+}
+
+TEST_F(Formats, PassesOverTextFilesWithoutRows) {
+  write("d/1.json", " \n");
+  write("d/2.json", "{\"x\": 1}\n");
+  write("e/1.csv", "x");  // without an end
+  write("e/2.csv", "x\n1\n");
+  FilesSpec chosen = spec(folder_ / "d");
+  chosen.columns = {"x"};
+
+  EXPECT_THAT(values(*open(chosen), "x"), ElementsAre("1"));
+  EXPECT_THAT(values(*open(spec(folder_ / "e")), "x"), ElementsAre("1"));
+}
+
 TEST_F(Formats, ReadsOnlyTheChosenColumnsOfJson) {
   FilesSpec chosen = spec(write("a.json", "{\"id\": 1, \"x\": 2}\n{\"id\": 3, \"x\": 4}\n"));
   chosen.columns = {"x"};

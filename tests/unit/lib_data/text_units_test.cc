@@ -21,7 +21,19 @@ std::vector<TextUnit> units_of(Lines lines, std::int64_t unit_bytes, std::string
   TextUnits units(lines, unit_bytes);
   for (; !text.empty(); text.remove_prefix(std::min(piece, text.size())))
     EXPECT_TRUE(units.add(text.substr(0, piece)).has_value());
-  return units.finish();
+  auto found = units.finish();
+  EXPECT_TRUE(found.has_value()) << found.error().describe();
+  return *found;
+}
+
+std::string refusal_of(Lines lines, std::string_view text) {
+  TextUnits units(lines, 1000);
+  for (const char c : text) {
+    const auto added = units.add({&c, 1});
+    if (added.has_error()) return added.error().describe();
+  }
+  const auto found = units.finish();
+  return found.has_error() ? found.error().describe() : "nothing is wrong";
 }
 
 TEST(TextUnits, EndAtALineWhateverThePieces) {
@@ -49,6 +61,25 @@ TEST(TextUnits, KeepQuotedLinesTogether) {
                 ElementsAre(TextUnit{0, 11, 1}, TextUnit{11, 5, 1}))
         << piece;
   }
+}
+
+TEST(TextUnits, OpenAQuoteOnlyAtTheBeginningOfAValue) {
+  for (const std::string_view text :
+       {"1,5\" x\n2,6\" y\n", "1,\"a\"b\"c\n2,d\"\n", "\"a\n\",b\n1,\"\"\n"}) {
+    const auto units = units_of(Lines::Quoted, 100, text, 1);
+    EXPECT_EQ(units.front().rows, 2) << text;
+  }
+}
+
+TEST(TextUnits, RefuseLinesThatAreNotOneObject) {
+  const std::string line =
+      "the line from byte 9 on is not one JSON object (write one object a line)";
+  for (const std::string bad : {"null", "1", "[]", "{\"a\":1}{", "{} x", "{\"a\":\n1}", "{", "}"})
+    EXPECT_EQ(refusal_of(Lines::Json, "{\"a\": 1}\n" + bad), line) << bad;
+  EXPECT_EQ(refusal_of(Lines::Json, "\xEF\xBB\xBF{\"a\": \"}]\\\"{\", \"b\": [[{}]]} \r\n"),
+            "nothing is wrong");
+  EXPECT_EQ(refusal_of(Lines::Json, "{\"a\": " + std::string(100, '[')),
+            "the line from byte 0 on is nested deeper than 100");
 }
 
 TEST(TextUnits, RefuseALineThatIsTooLong) {
