@@ -25,13 +25,15 @@ std::string mixed_reports(const std::vector<StagedShard>& shards) {
 
 // Return an error if some ranks made it because somebody had asked for it, and others did not:
 // their shards are of different steps.
-std::string mixed_requests(const std::vector<StagedShard>& shards) {
+std::string mixed_requests(const std::vector<StagedShard>& shards, std::uint64_t checkpoint_seq) {
   for (const StagedShard& shard : shards) {
     if (shard.request == shards.front().request) continue;
     const StagedShard& asked = shard.request != 0 ? shard : shards.front();
     const StagedShard& other = shard.request != 0 ? shards.front() : shard;
-    return fmt::format("rank {} made it because it was asked for, rank {} did not",
-                       asked.rank.value, other.rank.value);
+    return fmt::format(
+        "rank {} made checkpoint {} because it was asked for, rank {} did not, so the ranks' "
+        "checkpoints of this attempt do not belong together any more",
+        asked.rank.value, checkpoint_seq, other.rank.value);
   }
   return "";
 }
@@ -48,6 +50,7 @@ void CheckpointCoordinator::begin_attempt(Attempt attempt, int world_size) {
   attempt_ = attempt;
   tracker_ = CheckpointTracker(world_size);
   commit_.reset();
+  mixed_since_.clear();
 }
 
 void CheckpointCoordinator::adopt_attempt(const LivingAttempt& living) {
@@ -55,6 +58,7 @@ void CheckpointCoordinator::adopt_attempt(const LivingAttempt& living) {
   tracker_ = CheckpointTracker::adopted(living.placement.world_size, living.resolved_seq,
                                         living.resolved_path);
   commit_.reset();
+  mixed_since_.clear();
 }
 
 CheckpointCoordinator::Effects CheckpointCoordinator::staged(StagedShard shard, TimePoint now) {
@@ -82,7 +86,10 @@ CheckpointCoordinator::Effects CheckpointCoordinator::advance(const Situation& s
       if (std::holds_alternative<OutOfSpace>(effects.back())) break;
       continue;
     }
-    std::string mixed = mixed_requests(ready->shards);
+    // A rank that made none when asked, and goes on, is one checkpoint behind the others for good:
+    // all later ones of the attempt would be mixed too, and nothing else would show it.
+    if (mixed_since_.empty()) mixed_since_ = mixed_requests(ready->shards, ready->checkpoint_seq);
+    std::string mixed = mixed_since_;
     if (mixed.empty() && situation.quiescing) mixed = mixed_reports(ready->shards);
     if (!mixed.empty()) {
       tracker_.commit_finished({ready->checkpoint_seq, "", mixed});

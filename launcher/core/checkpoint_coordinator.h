@@ -124,6 +124,7 @@ class CheckpointCoordinator {
   Attempt attempt_;
   CheckpointTracker tracker_{0};
   std::optional<CommitUnderWay> commit_;
+  std::string mixed_since_;  // why no later checkpoint of the attempt can be kept; empty: they can
 };
 
 }  // namespace train

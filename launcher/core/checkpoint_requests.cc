@@ -10,8 +10,10 @@ namespace {
 
 using Positions = std::map<Rank, CheckpointPositionTold>;
 
-/// Ranks that have reported so differently often do not count the same steps.
-constexpr std::uint64_t kReportsApartMax = 64;
+/// Ranks that have reported, or called, so differently often do not count the same steps.
+constexpr std::uint64_t kApartMax = 64;
+/// No program counts further; what a worker says may be anything.
+constexpr std::uint64_t kCountMax = std::uint64_t{1} << 62;
 
 std::string place_of(const CheckpointOrder& order) {
   return order.call > 0 ? fmt::format("call {} of checkpoint_requested()", order.call)
@@ -20,9 +22,18 @@ std::string place_of(const CheckpointOrder& order) {
 
 /// Return why this rank cannot make the checkpoint at the same call as the others, or "".
 std::string cannot_by_call(const Positions& positions) {
-  for (const auto& [rank, position] : positions)
-    if (position.calls == 0)
-      return fmt::format("rank {} has not called checkpoint_requested() yet", rank.value);
+  const auto [fewest, most] = std::minmax_element(
+      positions.begin(), positions.end(),
+      [](const auto& a, const auto& b) { return a.second.calls < b.second.calls; });
+  if (fewest->second.calls == 0) {
+    return fmt::format("rank {} has not called checkpoint_requested() yet", fewest->first.value);
+  }
+  if (most->second.calls > 2 * fewest->second.calls + kApartMax) {
+    return fmt::format(
+        "the ranks do not call checkpoint_requested() alike: rank {} has called it {} times, "
+        "rank {} {}",
+        most->first.value, most->second.calls, fewest->first.value, fewest->second.calls);
+  }
   return "";
 }
 
@@ -40,7 +51,7 @@ std::string cannot_by_report(const Positions& positions) {
     if (position.reports < fewest) fewest = position.reports, least = rank;
   }
   if (most > 0 && fewest == 0) return fmt::format("rank {} has not reported yet", least.value);
-  if (most > 2 * fewest + kReportsApartMax)
+  if (most > 2 * fewest + kApartMax)
     return fmt::format("the ranks do not report alike: rank {} has made {} reports, rank {} {}",
                        furthest.value, most, least.value, fewest);
   return "";
@@ -81,6 +92,8 @@ CheckpointRequests::Effects CheckpointRequests::told(const CheckpointPositionTol
   if (asking == nullptr || event.request != newest_->request) return {};
   if (!event.error.empty())
     return cancel(fmt::format("rank {}: {}", event.rank.value, event.error));
+  if (event.calls > kCountMax || event.reports > kCountMax)
+    return cancel(fmt::format("rank {} says that it has got impossibly far", event.rank.value));
   asking->positions.insert_or_assign(event.rank, event);
   if (asking->positions.size() < ranks.size()) return {};
   return decide(asking->positions);
@@ -173,10 +186,13 @@ CheckpointRequests::Effects CheckpointRequests::advance(TimePoint now) {
     effects.push_back(CheckpointAnswered{
         .id = std::move(asker.id),
         .number = 0,
-        .error = fmt::format("the ranks have not made it within {} min; they still will, at {}",
-                             kCheckpointWithin / seconds(60), place_of(*newest_))});
+        .error =
+            fmt::format("the ranks have not made it within {} min; they will if they come to {}",
+                        kCheckpointWithin / seconds(60), place_of(*newest_))});
     return true;
   });
+  // A rank may never come there. Whoever asks next asks anew.
+  if (askers_.empty()) state_ = Idle{};
   return effects;
 }
 

@@ -5,15 +5,17 @@
 namespace train::sdk {
 namespace {
 
-/// Take the order whose `place` is here, and forget it.
+/// Take the orders whose `place` is here, and forget them: one checkpoint answers them all. Return
+/// the newest request.
 std::uint64_t take(std::vector<CheckpointOrder>& orders, std::uint64_t CheckpointOrder::*place,
                    std::uint64_t here) {
-  const auto due = std::find_if(orders.begin(), orders.end(),
-                                [&](const CheckpointOrder& order) { return order.*place == here; });
-  if (due == orders.end()) return 0;
-  const std::uint64_t request = due->request;
-  orders.erase(due);
-  return request;
+  std::uint64_t newest = 0;
+  std::erase_if(orders, [&](const CheckpointOrder& order) {
+    if (order.*place != here) return false;
+    newest = std::max(newest, order.request);
+    return true;
+  });
+  return newest;
 }
 
 }  // namespace

@@ -5,7 +5,7 @@ import {confirmed, toast} from './dialogs.js';
 import {button, h} from './dom.js';
 
 const kPollMs = 500;
-const kPollMax = 240;
+const kPollMax = 1300;  // longer than a launcher tries anything
 
 /// Wait until a task of the run is done, and return it. It fails with the task's error.
 export async function finished_task(run, task, signal) {
@@ -15,7 +15,7 @@ export async function finished_task(run, task, signal) {
     state = await get(`${run_path(run)}/tasks/${encodeURIComponent(task.task)}`, {}, signal);
   }
   if (state.state === 'failed') throw new Error(state.error ?? 'it failed, and nobody said why');
-  if (state.state === 'running') throw new Error('no answer for two minutes; it may still come');
+  if (state.state === 'running') throw new Error('no answer for ten minutes; it may still come');
   return state;
 }
 

@@ -164,11 +164,27 @@ TEST_F(CheckpointRequestsTest, WhoAskedIsAnsweredInTimeThoughTheCheckpointComesL
   decide();
   ASSERT_EQ(requests_.next_deadline(), kStart + kCheckpointWithin);
   EXPECT_EQ(error_in(requests_.advance(kStart + kCheckpointWithin)),
-            "the ranks have not made it within 10 min; they still will, at report 5");
-  EXPECT_TRUE(requests_.asked("b", ranks_, kStart + kCheckpointWithin).empty());  // the same one
-  requests_.staged(shard(0, 1));
-  EXPECT_EQ(answers_in(requests_.committed(1, 3)),
+            "the ranks have not made it within 10 min; they will if they come to report 5");
+  // They may never come there, so the next one asks anew.
+  EXPECT_EQ(order_in(requests_.asked("b", ranks_, kStart + kCheckpointWithin)),
+            (CheckpointOrder{.request = 2}));
+  requests_.staged(shard(0, 1));  // of the first request
+  requests_.told(at_report(0, 9, 2), ranks_);
+  requests_.told(at_report(1, 9, 2), ranks_);
+  requests_.staged(shard(0, 2, 2));
+  EXPECT_EQ(answers_in(requests_.committed(2, 3)),
             (std::vector{CheckpointAnswered{.id = "b", .number = 3}}));
+}
+
+TEST_F(CheckpointRequestsTest, RefusesCountsThatCannotBe) {
+  requests_.asked("a", ranks_, kStart);
+  requests_.told(at_call(0, 500), ranks_);
+  EXPECT_EQ(error_in(requests_.told(at_call(1, 10), ranks_)),
+            "the ranks do not call checkpoint_requested() alike: rank 0 has called it 500 times, "
+            "rank 1 10");
+  requests_.asked("a", ranks_, kStart);
+  EXPECT_EQ(error_in(requests_.told(at_report(1, UINT64_MAX, 2), ranks_)),
+            "rank 1 says that it has got impossibly far");
 }
 
 TEST_F(CheckpointRequestsTest, ACheckpointThatIsNotKeptIsNoAnswerYouWant) {

@@ -298,8 +298,14 @@ TEST(CheckpointNow, OneOfWhichOnlyAPartWasAskedForIsNotKept) {
   d.running();
   d.handle(asked_for(0, 1));
   EXPECT_EQ(warnings(d.handle(staged(kFirst, 1, 1))),
-            (Texts{"checkpoint 1 of attempt 0 is not kept: rank 0 made it because it was asked "
-                   "for, rank 1 did not; training continues"}));
+            (Texts{"checkpoint 1 of attempt 0 is not kept: rank 0 made checkpoint 1 because it was "
+                   "asked for, rank 1 did not, so the ranks' checkpoints of this attempt do not "
+                   "belong together any more; training continues"}));
+  // Rank 1 is one checkpoint behind for good, so the next one is mixed too.
+  d.handle(staged(kFirst, 0, 2));
+  const Actions next = d.handle(staged(kFirst, 1, 2));
+  EXPECT_EQ(only<Commit>(next).size(), 0u);
+  EXPECT_EQ(warnings(next).size(), 1u);
 }
 
 }  // namespace

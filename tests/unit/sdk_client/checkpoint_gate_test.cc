@@ -70,6 +70,17 @@ TEST(CheckpointGate, AnotherRequestLeavesAnEarlierDecisionStanding) {
   EXPECT_EQ(gate.take_report(9), 2u);
 }
 
+// The next launcher asked at once, so both decisions are about the same place.
+TEST(CheckpointGate, OneCheckpointAnswersTwoRequestsForTheSamePlace) {
+  CheckpointGate gate;
+  gate.order(ask(1));
+  gate.order(make_at_report(1, 5));
+  gate.order(ask(2));
+  gate.order(make_at_report(2, 5));
+  EXPECT_EQ(gate.take_report(5), 2u);
+  EXPECT_EQ(gate.take_report(5), 0u);
+}
+
 // A program that was not asked has not promised to wait.
 TEST(CheckpointGate, WhoWasNotAskedTakesNoPart) {
   CheckpointGate gate;
