@@ -59,6 +59,7 @@ async function checkpoint_now(run, node) {
 export function actions_of(run) {
   if (!run.can_stop) return null;
   const stop_button = button('Stop', {icon: 'stop', kind: 'danger', on_click: () => stop(run, stop_button)});
-  const checkpoint_button = button('Checkpoint now', {icon: 'save', on_click: () => checkpoint_now(run, checkpoint_button)});
+  const checkpoint_button =
+    button('Checkpoint now', {icon: 'save', on_click: () => checkpoint_now(run, checkpoint_button)});
   return h('div', {class: 'buttons'}, checkpoint_button, stop_button);
 }
