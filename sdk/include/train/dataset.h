@@ -38,8 +38,8 @@ struct Batch {
 class BatchStream;  // the reading thread; sdk/data
 
 /// A one-pass range over batches; begin() may be called once. If something is wrong, such as a bad
-/// file, begin() and ++ throw a train::Failure that names the file and the part of it. You may leave
-/// the loop early: the reading thread ends with the range, and the pass is then over.
+/// file, begin() and ++ throw a train::Failure that names the file and the part of it. You may
+/// leave the loop early: the reading thread ends with the range, and the pass is then over.
 class BatchRange {
  public:
   class Iterator {
