@@ -47,7 +47,7 @@ enum class Mutant {
   WaitersAccused,          // S18: a rank that waits in a collective call seems to compute
   SignsForgotten,          // S18: a rank seems silent since its start
   PhaseLimitForgotten,     // S18: hang_timeout holds for every phase
-  RunsPastTheQuestion,     // S7: a rank that was asked where it is goes on meanwhile
+  RunsPastTheQuestion,     // S16: a rank that was asked where it is goes on meanwhile
   AnotherCheckpointNamed,  // S19: who asked for a checkpoint is told of the one before
   AnswersForgotten,        // L7: nobody passes on what a request has led to
   EndBeforeReports,  // L4, one seed in 5,000: the journal records an end before its reports are on

@@ -148,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(
         Found{Mutant::HangsObserved, "L6"}, Found{Mutant::StuckLookAsleep, "L6"},
         Found{Mutant::WaitersAccused, "S18"}, Found{Mutant::SignsForgotten, "S18"},
         Found{Mutant::PhaseLimitForgotten, "S18"}, Found{Mutant::EndBeforeReports, "L4"},
-        Found{Mutant::RunsPastTheQuestion, "S7"}, Found{Mutant::AnotherCheckpointNamed, "S19"},
+        Found{Mutant::RunsPastTheQuestion, "S16"}, Found{Mutant::AnotherCheckpointNamed, "S19"},
         Found{Mutant::AnswersForgotten, "L7"}),
     [](const auto& info) { return std::string(to_string(info.param.mutant)); });
 
