@@ -182,6 +182,13 @@ class FilesSource final : public RowSource {
 
 }  // namespace
 
+Result<std::shared_ptr<arrow::Table>> checked_table(std::shared_ptr<arrow::RecordBatch> rows) {
+  if (const arrow::Status valid = rows->ValidateFull(); !valid.ok())
+    return error_from(valid, "damaged");
+  ARROW_TRY(auto table, "no table of the rows", arrow::Table::FromRecordBatches({std::move(rows)}));
+  return table;
+}
+
 Result<std::unique_ptr<RowSource>> open_files(const FilesSpec& spec) {
   TRY(const auto found, find_files(spec.paths, spec.format));
   auto source = std::make_unique<FilesSource>();

@@ -49,11 +49,7 @@ class ArrowFile final : public FormatFile {
     }
     TRY(const auto reader, open_reader(path_, std::move(fields)));
     ARROW_TRY(auto batch, "Arrow", reader->ReadRecordBatch(static_cast<int>(unit)));
-    // Its offsets come from the file: one that points outside of its values must not be followed.
-    if (const arrow::Status valid = batch->ValidateFull(); !valid.ok())
-      return error_from(valid, "damaged");
-    ARROW_TRY(auto table, "Arrow", arrow::Table::FromRecordBatches({std::move(batch)}));
-    return table;
+    return checked_table(std::move(batch));
   }
 
  private:

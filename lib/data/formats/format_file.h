@@ -47,6 +47,10 @@ OpenedFile open_csv_file(const std::string& path, const FilesSpec& spec,
 OpenedFile open_json_file(const std::string& path, const FilesSpec& spec,
                           const std::shared_ptr<arrow::Schema>& first);
 
+/// Return the rows as a table. Their offsets come from a file: an error if one points outside of
+/// its values.
+Result<std::shared_ptr<arrow::Table>> checked_table(std::shared_ptr<arrow::RecordBatch> rows);
+
 /// Return Arrow's type for one of the names of lib/model/column_type.h; null for another name.
 std::shared_ptr<arrow::DataType> column_type(std::string_view name);
 

@@ -35,10 +35,7 @@ class OrcFile final : public FormatFile {
                                              const arrow::Schema& selected) const override {
     TRY(const auto reader, open_reader(path_));
     ARROW_TRY(auto batch, "ORC", reader->ReadStripe(unit, selected.field_names()));
-    if (const arrow::Status valid = batch->ValidateFull(); !valid.ok())
-      return error_from(valid, "damaged");
-    ARROW_TRY(auto table, "ORC", arrow::Table::FromRecordBatches({std::move(batch)}));
-    return table;
+    return checked_table(std::move(batch));
   }
 
  private:

@@ -364,14 +364,20 @@ std::vector<Frame> printed_until(SupervisorProcess& supervisor, int rank, Messag
   }
 }
 
-TEST(Supervisor, TellsAWorkerThatConnectsLateThatAllAreToPause) {
-  SupervisorProcess supervisor;
+/// Start a worker that connects once the pipe whose path is returned has been opened.
+std::string start_late_worker(SupervisorProcess& supervisor) {
   const std::string go = supervisor.dir() + "/go";
-  ASSERT_EQ(::mkfifo(go.c_str(), 0600), 0);
+  EXPECT_EQ(::mkfifo(go.c_str(), 0600), 0);
   std::ofstream(supervisor.dir() + "/hello", std::ios::binary) << hello_of_rank_0();
   std::ofstream(supervisor.dir() + "/late.py") << kLateWorker;
   supervisor.attach(1);
   supervisor.start({"exec python3 late.py"});
+  return go;
+}
+
+TEST(Supervisor, TellsAWorkerThatConnectsLateThatAllAreToPause) {
+  SupervisorProcess supervisor;
+  const std::string go = start_late_worker(supervisor);
   supervisor.send(PauseWorkers{.step = "pause", .reason = "Ctrl-C"});
   supervisor.send(PauseWorkers{.step = "advance", .report_seq = 7, .reason = "Ctrl-C"});
   supervisor.attach(1);
@@ -389,12 +395,7 @@ TEST(Supervisor, TellsAWorkerThatConnectsLateThatAllAreToPause) {
 // A program with an older SDK would drop its connection because of the order.
 TEST(Supervisor, AnswersForAWorkerThatKnowsNoRequestForACheckpoint) {
   SupervisorProcess supervisor;
-  const std::string go = supervisor.dir() + "/go";
-  ASSERT_EQ(::mkfifo(go.c_str(), 0600), 0);
-  std::ofstream(supervisor.dir() + "/hello", std::ios::binary) << hello_of_rank_0();
-  std::ofstream(supervisor.dir() + "/late.py") << kLateWorker;
-  supervisor.attach(1);
-  supervisor.start({"exec python3 late.py"});
+  const std::string go = start_late_worker(supervisor);
   supervisor.send(RequestCheckpoint{.request = 1, .step = "ask"});
   const auto before = supervisor.wait_for<CheckpointPosition>();
   EXPECT_EQ(before.rank, 0);
