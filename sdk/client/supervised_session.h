@@ -9,6 +9,7 @@
 #include <set>
 
 #include "lib/base/metrics.h"
+#include "lib/wire/codec.h"
 #include "sdk/client/checkpoint_gate.h"
 #include "sdk/client/checkpoint_stager.h"
 #include "sdk/client/report_queue.h"
@@ -69,7 +70,9 @@ class SupervisedSession final : public WorkerSession {
   void check_usable() const;
   void push(Frame frame);
   template <class Message>
-  void push_message(const Message& message);
+  void push_message(const Message& message) {
+    push(encode(message, attempt_));
+  }
   // on the link's thread
   void fill(std::string& out);
   Result<Unit> on_frame(const Frame& frame);
