@@ -1,10 +1,10 @@
 // Which ranks hang, and which only wait or are slow.
-#include "launcher/core/hang_detector.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
+
+#include "tests/unit/launcher_core/hang_group.h"
 
 namespace train {
 namespace {
@@ -15,79 +15,6 @@ using std::chrono::microseconds;
 using std::chrono::minutes;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-/// A group of ranks on one node, whose loops go on or not, second by second.
-class Group {
- public:
-  explicit Group(int ranks, const FailureConfig& config = {}, bool trusts_learned = false)
-      : ranks_(placement(ranks)), detector_(config, trusts_learned) {
-    nodes_.up(NodeUp{.capacity = {.node = NodeId{0}, .name = "n0", .total = {}, .free = {}},
-                     .address = "a"});
-    for (int rank = 0; rank < ranks; ++rank) {
-      RankSample& sample = samples_.emplace_back(RankSample{.rank = Rank{rank}});
-      sample.progress = {.phase = Phase::Step, .steps = 40};
-      sample.progress.intervals.resize(kPhases.size());
-      sample.process = {.pid = 100 + rank, .state = "S", .processes = 1, .threads = 1};
-      detector_.sampled(sample, now_);
-    }
-  }
-
-  WorkerProgress& progress(int rank) {
-    return samples_.at(static_cast<std::size_t>(rank)).progress;
-  }
-  ProcessSample& process(int rank) { return samples_.at(static_cast<std::size_t>(rank)).process; }
-  RankTable::Entry& entry(int rank) { return *ranks_.find(Rank{rank}); }
-  /// The rank's loop goes to another phase, which is a sign of life.
-  void enters(int rank, Phase phase, const std::string& name = "") {
-    progress(rank).phase = phase;
-    progress(rank).name = name;
-    sign(rank);
-  }
-  void sign(int rank) {
-    ++progress(rank).signs;
-    progress(rank).quiet_us = 0;
-  }
-  /// Nothing happens in any loop for this time, but `busy` uses its CPU.
-  std::vector<HangDetector::Finding> pass(Duration time, int busy = -1) {
-    std::vector<HangDetector::Finding> all;
-    for (const TimePoint end = now_ + time; now_ < end;) {
-      now_ += seconds(1);
-      for (RankSample& sample : samples_) {
-        sample.progress.quiet_us += 1'000'000;
-        if (sample.rank.value == busy) sample.process.cpu_us += 900'000;
-        if (silent_ != sample.rank.value) detector_.sampled(sample, now_);
-      }
-      for (auto& found : detector_.judge(ranks_, nodes_, now_)) all.push_back(std::move(found));
-    }
-    return all;
-  }
-  HangDetector::Learned learned() const { return detector_.learned(); }
-  /// No more samples of this rank come.
-  void loses_touch_with(int rank) { silent_ = rank; }
-
- private:
-  static Placement placement(int ranks) {
-    Placement placement{.world_size = ranks};
-    placement.nodes.push_back(
-        {.node = NodeId{0}, .first_rank = Rank{0}, .local_world_size = ranks});
-    return placement;
-  }
-
-  TimePoint now_{seconds(1000)};
-  RankTable ranks_;
-  NodePool nodes_{1};
-  HangDetector detector_;
-  std::vector<RankSample> samples_;
-  int silent_ = -1;
-};
-
-FailureConfig limit(Duration hang_timeout) { return {.hang_timeout = hang_timeout}; }
-
-std::vector<Kind> kinds(const std::vector<HangDetector::Finding>& findings) {
-  std::vector<Kind> all;
-  for (const auto& finding : findings) all.push_back(finding.kind);
-  return all;
-}
 
 TEST(HangDetector, SaysAtHalfOfTheLimitThatARankIsSuspectAndAtAllOfItThatItHangs) {
   Group group(1, limit(minutes(5)));
@@ -516,96 +443,6 @@ TEST(HangDetector, JudgesProgramsWithoutTheSdkByWhatTheyUseAndOnlyUnderHangTimeo
   const auto found = group.pass(minutes(5));
   ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Hung));
   EXPECT_THAT(found[1].text, HasSubstr("rank 0 on n0 hangs: it has done nothing for 5 min 0 s"));
-}
-
-// ---- whose process is held
-
-/// Make a group of programs without the SDK.
-Group without_sdk(int ranks) {
-  Group group(ranks, limit(minutes(5)));
-  for (int rank = 0; rank < ranks; ++rank) group.progress(rank).phase = Phase::None;
-  return group;
-}
-
-TEST(HangDetector, BlamesTheStoppedProcessOfAGroupWithoutTheSdkAndNobodyElse) {
-  Group group = without_sdk(3);
-  (void)group.pass(seconds(10), /*busy=*/1);
-  group.process(1).state = "T";
-
-  const auto found = group.pass(minutes(20));
-
-  ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Hung));
-  EXPECT_EQ(found[1].ranks, std::vector<Rank>{Rank{1}});
-  EXPECT_EQ(
-      found[1].text,
-      "rank 1 on n0 hangs: it has done nothing for 5 min 0 s; its process is stopped by a "
-      "signal (limit 5 min 0 s: hang_timeout); ranks 0, 2 do nothing either, and may wait for "
-      "it");
-}
-
-TEST(HangDetector, BlamesAProcessThatWaitsInTheKernelAndNobodyElse) {
-  Group group = without_sdk(2);
-  (void)group.pass(seconds(10), /*busy=*/1);
-  group.process(1).state = "D";
-  group.process(1).waits_in = "rpc_wait";
-
-  const auto found = group.pass(minutes(5));
-
-  ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Hung));
-  EXPECT_THAT(found[1].text, HasSubstr("rank 1 on n0 hangs: it has done nothing for 5 min 0 s; its "
-                                       "process waits in the kernel, in rpc_wait (state D)"));
-  EXPECT_THAT(found[1].text, HasSubstr("; rank 0 does nothing either, and may wait for it"));
-}
-
-TEST(HangDetector, GivesRanksTheirTimeAnewOnceTheOneThatWasStoppedGoesOn) {
-  Group group = without_sdk(2);
-  (void)group.pass(seconds(10), /*busy=*/1);
-  group.process(1).state = "T";
-  (void)group.pass(minutes(4));
-  group.process(1).state = "S";
-  EXPECT_THAT(kinds(group.pass(seconds(149), /*busy=*/1)), ElementsAre(Kind::Cleared));
-  const auto found = group.pass(minutes(4), /*busy=*/1);
-  ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Hung));
-  EXPECT_EQ(found[1].ranks, std::vector<Rank>{Rank{0}});
-}
-
-// It cannot have waited for the other one.
-TEST(HangDetector, AccusesARankThatDidNothingLongBeforeAnotherWasStopped) {
-  Group group = without_sdk(2);
-  (void)group.pass(minutes(4), /*busy=*/1);
-  group.process(1).state = "T";
-  const auto found = group.pass(minutes(1));
-  ASSERT_FALSE(found.empty());
-  EXPECT_EQ(found.back().kind, Kind::Hung);
-  EXPECT_EQ(found.back().ranks, std::vector<Rank>{Rank{0}});
-}
-
-TEST(HangDetector, BlamesTheStoppedRankFirstWhereAllAreInOnePhase) {
-  Group group(3, limit(minutes(5)));
-  group.process(2).state = "T";
-  const auto found = group.pass(minutes(5));
-  ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Suspect, Kind::Hung, Kind::Hung));
-  EXPECT_EQ(found[2].ranks, std::vector<Rank>{Rank{2}});
-  EXPECT_EQ(found[3].ranks, (std::vector<Rank>{Rank{0}, Rank{1}}));
-}
-
-// ---- what excuses a rank is what it uses now
-
-TEST(HangDetector, GivesARankNoMoreTimeForWhatItUsedLongAgo) {
-  Group group(1, limit(minutes(5)));
-  group.sign(0);
-  EXPECT_THAT(kinds(group.pass(minutes(1), /*busy=*/0)), ElementsAre());
-  const auto found = group.pass(minutes(4));
-  ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Hung));
-  EXPECT_THAT(found[1].text, HasSubstr("; its processes are idle (limit 5 min 0 s: hang_timeout)"));
-}
-
-TEST(HangDetector, SaysThatAProgramWithoutTheSdkIsIdleAlthoughItHasComputedBefore) {
-  Group group = without_sdk(1);
-  (void)group.pass(minutes(60), /*busy=*/0);
-  const auto found = group.pass(minutes(5));
-  ASSERT_THAT(kinds(found), ElementsAre(Kind::Suspect, Kind::Hung));
-  EXPECT_THAT(found[1].text, HasSubstr("; its processes are idle (limit"));
 }
 
 // Whatever the ranks do: one that waits in a call which another has not reached is not accused.
