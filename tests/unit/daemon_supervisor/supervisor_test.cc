@@ -366,7 +366,7 @@ std::vector<Frame> printed_until(SupervisorProcess& supervisor, int rank, Messag
 
 /// Start a worker that connects once the pipe whose path is returned has been opened.
 std::string start_late_worker(SupervisorProcess& supervisor) {
-  const std::string go = supervisor.dir() + "/go";
+  std::string go = supervisor.dir() + "/go";
   EXPECT_EQ(::mkfifo(go.c_str(), 0600), 0);
   std::ofstream(supervisor.dir() + "/hello", std::ios::binary) << hello_of_rank_0();
   std::ofstream(supervisor.dir() + "/late.py") << kLateWorker;
