@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "lib/base/open_files.h"
 #include "lib/base/text_file.h"
@@ -97,6 +98,10 @@ std::string spool_name(const std::string& runtime_dir) {
   if (const auto dash = name.find('-'); dash != std::string::npos) name[dash] = '_';
   return name;
 }
+
+// How often, and for how long in all, to look again for folders that vanish.
+constexpr int kFolderLooksMax = 20;
+constexpr Duration kFolderLookEvery = milliseconds(50);
 
 constexpr std::string_view kSpoolNote = "/spool-dir";  // in the runtime folder: where it is
 
@@ -191,15 +196,29 @@ Result<Unit> PrivateDaemon::start() {
   return started;
 }
 
-Result<Unit> PrivateDaemon::spawn() {
-  TRY(const std::string program, find_traind());
+/// Make the runtime folder and the spool folder, unless they are there. NotFound if the spool is
+/// gone, and supervisors may still use it.
+Result<Unit> PrivateDaemon::make_folders() {
   auto folder = made_ ? check_own_folder(runtime_dir_) : make_own_folder(runtime_dir_);
   // The previous traind removed the folder when it ended.
   if (!folder && made_ && folder.error().code == Errc::NotFound)
     folder = make_own_folder(runtime_dir_);
   TRY_VOID(folder);
   made_ = true;
-  TRY_VOID(make_spool());
+  return make_spool();
+}
+
+Result<Unit> PrivateDaemon::spawn() {
+  TRY(const std::string program, find_traind());
+  auto folders = make_folders();
+  // The run's previous traind may be removing them at this moment: the spool is gone already, or
+  // the runtime folder has lost its mark (Permission).
+  for (int looks = 0; looks < kFolderLooksMax && !folders; ++looks) {
+    if (folders.error().code != Errc::NotFound && folders.error().code != Errc::Permission) break;
+    std::this_thread::sleep_for(kFolderLookEvery);
+    folders = make_folders();
+  }
+  TRY_VOID(folders);
   const std::string listen = endpoint().text();
   const char* const argv[] = {program.c_str(), "--private",        "--listen",
                               listen.c_str(),  "--runtime-dir",    runtime_dir_.c_str(),

@@ -55,6 +55,7 @@ class PrivateDaemon {
 
  private:
   Result<Unit> spawn();
+  Result<Unit> make_folders();
   Result<Unit> make_spool();
 
   std::string runtime_dir_, spool_dir_;

@@ -217,6 +217,25 @@ TEST_F(PrivateDaemonTest, OneWhoseTmpdirIsGoneGetsAnotherSpoolUnlessSupervisorsH
   first.stop();
 }
 
+// A run's traind removes its spool first, and its runtime folder a moment later.
+TEST_F(PrivateDaemonTest, OneWhosePredecessorIsRemovingItsFoldersGetsNewOnes) {
+  PrivateDaemon first;
+  ASSERT_TRUE(first.start());
+  const std::string runtime_dir = first.runtime_dir();
+  std::ofstream(runtime_dir + "/s-1").put('\n');
+  ASSERT_TRUE(remove_own_folder(first.spool_dir()));
+  auto next = PrivateDaemon::at(runtime_dir);
+  ASSERT_TRUE(next);
+  std::thread predecessor([&] { (void)remove_own_folder(runtime_dir); });
+
+  const auto started = next->start();
+
+  predecessor.join();
+  EXPECT_TRUE(started) << started.error().describe();
+  EXPECT_TRUE(check_own_folder(next->spool_dir()));
+  next->stop();
+}
+
 TEST_F(PrivateDaemonTest, OneThatIsStoppedLeavesTheFoldersOfSupervisorsAlone) {
   PrivateDaemon daemon;
   ASSERT_TRUE(daemon.start());
