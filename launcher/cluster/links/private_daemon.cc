@@ -21,6 +21,7 @@
 
 #include "lib/base/open_files.h"
 #include "lib/base/text_file.h"
+#include "lib/base/time.h"
 #include "lib/net/hmac.h"
 #include "lib/storage/own_folder.h"
 #include "lib/storage/posix_file_system.h"
