@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <boost/json.hpp>
+#include <filesystem>
 #include <set>
 
 #include "tests/e2e/cluster.h"
