@@ -28,10 +28,23 @@ enum class SharedStorageNeed { Auto, Required };
 enum class HangAction { Auto, Observe, Fail };
 /// Only the values that work. None: torchrun's variables are set anyway, but no port is reserved.
 enum class Backend { Torch, None };
-enum class DatasetFormat { Auto, Parquet, Csv, Json, Arrow, Orc, Numpy, Cifar, Items };
+enum class DatasetFormat {
+  Auto,
+  Parquet,
+  Csv,
+  Json,
+  Arrow,
+  Orc,
+  Numpy,
+  Cifar,
+  Images,
+  WebDataset,
+  Items
+};
 // As specs and workers name them, in the order of DatasetFormat.
-inline constexpr std::array<std::string_view, 9> kDatasetFormats{
-    "auto", "parquet", "csv", "json", "arrow", "orc", "numpy", "cifar", "items"};
+inline constexpr std::array<std::string_view, 11> kDatasetFormats{
+    "auto",  "parquet", "csv",    "json",       "arrow", "orc",
+    "numpy", "cifar",   "images", "webdataset", "items"};
 constexpr std::string_view to_text(DatasetFormat format) {
   return kDatasetFormats[static_cast<std::size_t>(format)];
 }
@@ -142,6 +155,29 @@ struct RunConfig {
   bool operator==(const RunConfig&) const = default;
 };
 
+enum class ImageColors { Rgb, L };  // in the order of kImageModes
+
+/// Height and width of a picture.
+struct ImageSides {
+  int height = 0, width = 0;
+  bool operator==(const ImageSides&) const = default;
+};
+
+/// One step of a dataset's `map`: a built-in map, with arguments that were checked, or one that the
+/// program registers.
+struct MapStep {
+  std::string name;
+  boost::json::object arguments;
+  bool operator==(const MapStep&) const = default;
+};
+
+/// `map: {from: train, without: [random_crop]}`. After parsing, DatasetSpec::map has the steps.
+struct MapFrom {
+  std::string dataset;
+  std::vector<std::string> without;
+  bool operator==(const MapFrom&) const = default;
+};
+
 struct DatasetSpec {
   DatasetFormat format = DatasetFormat::Auto;
   std::vector<std::string> paths = {};             // files, folders, globs; absolute after parsing
@@ -150,8 +186,14 @@ struct DatasetSpec {
   std::optional<std::string> delimiter = {};       // csv; unset: by the file's name
   bool newlines_in_values = false;                 // csv
   int labels = 1;                                  // cifar
-  boost::json::array items = {};                   // format: items
-  bool split = false;                              // only "train" by default
+  std::optional<ImageSides> size = {};             // images
+  ImageColors mode = ImageColors::Rgb;             // images with a size
+  bool include_paths = false;                      // images
+  std::vector<MapStep> map = {};
+  std::optional<MapFrom> map_from = {};   // while it is read
+  std::optional<int> skip_rows_max = {};  // on_error: {rows: skip, rows_max: N}; unset: fail
+  boost::json::array items = {};          // format: items
+  bool split = false;                     // only "train" by default
   bool shuffle = false;
   std::uint64_t shuffle_seed = 0;
   bool operator==(const DatasetSpec&) const = default;

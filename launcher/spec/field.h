@@ -42,6 +42,9 @@ enum class Kind {
   Types,      // columns → their types
   Durations,  // names that the user chooses → min … max, in milliseconds
   Shuffle,    // true, false, or {seed: 1}
+  Sides,      // [height, width], each min … max
+  Maps,       // a list of maps, or {from: dataset, without: [maps]}
+  OnError,    // fail, or {rows: skip, rows_max: 100}
   Umask,      // octal digits
   Limits,     // a limit's name → whole number, or unlimited
   NotYet,     // planned: an error that says so
@@ -65,8 +68,8 @@ using FieldRef =
                  std::optional<std::string>*, Duration*, std::vector<std::string>*,
                  std::map<std::string, std::string>*, boost::json::object*, boost::json::array*,
                  WorkerCount*, Resources*, std::vector<StopCondition>*, std::vector<NotifyRule>*,
-                 DatasetSpec*, train::Umask*, ResourceLimits*, std::map<std::string, Duration>*,
-                 EnumRef>;
+                 DatasetSpec*, std::optional<ImageSides>*, train::Umask*, ResourceLimits*,
+                 std::map<std::string, Duration>*, EnumRef>;
 
 /// What a row's `at` points into: the job and, for rows below "datasets.*", the one dataset.
 struct Target {

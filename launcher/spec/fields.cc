@@ -4,6 +4,8 @@
 #include <array>
 #include <limits>
 
+#include "lib/model/built_in_maps.h"
+
 namespace train::spec {
 namespace {
 
@@ -151,6 +153,12 @@ constexpr std::array kFields{
           "true: values of CSV files that stand in double quotes may contain ends of lines. Files are then opened more slowly."},
     Field{"datasets.*.labels", Kind::Integer, [](const Target& t) -> Ref { return &t.dataset->labels; },
           "How many bytes of labels stand before each picture of format: cifar. 1: CIFAR-10. 2: CIFAR-100.", {}, 1, 2},
+    Field{"datasets.*.size", Kind::Sides, [](const Target& t) -> Ref { return &t.dataset->size; },
+          "Height and width that pictures of format: images are decoded and resized to. Without it, the column image has the bytes of the files.", {}, 1, kImageSideMax, {}, "[224, 224]"},
+    Field{"datasets.*.mode", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.dataset->mode); },
+          "The colours of decoded pictures of format: images: RGB, or L for one channel of luma.", kImageModes},
+    Field{"datasets.*.include_paths", Kind::Boolean, [](const Target& t) -> Ref { return &t.dataset->include_paths; },
+          "true: a column path has the path of each picture of format: images."},
     Field{"datasets.*.items", Kind::Items, [](const Target& t) -> Ref { return &t.dataset->items; },
           "The rows: mappings with the same keys. Required with format: items.", {}, 0, 0, {}, R"([{"x": 1}, {"x": 2}])"},
     Field{"datasets.*.split", Kind::Boolean, [](const Target& t) -> Ref { return &t.dataset->split; },

@@ -14,6 +14,7 @@
 #include "launcher/spec/spec_checks.h"
 #include "launcher/spec/spec_file.h"
 #include "launcher/spec/spec_layers.h"
+#include "lib/model/built_in_maps.h"
 
 namespace train {
 namespace {
@@ -173,7 +174,7 @@ boost::json::object datasets_json(const JobSpec& spec) {
   for (const auto& [name, dataset] : spec.datasets) {
     boost::json::object schema;
     for (const auto& [column, type] : dataset.schema) schema[column] = type;
-    datasets[name] = boost::json::object{
+    boost::json::object entry{
         {"format", to_text(dataset.format)},
         {"path", boost::json::array(dataset.paths.begin(), dataset.paths.end())},
         {"columns", boost::json::array(dataset.columns.begin(), dataset.columns.end())},
@@ -186,6 +187,19 @@ boost::json::object datasets_json(const JobSpec& spec) {
         {"shuffle", dataset.shuffle},
         {"shuffle_seed", dataset.shuffle_seed},
     };
+    if (dataset.format == DatasetFormat::Images) {
+      if (dataset.size)
+        entry["size"] = boost::json::array{dataset.size->height, dataset.size->width};
+      entry["mode"] = kImageModes[static_cast<std::size_t>(dataset.mode)];
+      entry["include_paths"] = dataset.include_paths;
+    }
+    for (const MapStep& step : dataset.map) {
+      if (!entry.contains("map")) entry["map"] = boost::json::array();
+      entry["map"].as_array().push_back(
+          boost::json::object{{"name", step.name}, {"arguments", step.arguments}});
+    }
+    if (dataset.skip_rows_max) entry["skip_rows_max"] = *dataset.skip_rows_max;
+    datasets[name] = std::move(entry);
   }
   return datasets;
 }

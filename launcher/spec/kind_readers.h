@@ -42,6 +42,11 @@ void read_durations(Reading& reading, const yaml::Cursor& cursor, const Field& f
 void read_umask(const yaml::Cursor& cursor, Umask& umask);
 void read_limits(Reading& reading, const yaml::Cursor& cursor, ResourceLimits& limits);
 void read_shuffle(Reading& reading, const yaml::Cursor& cursor, DatasetSpec& dataset);
+void read_sides(const yaml::Cursor& cursor, const Field& field, std::optional<ImageSides>& sides);
+void read_maps(Reading& reading, const yaml::Cursor& cursor, const Field& field,
+               DatasetSpec& dataset);
+void read_on_error(Reading& reading, const yaml::Cursor& cursor, const Field& field,
+                   DatasetSpec& dataset);
 
 /// Return what is wrong with an address "host:port" or "[v6]:port", or "" if nothing is.
 std::string node_address_mistake(std::string_view address);

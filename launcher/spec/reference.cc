@@ -115,6 +115,12 @@ std::string kind_words(const Field& field) {
                          yaml::format_duration_yaml(milliseconds(field.max)));
     case Kind::Shuffle:
       return "true, false, {seed}";
+    case Kind::Sides:
+      return "[height, width]";
+    case Kind::Maps:
+      return "list of maps, or {from, without}";
+    case Kind::OnError:
+      return "fail, {rows, rows_max}";
     case Kind::Umask:
       return "three octal digits";
     case Kind::Limits:

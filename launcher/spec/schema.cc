@@ -7,6 +7,7 @@
 #include "launcher/spec/fields.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "launcher/spec/spec_values.h"
+#include "lib/model/built_in_maps.h"
 #include "lib/model/column_type.h"
 
 namespace train {
@@ -104,6 +105,66 @@ json::object limits_schema() {
   return closed(std::move(limits));
 }
 
+json::object sides_schema(std::int64_t min, std::int64_t max) {
+  return {{"type", "array"}, {"items", whole(min, max)}, {"minItems", 2}, {"maxItems", 2}};
+}
+
+json::object argument_schema(const MapArgument& argument) {
+  const auto min = static_cast<std::int64_t>(argument.min);
+  const auto max = static_cast<std::int64_t>(argument.max);
+  const json::object number{
+      {"type", "number"}, {"minimum", argument.min}, {"maximum", argument.max}};
+  switch (argument.kind) {
+    case MapArgumentKind::Column:
+      return text_type();
+    case MapArgumentKind::Sides:
+      return sides_schema(min, max);
+    case MapArgumentKind::Choice:
+      return enumeration(argument.choices);
+    case MapArgumentKind::Integer:
+      return whole(min, max);
+    case MapArgumentKind::Number:
+      return number;
+    case MapArgumentKind::Numbers:
+      return {{"type", "array"}, {"items", number}, {"minItems", 1}, {"maxItems", kMapNumbersMax}};
+  }
+  return {};
+}
+
+json::object maps_schema(const Field& field) {
+  json::object built_in;
+  for (const BuiltInMap& map : kBuiltInMaps) {
+    json::object arguments;
+    json::array required;
+    for (const MapArgument& argument : map.arguments) {
+      arguments[argument.name] = argument_schema(argument);
+      if (argument.required) required.emplace_back(argument.name);
+    }
+    json::object schema = closed(std::move(arguments));
+    if (!required.empty()) schema["required"] = std::move(required);
+    built_in[map.name] = std::move(schema);
+  }
+  const json::object name{{"type", "string"}, {"pattern", spec::kNamePattern}};
+  const json::object with_arguments{{"type", "object"},
+                                    {"minProperties", 1},
+                                    {"maxProperties", 1},
+                                    {"properties", std::move(built_in)},
+                                    {"propertyNames", {{"pattern", spec::kNamePattern}}},
+                                    {"additionalProperties", {{"type", {"object", "null"}}}}};
+  const json::object list{
+      {"type", "array"}, {"maxItems", field.max}, {"items", one_of({name, with_arguments})}};
+  json::object from = closed({{"from", text_type()}, {"without", list_of(text_type())}});
+  from["required"] = json::array{"from"};
+  return one_of({list, std::move(from)});
+}
+
+json::object on_error_schema(const Field& field) {
+  json::object skip = closed({{"rows", enumeration(std::array<std::string_view, 1>{"skip"})},
+                              {"rows_max", whole(field.min, field.max)}});
+  skip["required"] = json::array{"rows", "rows_max"};
+  return one_of({enumeration(std::array<std::string_view, 1>{"fail"}), std::move(skip)});
+}
+
 /// Return the schema of what a kind takes, without description and default.
 json::object kind_schema(const Field& field) {
   switch (field.kind) {
@@ -175,6 +236,12 @@ json::object kind_schema(const Field& field) {
     case Kind::Shuffle:
       return one_of({type("boolean"),
                      closed({{"seed", whole(0, std::numeric_limits<std::int64_t>::max())}})});
+    case Kind::Sides:
+      return sides_schema(field.min, field.max);
+    case Kind::Maps:
+      return maps_schema(field);
+    case Kind::OnError:
+      return on_error_schema(field);
     case Kind::Umask:
       return one_of(
           {json::object{{"type", "string"}, {"pattern", "^0?0[0-7][0-7]$"}}, whole(0, 77)});

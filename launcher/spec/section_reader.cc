@@ -187,6 +187,12 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
                             *std::get<std::map<std::string, Duration>*>(ref));
     case Kind::Shuffle:
       return read_shuffle(reading, cursor, *std::get<DatasetSpec*>(ref));
+    case Kind::Sides:
+      return read_sides(cursor, field, *std::get<std::optional<ImageSides>*>(ref));
+    case Kind::Maps:
+      return read_maps(reading, cursor, field, *std::get<DatasetSpec*>(ref));
+    case Kind::OnError:
+      return read_on_error(reading, cursor, field, *std::get<DatasetSpec*>(ref));
     case Kind::Umask:
       return read_umask(cursor, *std::get<Umask*>(ref));
     case Kind::Limits:

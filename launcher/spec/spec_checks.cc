@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/store_url.h"
+#include "lib/yaml/cursor.h"
 #include "lib/yaml/diagnostics.h"
 #include "lib/yaml/scalar.h"
 
@@ -116,6 +117,10 @@ void check_dataset(Reading& reading, const std::string& name, const DatasetSpec&
   }
   if (dataset.format != DatasetFormat::Cifar)
     excludes("labels", format, "remove it, or write format: cifar");
+  if (dataset.format != DatasetFormat::Images) {
+    for (const std::string_view key : {"size", "mode", "include_paths"})
+      excludes(key, format, "remove it, or write format: images");
+  }
   const std::string_view delimiter = dataset.delimiter ? std::string_view(*dataset.delimiter) : ",";
   if (delimiter == "\"" || delimiter == "\n" || delimiter == "\r") {
     const std::string key = base + ".delimiter";
@@ -123,6 +128,53 @@ void check_dataset(Reading& reading, const std::string& name, const DatasetSpec&
         nearest_origin(reading, key, location).at,
         fmt::format("{} is {}, which has a meaning of its own", key, yaml::in_quotes(delimiter)),
         "write another character, such as \";\" or \"\\t\"");
+  }
+}
+
+/// Replace `map: {from: train, without: [random_crop]}` by the steps that it stands for.
+void resolve_maps(Reading& reading, JobSpec& spec, const Origin& top) {
+  std::map<std::string, std::vector<MapStep>> resolved;
+  for (const auto& [name, dataset] : spec.datasets) {
+    if (!dataset.map_from) continue;
+    const MapFrom& from = *dataset.map_from;
+    const std::string base = fmt::format("datasets.{}.map", name);
+    const Origin& at = nearest_origin(reading, base + ".from", top);
+    const auto other = spec.datasets.find(from.dataset);
+    if (other == spec.datasets.end()) {
+      std::vector<std::string_view> known;
+      for (const auto& [known_name, ignored] : spec.datasets) known.push_back(known_name);
+      reading.diagnostics.error(at.at,
+                                fmt::format("{}.from is {}, which is not the name of a dataset",
+                                            base, yaml::in_quotes(from.dataset)),
+                                yaml::suggest(from.dataset, known));
+      continue;
+    }
+    if (other->second.map_from) {
+      reading.diagnostics.error(
+          at.at,
+          fmt::format("{}.from is {}, which takes its maps from another dataset itself", base,
+                      yaml::in_quotes(from.dataset)),
+          "name the dataset that lists the maps");
+      continue;
+    }
+    std::vector<MapStep>& steps = resolved[name];
+    steps = other->second.map;
+    for (std::size_t i = 0; i < from.without.size(); ++i) {
+      const std::string& left_out = from.without[i];
+      const auto is_it = [&](const MapStep& step) { return step.name == left_out; };
+      if (std::erase_if(steps, is_it) > 0) continue;
+      std::vector<std::string_view> known;
+      for (const MapStep& step : other->second.map) known.push_back(step.name);
+      const std::string key = fmt::format("{}.without[{}]", base, i);
+      reading.diagnostics.error(nearest_origin(reading, key, at).at,
+                                fmt::format("{} is {}, which is no map of {}", key,
+                                            yaml::in_quotes(left_out), from.dataset),
+                                known.empty() ? "remove it" : yaml::suggest(left_out, known));
+    }
+  }
+  for (auto& [name, dataset] : spec.datasets) {
+    if (dataset.map_from) dataset.map = std::move(resolved[name]);
+    dataset.map_from.reset();
   }
 }
 
@@ -200,6 +252,7 @@ void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
   check_cluster(reading);
   check_validation(reading, spec);
   check_metadata(reading, spec, top);
+  resolve_maps(reading, spec, top);
   for (const auto& [name, dataset] : spec.datasets) check_dataset(reading, name, dataset, top);
 }
 

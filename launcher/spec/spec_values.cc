@@ -30,6 +30,17 @@ json::value resources_value(const Resources& resources) {
   return object;
 }
 
+json::value maps_value(const std::vector<MapStep>& steps) {
+  json::array array;
+  for (const MapStep& step : steps) {
+    if (step.arguments.empty())
+      array.emplace_back(step.name);
+    else
+      array.push_back(json::object{{step.name, step.arguments}});
+  }
+  return array;
+}
+
 /// Writes a value, with one overload per type that a row's `at` can point to.
 struct Writer {
   const Field& field;
@@ -87,7 +98,16 @@ struct Writer {
     }
     return array;
   }
+  json::value operator()(const std::optional<ImageSides>* sides) const {
+    if (!*sides) return nullptr;
+    return json::array{(*sides)->height, (*sides)->width};
+  }
   json::value operator()(const DatasetSpec* dataset) const {
+    if (field.kind == Kind::Maps) return maps_value(dataset->map);
+    if (field.kind == Kind::OnError) {
+      if (!dataset->skip_rows_max) return "fail";
+      return json::object{{"rows", "skip"}, {"rows_max", *dataset->skip_rows_max}};
+    }
     if (!dataset->shuffle) return false;
     return json::object{{"seed", dataset->shuffle_seed}};
   }
@@ -128,6 +148,11 @@ bool left_out(const Field& field, const Target& target) {
   if (field.path == "datasets.*.delimiter") return !target.dataset->delimiter;
   if (field.path == "datasets.*.newlines_in_values") return !target.dataset->newlines_in_values;
   if (field.path == "datasets.*.labels") return target.dataset->format != DatasetFormat::Cifar;
+  const bool images = target.dataset != nullptr && target.dataset->format == DatasetFormat::Images;
+  if (field.path == "datasets.*.size") return !images || !target.dataset->size;
+  if (field.path == "datasets.*.mode" || field.path == "datasets.*.include_paths") return !images;
+  if (field.path == "datasets.*.map") return target.dataset->map.empty();
+  if (field.path == "datasets.*.on_error") return !target.dataset->skip_rows_max;
   return false;
 }
 

@@ -1,16 +1,19 @@
 // This file finds the files of one dataset, checks that they have one schema, and reads them a unit
 // at a time (formats/format_file.h says what a unit is). Opening a dataset reads what tells its
-// units and their rows: the footers of Parquet, ORC and Arrow files, the headers of NumPy files,
-// and all of a text file.
+// units and their rows: the footers of Parquet, ORC and Arrow files, the headers of NumPy files and
+// of tar archives' members, and all of a text file.
 #pragma once
 
 #include <map>
+#include <optional>
 
 #include "lib/data/row_source.h"
+#include "lib/data/transform/pixels.h"
+#include "lib/data/transform/resize.h"
 
 namespace train::data {
 
-enum class FileFormat { Auto, Parquet, Csv, Json, Arrow, Orc, Numpy, Cifar };
+enum class FileFormat { Auto, Parquet, Csv, Json, Arrow, Orc, Numpy, Cifar, Images, WebDataset };
 
 /// Return "parquet", "csv", …
 std::string_view to_string(FileFormat format);
@@ -23,7 +26,8 @@ constexpr bool is_text(FileFormat format) {
 
 struct FilesSpec {
   /// Auto: by the ending of the files' names: .parquet, .csv, .tsv, .json, .jsonl, .ndjson, .arrow,
-  /// .feather, .orc, .npy. A .gz, .zst or .bz2 behind that of a text file is its compression.
+  /// .feather, .orc, .npy, .tar, .tgz. A .gz, .zst or .bz2 behind that of a text file or an archive
+  /// is its compression.
   FileFormat format = FileFormat::Auto;
   std::vector<std::string> paths = {};  // each a file, a folder (all files of the format below it),
                                         // or a glob of files
@@ -34,16 +38,24 @@ struct FilesSpec {
   char delimiter = 0;               // csv; 0: a tab in a file named .tsv, else a comma
   bool newlines_in_values = false;  // csv: values in quotes may have line ends
   int labels = 1;                   // cifar: bytes of labels before each image, 1 or 2
+  // images: what they are resized to; none: the column has the files' bytes.
+  std::optional<ImageSize> image_size = {};
+  ImageMode image_mode = ImageMode::Rgb;  // images with a size
+  bool include_paths = false;             // images: with the column path
 };
 
 struct FoundFiles {
   FileFormat format = FileFormat::Parquet;  // never Auto
   std::vector<std::string> paths = {};      // sorted by name within each path of the spec
+  // For each of them, how many bytes of it name the folder below which the spec's path looks: that
+  // of a folder is the folder, that of a pattern or a file ends at the last '/' before any
+  // wildcard.
+  std::vector<std::size_t> root_bytes = {};
 };
 
 /// Return the files that `paths` stand for. In a folder, skips files and sub-folders whose names
-/// begin with '.' or '_'. NotFound if a path stands for no file; InvalidArgument if the names tell
-/// no format, or two.
+/// begin with '.' or '_'. `{000..127}` in a path stands for each of these numbers. NotFound if a
+/// path stands for no file; InvalidArgument if the names tell no format, or two.
 Result<FoundFiles> find_files(const std::vector<std::string>& paths, FileFormat format);
 
 /// Open the files of a dataset. The error names the file if it is not whole, its columns if one is

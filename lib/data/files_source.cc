@@ -84,6 +84,9 @@ OpenedFile open_file(FileFormat format, const std::string& path, const FilesSpec
       return open_numpy_file(path);
     case FileFormat::Cifar:
       return open_cifar_file(path, spec.labels);
+    case FileFormat::WebDataset:
+      return open_webdataset_file(path, spec.columns);
+    case FileFormat::Images:  // not one by one
     case FileFormat::Auto:
       break;
   }
@@ -106,8 +109,13 @@ class FilesSource final : public RowSource {
  public:
   Result<Unit> add(const std::string& path, FileFormat format, const FilesSpec& spec) {
     TRY(auto file, open_file(format, path, spec, first_schema_));
-    if (is_text(format) && total_rows(*file) == 0) {
-      // A text without rows tells no types, and JSON no columns.
+    return add(path, format, spec, std::move(file));
+  }
+
+  Result<Unit> add(const std::string& path, FileFormat format, const FilesSpec& spec,
+                   std::unique_ptr<FormatFile> file) {
+    if ((is_text(format) || format == FileFormat::WebDataset) && total_rows(*file) == 0) {
+      // A text or an archive without rows tells no types, and JSON no columns.
       if (!schema_of_empty_) schema_of_empty_ = file->schema();
       return train::Unit{};
     }
@@ -146,7 +154,7 @@ class FilesSource final : public RowSource {
     auto table = file->read(at.unit, *schema_);
     if (table.has_error()) {
       Error error = std::move(table).error();  // names the file if it could not be opened
-      if (error.message.find(path) != std::string::npos) return error;
+      if (file->has_many_files() || error.message.find(path) != std::string::npos) return error;
       return std::move(error).with_context(doing);
     }
     if ((*table)->num_rows() != rows) {
@@ -192,7 +200,12 @@ Result<std::shared_ptr<arrow::Table>> checked_table(std::shared_ptr<arrow::Recor
 Result<std::unique_ptr<RowSource>> open_files(const FilesSpec& spec) {
   TRY(const auto found, find_files(spec.paths, spec.format));
   auto source = std::make_unique<FilesSource>();
-  for (const std::string& path : found.paths) TRY_VOID(source->add(path, found.format, spec));
+  if (found.format == FileFormat::Images) {
+    TRY(auto files, open_image_files(found, spec));
+    TRY_VOID(source->add(spec.paths.front(), found.format, spec, std::move(files)));
+  } else {
+    for (const std::string& path : found.paths) TRY_VOID(source->add(path, found.format, spec));
+  }
   if (source->schema()->num_fields() == 0) {
     return Error{Errc::InvalidArgument, fmt::format("{} has no columns", found.paths.front())};
   }

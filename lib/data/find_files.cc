@@ -5,6 +5,7 @@
 #include <array>
 #include <filesystem>
 
+#include "lib/data/brace_ranges.h"
 #include "lib/data/dataset_files.h"
 
 namespace train::data {
@@ -22,10 +23,33 @@ constexpr std::array kEndings{
     Ending{".jsonl", FileFormat::Json},      Ending{".ndjson", FileFormat::Json},
     Ending{".arrow", FileFormat::Arrow},     Ending{".feather", FileFormat::Arrow},
     Ending{".orc", FileFormat::Orc},         Ending{".npy", FileFormat::Numpy},
-    Ending{".bin", FileFormat::Cifar}};
+    Ending{".tar", FileFormat::WebDataset},  Ending{".tgz", FileFormat::WebDataset},
+    Ending{".bin", FileFormat::Cifar},       Ending{".jpg", FileFormat::Images},
+    Ending{".jpeg", FileFormat::Images},     Ending{".png", FileFormat::Images}};
 constexpr std::array<std::string_view, 3> kCompressed{".gz", ".zst", ".bz2"};
-constexpr std::array<std::string_view, 8> kNames{"auto",  "parquet", "csv",   "json",
-                                                 "arrow", "orc",     "numpy", "cifar"};
+constexpr std::array<std::string_view, 10> kNames{
+    "auto", "parquet", "csv", "json", "arrow", "orc", "numpy", "cifar", "images", "webdataset"};
+
+/// Return whether files of the format may be compressed as a whole.
+bool may_be_compressed(FileFormat format) {
+  return is_text(format) || format == FileFormat::WebDataset;
+}
+
+/// Return whether names never tell the format, as what ends so may be anything, or stand beside
+/// other data.
+bool must_be_given(FileFormat format) {
+  return format == FileFormat::Cifar || format == FileFormat::Images;
+}
+
+/// Return whether `name` ends like `ending`. Cameras write .JPG.
+bool ends_like(std::string_view name, const Ending& ending) {
+  if (ending.format != FileFormat::Images) return name.ends_with(ending.text);
+  if (name.size() < ending.text.size()) return false;
+  name.remove_prefix(name.size() - ending.text.size());
+  return std::equal(name.begin(), name.end(), ending.text.begin(), [](char a, char b) {
+    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
+  });
+}
 
 /// Return the format that a file's name ends like; Auto for none.
 FileFormat format_of(std::string_view name) {
@@ -37,24 +61,23 @@ FileFormat format_of(std::string_view name) {
     break;
   }
   for (const Ending& ending : kEndings) {
-    if (name.ends_with(ending.text) && (!compressed || is_text(ending.format)))
+    if (ends_like(name, ending) && (!compressed || may_be_compressed(ending.format)))
       return ending.format;
   }
   return FileFormat::Auto;
 }
 
-/// Return whether a folder's file belongs to a dataset of `format`. What ends in .bin may be
-/// anything: it is CIFAR only if the spec says so.
+/// Return whether a folder's file belongs to a dataset of `format`.
 bool belongs(std::string_view name, FileFormat format) {
   const FileFormat found = format_of(name);
-  if (format == FileFormat::Auto) return found != FileFormat::Auto && found != FileFormat::Cifar;
+  if (format == FileFormat::Auto) return found != FileFormat::Auto && !must_be_given(found);
   return found == format;
 }
 
 std::string endings_of(FileFormat format) {
   std::string text;
   for (const Ending& ending : kEndings) {
-    if (format == FileFormat::Auto ? ending.format == FileFormat::Cifar : ending.format != format)
+    if (format == FileFormat::Auto ? must_be_given(ending.format) : ending.format != format)
       continue;
     text += fmt::format("{}{}", text.empty() ? "" : ", ", ending.text);
   }
@@ -119,12 +142,30 @@ Result<std::vector<std::string>> files_of(const std::string& path, FileFormat fo
   const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status)) return files_below(path, format);
   if (fs::exists(status)) return std::vector<std::string>{path};
+  TRY(const auto numbered, expand_ranges(path));
+  if (numbered.size() > 1 || numbered.front() != path) {
+    std::vector<std::string> files;
+    for (const std::string& one : numbered) {
+      TRY(const auto found, files_of(one, format));
+      files.insert(files.end(), found.begin(), found.end());
+    }
+    return files;
+  }
   if (path.find_first_of("*?[") != std::string::npos) return files_like(path);
   if (status.type() == fs::file_type::not_found) {
     return Error{Errc::NotFound, fmt::format("{} does not exist", path),
                  "check the path in the job's YAML"};
   }
   return Error{Errc::Io, fmt::format("cannot read {}: {}", path, error.message())};
+}
+
+/// Return how many bytes of the files' names name the folder that `path` looks below.
+std::size_t root_bytes(const std::string& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return path.size();
+  std::size_t fixed = path.size();
+  if (!fs::exists(path, error)) fixed = std::min(path.find_first_of("*?[{"), path.size());
+  return path.substr(0, fixed).rfind('/') + 1;  // 0 if there is none
 }
 
 /// Refuse pipes and devices: to open one may take for ever, and its rows cannot be read twice.
@@ -174,6 +215,7 @@ Result<FoundFiles> find_files(const std::vector<std::string>& paths, FileFormat 
     std::sort(files.begin(), files.end());
     for (const std::string& file : files) TRY_VOID(check_regular(file));
     found.paths.insert(found.paths.end(), files.begin(), files.end());
+    found.root_bytes.resize(found.paths.size(), root_bytes(path));
   }
   if (found.paths.empty()) return Error{Errc::InvalidArgument, "it has no path"};
   if (format == FileFormat::Auto) {

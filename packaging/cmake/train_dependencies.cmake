@@ -31,7 +31,12 @@ function(dependency_library name path)
   target_include_directories(${name} SYSTEM INTERFACE ${ARGN})
 endfunction()
 
-# Only its headers: launcher/bundle loads the library on demand.
+find_package(PNG REQUIRED)
+find_path(TURBOJPEG_INCLUDE_DIR turbojpeg.h REQUIRED)
+find_library(TURBOJPEG_LIBRARY turbojpeg REQUIRED)
+dependency_library(dep_turbojpeg ${TURBOJPEG_LIBRARY} ${TURBOJPEG_INCLUDE_DIR})
+
+# Only its headers: launcher/bundle and lib/data load the library on demand.
 find_path(LIBARCHIVE_INCLUDE_DIR archive.h REQUIRED)
 add_library(train_libarchive INTERFACE)
 target_include_directories(train_libarchive SYSTEM INTERFACE ${LIBARCHIVE_INCLUDE_DIR})

@@ -131,7 +131,7 @@ get_ray_venv() { venv ray-venv.txt; }
 mkdir -p "$deps_dir"
 apt_packages build-essential make g++ cmake ninja-build ccache mold git unzip ca-certificates python3 python3-pip python3-venv \
   libboost1.81-dev libboost-json1.81-dev libboost-system1.81-dev libboost-filesystem1.81-dev libfmt-dev libspdlog-dev \
-  libyaml-cpp-dev libre2-dev libcli11-dev libxxhash-dev libssl-dev libcurl4-openssl-dev libgtest-dev libgmock-dev libbenchmark-dev libgloo-dev libdw-dev prometheus-cpp-dev libarchive-dev libarchive13 libjs-dygraphs
+  libyaml-cpp-dev libre2-dev libcli11-dev libxxhash-dev libssl-dev libcurl4-openssl-dev libgtest-dev libgmock-dev libbenchmark-dev libgloo-dev libdw-dev prometheus-cpp-dev libarchive-dev libarchive13 libturbojpeg0-dev libpng-dev libjs-dygraphs
 part msgpack-4.1 get_msgpack
 [ -n "${TORCH_DIR:-}" ] || part "torch-$TORCH_VERSION" get_torch
 part "pyarrow-$PYARROW_VERSION" get_pyarrow

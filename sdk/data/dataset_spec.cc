@@ -38,6 +38,15 @@ DatasetSpec dataset_spec_from(const Dict& entry) {
   files.delimiter = delimiter_of(config.get<std::string>("delimiter", ""));
   files.newlines_in_values = config.get<bool>("newlines_in_values", files.newlines_in_values);
   files.labels = static_cast<int>(config.get<std::int64_t>("labels", files.labels));
+  const auto size = entry.find("size");
+  if (size != entry.end() && !size->second.is_null()) {
+    const auto sides = size->second.as<std::vector<std::int64_t>>();
+    if (sides.size() != 2) throw Failure("invalid_argument", "size is not [height, width]");
+    files.image_size = {static_cast<int>(sides[0]), static_cast<int>(sides[1])};
+  }
+  files.image_mode =
+      config.get<std::string>("mode", "RGB") == "L" ? data::ImageMode::L : data::ImageMode::Rgb;
+  files.include_paths = config.get<bool>("include_paths", files.include_paths);
   spec.items = config.get<List>("items", spec.items);
   spec.split = config.get<bool>("split", spec.split);
   spec.shuffle = config.get<bool>("shuffle", spec.shuffle);
@@ -57,8 +66,10 @@ Result<std::shared_ptr<const data::RowSource>> open_dataset(const DatasetSpec& s
     data::FilesSpec files = spec.files;
     const auto format = data::file_format(spec.format);
     if (!format) {
-      return Error{Errc::InvalidArgument, fmt::format("its format is '{}'", spec.format),
-                   "auto, parquet, csv, json, arrow, orc, numpy, cifar and items can be read"};
+      return Error{
+          Errc::InvalidArgument, fmt::format("its format is '{}'", spec.format),
+          "auto, parquet, csv, json, arrow, orc, numpy, cifar, images, webdataset and items "
+          "can be read"};
     }
     files.format = *format;
     TRY(source, data::open_files(files));

@@ -3,8 +3,9 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using train::data::FileFormat;
-  constexpr FileFormat kFormats[]{FileFormat::Csv, FileFormat::Json,  FileFormat::Arrow,
-                                  FileFormat::Orc, FileFormat::Numpy, FileFormat::Cifar};
+  constexpr FileFormat kFormats[]{FileFormat::Csv,    FileFormat::Json,      FileFormat::Arrow,
+                                  FileFormat::Orc,    FileFormat::Numpy,     FileFormat::Cifar,
+                                  FileFormat::Images, FileFormat::WebDataset};
   if (size == 0) return 0;
   train::fuzz::check_bytes(data + 1, size - 1, kFormats[data[0] % std::size(kFormats)]);
   return 0;

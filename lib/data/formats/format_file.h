@@ -4,6 +4,8 @@
 //   parquet  a row group            arrow  a record batch       orc  a stripe
 //   csv, json  the lines of about 8 MiB; a compressed file is one unit
 //   numpy, cifar  the rows of about 8 MiB
+//   webdataset  the samples of about 8 MiB; a compressed archive is one unit
+//   images  64 files: one FormatFile stands for all files of the dataset
 //
 // No file stays open between two calls, since a dataset may have more files than a process may
 // open.
@@ -31,6 +33,8 @@ class FormatFile {
                                                      const arrow::Schema& selected) const = 0;
   /// Return what messages call a unit: "row group", "lines", …
   virtual std::string_view unit_word() const = 0;
+  /// Return whether this stands for several files; then the errors of read() name the file.
+  virtual bool has_many_files() const { return false; }
 };
 
 using OpenedFile = Result<std::unique_ptr<FormatFile>>;
@@ -40,6 +44,10 @@ OpenedFile open_arrow_file(const std::string& path);
 OpenedFile open_orc_file(const std::string& path);
 OpenedFile open_numpy_file(const std::string& path);
 OpenedFile open_cifar_file(const std::string& path, int labels);
+/// `columns`: those that each sample must have; empty: those of the first sample.
+OpenedFile open_webdataset_file(const std::string& path, const std::vector<std::string>& columns);
+/// One file for all of the dataset's.
+OpenedFile open_image_files(const FoundFiles& found, const FilesSpec& spec);
 /// `first` is the schema of the dataset's first file, whose types this one must have too; none:
 /// this is the first.
 OpenedFile open_csv_file(const std::string& path, const FilesSpec& spec,

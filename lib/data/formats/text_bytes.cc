@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kPieceBytes = 1 << 20;
 
 int compression_of(std::string_view path) {
-  if (path.ends_with(".gz")) return arrow::Compression::GZIP;
+  if (path.ends_with(".gz") || path.ends_with(".tgz")) return arrow::Compression::GZIP;
   if (path.ends_with(".zst")) return arrow::Compression::ZSTD;
   if (path.ends_with(".bz2")) return arrow::Compression::BZ2;
   return arrow::Compression::UNCOMPRESSED;

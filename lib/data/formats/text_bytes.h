@@ -1,4 +1,5 @@
-// The text of a file, which may be compressed: .gz, .zst or .bz2 behind its name.
+// The text or the archive in a file, which may be compressed: .gz, .zst or .bz2 behind its name, or
+// .tgz.
 #pragma once
 
 #include <arrow/io/type_fwd.h>

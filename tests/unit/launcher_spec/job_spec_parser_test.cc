@@ -287,6 +287,7 @@ datasets:
   table: {format: csv, path: [/a, /b], schema: {x: float32}, delimiter: ";", newlines_in_values: true}
   pictures: {format: cifar, path: /c, labels: 2}
   tiny: {format: items, items: [{x: 1}]}
+  photos: {format: images, path: /p, size: [32, 48], mode: L, include_paths: true}
 )")
                            .spec;
 
@@ -298,7 +299,9 @@ datasets:
     "pictures": {"format": "cifar", "path": ["/c"], "columns": [], "schema": {}, "delimiter": "", "newlines_in_values": false, "labels": 2,
                  "items": [], "split": false, "shuffle": false, "shuffle_seed": 0},
     "tiny": {"format": "items", "path": [], "columns": [], "schema": {}, "delimiter": "", "newlines_in_values": false, "labels": 1,
-             "items": [{"x": 1}], "split": false, "shuffle": false, "shuffle_seed": 0}
+             "items": [{"x": 1}], "split": false, "shuffle": false, "shuffle_seed": 0},
+    "photos": {"format": "images", "path": ["/p"], "columns": [], "schema": {}, "delimiter": "", "newlines_in_values": false, "labels": 1,
+               "items": [], "split": false, "shuffle": false, "shuffle_seed": 0, "size": [32, 48], "mode": "L", "include_paths": true}
   })")
                                      .as_object());
 }

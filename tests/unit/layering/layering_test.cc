@@ -54,7 +54,9 @@ const std::map<std::string, std::string> kThirdParty{{"boost/asio", "Asio"},
                                                      {"dwarf", "elfutils"},
                                                      {"prometheus", "prometheus-cpp"},
                                                      {"archive", "libarchive"},
-                                                     {"archive_entry", "libarchive"}};
+                                                     {"archive_entry", "libarchive"},
+                                                     {"turbojpeg", "libjpeg-turbo"},
+                                                     {"png", "libpng"}};
 
 /// Headers that a pure core must not use: others tell it the time and the events.
 const std::set<std::string> kImpure{"thread", "mutex",      "atomic",  "condition_variable",

@@ -374,7 +374,7 @@ TEST_F(DatasetShardTest, NamesTheDatasetThatCannotBeOpened) {
   add("train", {{"format", "tar"}, {"path", folder_ / "gone"}});
   EXPECT_EQ(failure_of([] { get_dataset_shard("train"); }),
             "dataset 'train': its format is 'tar' (auto, parquet, csv, json, arrow, orc, numpy, "
-            "cifar and items can be read)");
+            "cifar, images, webdataset and items can be read)");
   add("train", {{"format", "items"}, {"items", List{}}});
   EXPECT_EQ(failure_of([] { get_dataset_shard("train"); }), "dataset 'train': it has no items");
 }

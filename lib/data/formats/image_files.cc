@@ -1,0 +1,204 @@
+// Pictures in folders, one a file (JPEG or PNG). The rows are the files of the whole dataset in the
+// order of their names; a unit is 64 of them. The columns: image, decoded to `size`, or else the
+// file's bytes; label, the number of the sub-folder by name; path.
+#include <arrow/array/array_nested.h>
+#include <arrow/array/builder_binary.h>
+#include <arrow/array/builder_primitive.h>
+#include <arrow/buffer.h>
+#include <arrow/io/file.h>
+#include <arrow/table.h>
+#include <arrow/type.h>
+#include <arrow/util/key_value_metadata.h>
+#include <arrow/util/utf8.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "lib/data/arrow_error.h"
+#include "lib/data/formats/fixed_records.h"
+#include "lib/data/formats/format_file.h"
+#include "lib/data/transform/image_decoder.h"
+
+namespace train::data {
+namespace {
+
+constexpr std::int64_t kUnitFiles = 64;
+constexpr std::int64_t kFileBytesMax = 256 << 20;
+
+struct FoundFile {
+  std::string path;
+  std::size_t root_bytes = 0;  // FoundFiles
+};
+
+/// Return the first folder below the path that the spec gives, which names the class; "" if the
+/// file lies in that path's folder itself.
+std::string_view class_of(const FoundFile& file) {
+  std::string_view below = std::string_view(file.path).substr(file.root_bytes);
+  below.remove_prefix(std::min(below.find_first_not_of('/'), below.size()));
+  const std::size_t slash = below.find('/');
+  return slash == std::string_view::npos ? std::string_view() : below.substr(0, slash);
+}
+
+/// Return the names of the classes, sorted, and none if no file lies in a sub-folder.
+Result<std::vector<std::string>> classes_of(const std::vector<FoundFile>& files) {
+  std::set<std::string> names;
+  const FoundFile* without = nullptr;
+  for (const FoundFile& file : files) {
+    const std::string_view name = class_of(file);
+    if (name.empty())
+      without = &file;
+    else
+      names.emplace(name);
+  }
+  if (!names.empty() && without != nullptr) {
+    return Error{Errc::InvalidArgument,
+                 fmt::format("{} lies in no sub-folder, which would tell its label, and other "
+                             "pictures do",
+                             without->path),
+                 "move it into the sub-folder of its class, or remove it"};
+  }
+  return std::vector<std::string>(names.begin(), names.end());
+}
+
+/// Return the names as a JSON list, for the column's metadata.
+std::string json_list(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += text.empty() ? "[\"" : ", \"";
+    for (const char c : name) {
+      if (c == '"' || c == '\\') text += '\\';
+      if (static_cast<unsigned char>(c) < 0x20)
+        text += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+      else
+        text += c;
+    }
+    text += '"';
+  }
+  return text.empty() ? "[]" : text + "]";
+}
+
+Result<std::string> read_whole(const std::string& path) {
+  TRY(auto start, read_start(path, kFileBytesMax));
+  if (start.size > kFileBytesMax) {
+    return Error{Errc::InvalidArgument,
+                 fmt::format("cannot read {}: it has {} bytes, and may have {}", path, start.size,
+                             kFileBytesMax)};
+  }
+  return std::move(start.bytes);
+}
+
+class ImageFiles final : public FormatFile {
+ public:
+  ImageFiles(std::vector<FoundFile> files, std::vector<std::string> classes, const FilesSpec& spec)
+      : files_(std::move(files)), classes_(std::move(classes)) {
+    if (spec.image_size) decoder_.emplace(spec.image_mode, *spec.image_size);
+    // Decoded pictures may be large: then a unit has fewer.
+    if (decoder_)
+      files_per_unit_ =
+          std::clamp<std::int64_t>(2 * kUnitBytes / decoder_->image_bytes(), 1, kUnitFiles);
+    arrow::FieldVector fields{arrow::field("image", decoder_ ? decoder_->type() : arrow::binary())};
+    if (!classes_.empty()) {
+      fields.push_back(
+          arrow::field("label", arrow::int64())
+              ->WithMetadata(arrow::key_value_metadata({"classes"}, {json_list(classes_)})));
+    }
+    if (spec.include_paths) fields.push_back(arrow::field("path", arrow::utf8()));
+    schema_ = arrow::schema(std::move(fields));
+    for (auto left = static_cast<std::int64_t>(files_.size()); left > 0; left -= unit_rows_.back())
+      unit_rows_.push_back(std::min(left, files_per_unit_));
+  }
+
+  const std::vector<std::int64_t>& unit_rows() const override { return unit_rows_; }
+  const std::shared_ptr<arrow::Schema>& schema() const override { return schema_; }
+  std::string_view unit_word() const override { return "part"; }
+  bool has_many_files() const override { return true; }
+
+  Result<std::shared_ptr<arrow::Table>> read(std::int64_t unit,
+                                             const arrow::Schema& selected) const override {
+    const auto first = files_.begin() + unit * files_per_unit_;
+    const Files files(first, first + unit_rows_[static_cast<std::size_t>(unit)]);
+    arrow::ArrayVector columns;
+    for (const auto& field : selected.fields()) {
+      TRY(auto column, field->name() == "image"   ? read_images(files)
+                       : field->name() == "label" ? read_labels(files)
+                                                  : read_paths(files));
+      columns.push_back(std::move(column));
+    }
+    return arrow::Table::Make(arrow::schema(selected.fields()), columns);
+  }
+
+ private:
+  using Files = std::vector<FoundFile>;
+  using Column = Result<std::shared_ptr<arrow::Array>>;
+
+  template <class Builder, class Value>
+  static Column build(const Files& files, const Value& value) {
+    static constexpr std::string_view kDoing = "no memory for the rows";
+    Builder builder;
+    for (const FoundFile& file : files) {
+      TRY(const auto taken, value(file));
+      if (const auto status = builder.Append(taken); !status.ok())
+        return error_from(status, kDoing);
+    }
+    ARROW_TRY(auto array, kDoing, builder.Finish());
+    return array;
+  }
+
+  Column read_images(const Files& files) const {
+    if (!decoder_) {
+      return build<arrow::BinaryBuilder>(
+          files, [](const FoundFile& file) { return read_whole(file.path); });
+    }
+    const std::int64_t bytes = decoder_->image_bytes();
+    ARROW_TRY(std::shared_ptr<arrow::Buffer> pixels, "no memory for the rows",
+              arrow::AllocateBuffer(static_cast<std::int64_t>(files.size()) * bytes));
+    std::uint8_t* out = pixels->mutable_data();
+    for (const FoundFile& file : files) {
+      TRY(const std::string content, read_whole(file.path));
+      const auto decoded = decoder_->decode(content, out);
+      if (decoded.has_error())
+        return Error(decoded.error()).with_context(fmt::format("cannot read {}", file.path));
+      out += bytes;
+    }
+    const std::int64_t count = pixels->size();
+    const auto values = std::make_shared<arrow::UInt8Array>(count, std::move(pixels));
+    return as_rows(values, decoder_->shape());
+  }
+
+  Column read_labels(const Files& files) const {
+    return build<arrow::Int64Builder>(files, [&](const FoundFile& file) -> Result<std::int64_t> {
+      const auto found = std::lower_bound(classes_.begin(), classes_.end(), class_of(file));
+      return found - classes_.begin();
+    });
+  }
+
+  static Column read_paths(const Files& files) {
+    arrow::util::InitializeUTF8();
+    return build<arrow::StringBuilder>(files, [](const FoundFile& file) -> Result<std::string> {
+      if (arrow::util::ValidateUTF8(file.path)) return file.path;
+      return Error{Errc::InvalidArgument, fmt::format("the path {} is no UTF-8", file.path),
+                   "rename it, or leave out include_paths"};
+    });
+  }
+
+  Files files_;
+  std::vector<std::string> classes_;
+  std::optional<ImageDecoder> decoder_;
+  std::int64_t files_per_unit_ = kUnitFiles;
+  std::vector<std::int64_t> unit_rows_;
+  std::shared_ptr<arrow::Schema> schema_;
+};
+
+}  // namespace
+
+OpenedFile open_image_files(const FoundFiles& found, const FilesSpec& spec) {
+  std::vector<FoundFile> files;
+  for (std::size_t i = 0; i < found.paths.size(); ++i)
+    files.push_back({found.paths[i], found.root_bytes[i]});
+  TRY(auto classes, classes_of(files));
+  return std::make_unique<ImageFiles>(std::move(files), std::move(classes), spec);
+}
+
+}  // namespace train::data
