@@ -15,7 +15,9 @@ import os
 import pathlib
 import random
 import re
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -30,15 +32,17 @@ TESTS = {  # programs of the labels unit and sim, the fastest first
     "launcher/cluster": ["launcher_cluster_test"],
     "daemon/core": ["daemon_core_test", "run_sim_test"],
     "daemon/supervisor": ["daemon_core_test", "daemon_supervisor_test"],
+    "daemon/supervisor/core": ["daemon_core_test", "run_sim_test"],
     "lib/net": ["lib_net_test"],
     "lib/storage": ["storage_test", "storage_object_test", "storage_journal_test", "storage_posix_test"],
     "lib/data": ["lib_data_plan_test", "lib_data_files_test", "sdk_data_test"],
     "sdk/client": ["sdk_client_parts_test", "sdk_client_meeting_test", "sdk_client_session_test", "sdk_client_program_test"],
 }
 OWN_MODULES = ("core", "remote")  # folders that are no part of the module above. Only end-to-end tests load lib/storage/remote
+START_S = 15.0  # to start a program, and to end it
 SPARE = 1.5  # so many times the sample are tried: some do not compile
-ERROR = re.compile(r"^(/\S+?):(\d+):\d+: +(?:fatal error|error|required from|note)", re.MULTILINE)
-REAL_ERROR = re.compile(r"^(/\S+?):(\d+):\d+: (?:fatal error|error):", re.MULTILINE)
+ERROR = re.compile(r"^(\S+?):(\d+):\d+: +(?:fatal error|error|required from|note)", re.MULTILINE)
+REAL_ERROR = re.compile(r"^(\S+?):(\d+):\d+: (?:fatal error|error):", re.MULTILINE)
 
 
 def copy_tree(source):
@@ -71,8 +75,53 @@ done < /proc/self/mountinfo
 for folder in /tmp /var/tmp /run; do mount -t tmpfs -o mode=1777 none "$folder"; done
 cd "$1"
 shift
+"$@"
+exit $?  # a test that were process 1 itself would ignore signals
+"""
+
+
+# Enter control groups ($1: a folder in each hierarchy), and run a command.
+IN_GROUPS = """
+for folder in $1; do echo 0 >"$folder/cgroup.procs"; done
+shift
 exec "$@"
 """
+
+
+class ControlGroups:
+    """Control groups (v1) for one run of tests, which make theirs below. Mutants leave limits there, and frozen processes: these do not
+    die until they are thawed."""
+    def __init__(self):
+        self.folders = []
+        for line in pathlib.Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers in ("freezer", "memory", "pids", "cpu"):
+                folder = pathlib.Path("/sys/fs/cgroup", controllers, path[1:], f"mutants-{os.getpid()}")
+                try:
+                    folder.mkdir(exist_ok=True)
+                except OSError:  # not root: the tests cannot make any either
+                    continue
+                self.folders.append(folder)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        deadline = time.monotonic() + 10
+        while groups := [pathlib.Path(place) for top in self.folders for place, _, _ in os.walk(top)]:
+            for group in groups:
+                if (group / "freezer.state").exists():
+                    (group / "freezer.state").write_text("THAWED", encoding="ascii")
+            for group in reversed(groups):
+                try:
+                    for pid in (group / "cgroup.procs").read_text(encoding="ascii").split():
+                        os.kill(int(pid), signal.SIGKILL)
+                    group.rmdir()
+                except OSError:  # it lists dying processes for a moment
+                    pass
+            if time.monotonic() > deadline:
+                sys.exit(f"mutants: {groups[0]} still has processes")
+            time.sleep(0.01)
 
 
 def caged(build, command):
@@ -89,17 +138,32 @@ def build_with(build, *targets, jobs):
     return None if done.returncode == 0 else done.stdout + done.stderr
 
 
-def run_cases(build, test, cases, fault, limit_s, seen=None):
-    """Return whether these cases of a test program pass with a fault (0: none)."""
+def run_cases(build, test, limits_s, fault, seen=None):
+    """Run cases of a test program with a fault (0: none), each within its limit: {case: seconds}. Return None if all pass, else the one
+    that failed, crashed or hung."""
     environment = os.environ | {"TRAINRUN_MUTANT": str(fault)} | ({"TRAINRUN_MUTANTS_SEEN": str(seen)} if seen else {})
-    command = [build / "tests" / test, "--gtest_brief=1", "--gtest_fail_fast", "--gtest_filter=" + ":".join(cases)]
-    with subprocess.Popen(caged(build, command), cwd=build, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL) as process:
+    command = [build / "tests" / test, "--gtest_fail_fast", "--gtest_filter=" + ":".join(limits_s)]
+    # A session of its own: a mutant may kill its process group, to which processes outside of its namespace belong.
+    with ControlGroups() as groups, subprocess.Popen(
+            ["sh", "-c", IN_GROUPS, "sh", " ".join(map(str, groups.folders)), *caged(build, command)], cwd=build, env=environment,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True) as process:
+        said, running, until = b"", "", time.monotonic() + START_S
+        while select.select([process.stdout], [], [], max(0, until - time.monotonic()))[0]:
+            piece = os.read(process.stdout.fileno(), 1 << 16)
+            if not piece:
+                break
+            *lines, said = (said + piece).split(b"\n")
+            for line in lines:  # a case may have printed a part of a line before
+                if begun := re.search(rb"\[ RUN      \] (\S+)", line):
+                    running = begun[1].decode()
+                    until = time.monotonic() + limits_s.get(running, START_S)
+                elif b"[----------] Global test environment tear-down" in line:
+                    until = time.monotonic() + START_S
         try:
-            return process.wait(limit_s) == 0
+            return None if process.wait(max(0.1, until - time.monotonic())) == 0 else running
         except subprocess.TimeoutExpired:
             process.kill()
-            return False
+            return running
 
 
 def cases_of(build, test):
@@ -134,13 +198,14 @@ class Faults:
             if file.read_text(encoding="utf-8") != text:
                 file.write_text(text, encoding="utf-8")
 
-    def drop_blamed(self, said, source):
-        """Drop the faults in the lines that the compiler names. Return how many."""
+    def drop_blamed(self, said, build):
+        """Drop the faults in the lines that the compiler, started in `build`, names. Return how many."""
         dropped = 0
         for file, places in self.of.items():
             named = set()
             for pattern in (REAL_ERROR, ERROR):
-                lines = {int(line) for path, line in pattern.findall(said) if pathlib.Path(path).resolve() == file.resolve()}
+                # ccache makes paths relative to the build folder.
+                lines = {int(line) for path, line in pattern.findall(said) if (build / path).resolve() == file.resolve()}
                 text = file.read_text(encoding="utf-8").splitlines()
                 for line in lines:  # a fault may end some lines below its number
                     for above in range(line, max(0, line - 12), -1):
@@ -162,7 +227,7 @@ class Faults:
         return (f"mutant {number}: {file.relative_to(source)}:{line}: {place.kind}\n- {text[place.begin:place.end]}\n+ {place.fault}")
 
 
-def build_faults(faults, build, source, tests, jobs):
+def build_faults(faults, build, tests, jobs):
     """Build the tests with all faults that compile. Return how many do not."""
     stillborn = 0
     for _ in range(15):
@@ -170,7 +235,7 @@ def build_faults(faults, build, source, tests, jobs):
         said = build_with(build, *tests, jobs=jobs)
         if said is None:
             return stillborn
-        dropped = faults.drop_blamed(said, source)
+        dropped = faults.drop_blamed(said, build)
         if dropped == 0:
             sys.exit("mutants: the tests do not build:\n" + said[-3000:])
         stillborn += dropped
@@ -188,7 +253,7 @@ def reach_of(build, tests, folder, faults):
             seen = folder / "seen"
             seen.write_bytes(bytes(max(numbers) + 1))
             began = time.monotonic()
-            if not run_cases(build, test, [case], 0, 300, seen):
+            if run_cases(build, test, {case: 300.0}, 0, seen) is not None:
                 print(f"mutants: {test} {case} fails alone without a fault: left out", file=sys.stderr)
                 continue
             marks = seen.read_bytes()
@@ -202,13 +267,13 @@ def is_noticed(build, reach, number, first):
         cases = [case for case, (_, reached) in known.items() if number in reached]
         cases.sort(key=lambda case: (case not in first, known[case][0]))
         while cases:
-            part, took = [], 0.0
-            while cases and len(part) < 200 and took < 20:  # the fast ones first, and no limit of many minutes
+            part, took = [cases.pop(0)], 0.0
+            while cases and len(part) < 200 and took < 5 and (cases[0] in first) == (part[0] in first):  # the fast ones first
                 took += known[cases[0]][0]
                 part.append(cases.pop(0))
-            if not run_cases(build, test, part, number, 15 + 5 * took):
-                if len(part) == 1:
-                    first.add(part[0])
+            failed = run_cases(build, test, {case: 10 + 5 * known[case][0] for case in part}, number)
+            if failed is not None:
+                first.add(failed)
                 return test
     return None
 
@@ -238,7 +303,7 @@ def main():
     module = source / options.module
     files = sorted(path for path in module.rglob("*.cc") if path.parent == module or path.parent.name not in OWN_MODULES)
     faults = Faults(files, int(options.sample * SPARE), options.seed)
-    stillborn = build_faults(faults, build, source, tests, options.jobs)
+    stillborn = build_faults(faults, build, tests, options.jobs)
     folder = build / "mutants"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""mutants_test.py: packaging/mutant_places.py finds the faults of a sample, and one program holds all of them"""
+"""mutants_test.py: packaging/mutant_places.py finds the faults of a sample, one program holds all of them, and packaging/mutants.py
+drops what does not compile, and says which case notices a fault"""
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "packaging"))
+import mutants  # noqa: E402
 from mutant_places import find_places, nested, render  # noqa: E402
 
 SAMPLE = r'''// if (a < b) return 1;
@@ -108,6 +111,40 @@ class Mutants(unittest.TestCase):
                 except subprocess.TimeoutExpired:  # a loop without end
                     changed = True
                 self.assertTrue(changed or places[number].kind in ("number", "<", "return"), described(places[number]))
+
+    def test_a_fault_that_the_compiler_blames_is_dropped_however_it_names_the_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            build = pathlib.Path(folder, "build")
+            file = pathlib.Path(folder, "lib/sample.cc")
+            build.mkdir()
+            file.parent.mkdir()
+            for name in (str(file), "../lib/sample.cc"):  # ccache makes it relative
+                file.write_text(SAMPLE, encoding="utf-8")
+                faults = mutants.Faults([file], 1000, 1)
+                faults.write()
+                lines = file.read_text(encoding="utf-8").splitlines()
+                line = next(number for number, text in enumerate(lines, 1) if "trainrun_mutant" in text and "sum" in text)
+                before = faults.numbers()
+                dropped = faults.drop_blamed(f"../other.cc:1:2: error: no\n{name}:{line}:9: error: no match for 'operator-'\n", build)
+                self.assertGreater(dropped, 0)
+                self.assertEqual(len(faults.numbers()), len(before) - dropped)
+                self.assertIn(f"trainrun_mutant({(set(before) - set(faults.numbers())).pop()})", lines[line - 1])
+
+    def test_a_case_that_fails_or_hangs_is_named(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(mutants, "caged", lambda build, command: command), \
+                mock.patch.object(mutants, "START_S", 60):
+            program = pathlib.Path(folder, "tests/some_test")
+            program.parent.mkdir()
+
+            def ran(last):
+                program.write_text("#!/bin/sh\necho '[ RUN      ] A.First'\nprintf 'half a line'\necho '[ RUN      ] A.Second'\n" + last,
+                                   encoding="utf-8")
+                program.chmod(0o700)
+                return mutants.run_cases(pathlib.Path(folder), "some_test", {"A.First": 60, "A.Second": 0.2}, 0)
+            self.assertIsNone(ran("exit 0"))
+            self.assertEqual(ran("exit 1"), "A.Second")
+            self.assertEqual(ran("kill -9 $$"), "A.Second")
+            self.assertEqual(ran("exec sleep 60"), "A.Second")
 
 
 if __name__ == "__main__":
