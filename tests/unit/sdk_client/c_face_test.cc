@@ -23,6 +23,20 @@ TEST(CFace, WhateverItsFunctionsThrowIsAnErrorOfTheCall) {
             "1 internal: row 7 of 5\n");
 }
 
+TEST(CFace, MarksPhasesInTurn) {
+  Folder folder;
+  EXPECT_EQ(run(folder.path, {WORKER, "phases"}).out, R"(this thread has begun no phase
+this thread has begun no phase
+limit_ms is negative
+name is NULL
+0
+text is NULL
+0
+0
+this thread has begun no phase
+)");
+}
+
 TEST(CFace, GivesWhatItIsAskedForAndSaysWhatItRefuses) {
   Folder folder;
   fs::create_directory(folder.path / "mine");

@@ -44,7 +44,16 @@ FakeSupervisor::~FakeSupervisor() {
   std::filesystem::remove_all(folder_);
 }
 
+void FakeSupervisor::read(bool on) {
+  {
+    const std::lock_guard lock(mutex_);
+    reads_ = on;
+  }
+  changed_.notify_all();
+}
+
 void FakeSupervisor::hang_up() {
+  read(true);
   if (connection_ >= 0) ::shutdown(connection_, SHUT_RDWR);
 }
 
@@ -54,6 +63,10 @@ void FakeSupervisor::run() {
   FrameReader reader;
   char buffer[64 << 10];
   while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return reads_; });
+    }
     const ssize_t got = ::recv(connection_, buffer, sizeof buffer, 0);
     if (got <= 0) return;
     reader.feed(std::string_view(buffer, static_cast<std::size_t>(got)));

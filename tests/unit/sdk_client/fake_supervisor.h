@@ -27,6 +27,7 @@ class FakeSupervisor {
     return folder_;
   }  // a new one, removed at the end; it contains the staging folder
 
+  void read(bool on);  // off: at most one more read
   void ack_reports(bool on) { ack_reports_ = on; }
   void answer_goodbye(bool on) { answer_goodbye_ = on; }
   void answer_collectives(bool on) { answer_collectives_ = on; }  // as if for the only rank
@@ -66,6 +67,7 @@ class FakeSupervisor {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Frame> frames_;
+  bool reads_ = true;
   std::thread thread_;
 };
 

@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <future>
 #include <utility>
 #include <vector>
@@ -79,6 +82,47 @@ TEST(SupervisorLink, JoinsASupervisorOfItsOwnProtocolOnly) {
     EXPECT_EQ(behind.next()->value().type, MessageType::GoodbyeAck);
     ::close(joined->fd);
   }
+}
+
+TEST(SupervisorLink, TakesTheFileThatComesWithTheWelcome) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  Welcome welcome;
+  welcome.protocol = kProtocolMax;
+  std::string bytes = bytes_of(welcome);
+  const int file = ::memfd_create("progress", MFD_CLOEXEC);
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  iovec piece{.iov_base = bytes.data(), .iov_len = bytes.size()};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(header), &file, sizeof file);
+  ASSERT_EQ(::sendmsg(ends[1], &message, 0), static_cast<ssize_t>(bytes.size()));
+
+  const auto joined = join_supervisor(ends[0], WorkerHello{});
+
+  ASSERT_FALSE(joined.has_error()) << joined.error().describe();
+  struct stat sent {
+  }, taken{};
+  EXPECT_EQ(::fstat(file, &sent), 0);
+  EXPECT_EQ(::fstat(joined->progress.get(), &taken), 0);
+  EXPECT_EQ(sent.st_ino, taken.st_ino);
+  EXPECT_NE(::fcntl(joined->progress.get(), F_GETFD) & FD_CLOEXEC, 0);
+  for (const int end : {joined->fd, ends[1], file}) ::close(end);
+}
+
+TEST(SupervisorLink, SaysThatTheSupervisorTookNoHello) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  ::close(ends[1]);
+  EXPECT_EQ(join_supervisor(ends[0], WorkerHello{}).error().describe(),
+            "sending to the supervisor: Broken pipe");
 }
 
 TEST(SupervisorLink, EndsWhereTheSupervisorWentWithoutReading) {

@@ -2,16 +2,19 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <future>
 #include <limits>
 
+#include "lib/progress/progress_clock.h"
 #include "sdk/client/debugger_wait.h"
 #include "sdk/client/environment.h"
 #include "sdk/client/metrics_dict.h"
 #include "sdk/client/report_queue.h"
+#include "sdk/client/report_time.h"
 #include "sdk/client/stop_gate.h"
 #include "sdk/client/symbol_table.h"
 #include "sdk/client/throw_trace.h"
@@ -262,6 +265,24 @@ Environment of(std::map<std::string, std::string> values) {
   };
 }
 
+TEST(ReportTime, IsThePresentOfBothClocks) {
+  const auto wall_us = [] {
+    return std::chrono::duration_cast<std::chrono::microseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  };
+  constexpr std::int64_t kHour = 3'600'000'000;  // somebody may set the clock meanwhile
+  for (int call = 0; call < 2; ++call) {
+    const std::int64_t wall_before = wall_us();
+    const std::uint64_t before = progress_now();
+    const ReportTime time = report_time();
+    EXPECT_LE(before, time.monotonic_ns);
+    EXPECT_GE(progress_now(), time.monotonic_ns);
+    EXPECT_LE(wall_before - kHour, time.wall_us);
+    EXPECT_GE(wall_us() + kHour, time.wall_us);
+  }
+}
+
 TEST(Environment, IsAWorldOfOneWithoutTorchrun) {
   const WorkerInfo info = info_from_environment(of({{"RANK", "1"}}));
   EXPECT_EQ(info.world_size, 1);
@@ -292,6 +313,17 @@ TEST(Environment, TakesTheRanksOfTorchrun) {
   EXPECT_EQ(info.run_id, "r");
 }
 
+TEST(Environment, WhoIsToldOfRanksOnlyIsAloneOnItsNodeInTheFirstAttempt) {
+  const WorkerInfo info = info_from_environment(of({{"RANK", "1"}, {"WORLD_SIZE", "2"}}));
+  EXPECT_EQ(info.rank, 1);
+  EXPECT_EQ(info.local_rank, 0);
+  EXPECT_EQ(info.local_world_size, 1);
+  EXPECT_EQ(info.node_rank, 0);
+  EXPECT_EQ(info.node_count, 1);
+  EXPECT_EQ(info.attempt, 0u);
+  EXPECT_EQ(info.master_port, 0);
+}
+
 TEST(Environment, NamesAVariableThatCannotBe) {
   try {
     info_from_environment(of({{"RANK", "8"}, {"WORLD_SIZE", "8"}}));
@@ -312,6 +344,10 @@ TEST(Environment, TakesTheBoundsOfEachVariable) {
   };
   for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
            {"RANK", "0"},
+           {"LOCAL_RANK", "0"},
+           {"GROUP_RANK", "0"},
+           {"TORCHELASTIC_RESTART_COUNT", "0"},
+           {"MASTER_PORT", "0"},
            {"WORLD_SIZE", "1048576"},
            {"LOCAL_WORLD_SIZE", "4"},
            {"LOCAL_RANK", "1"},

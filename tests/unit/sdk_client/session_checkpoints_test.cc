@@ -6,6 +6,7 @@
 #include <fstream>
 #include <future>
 
+#include "lib/base/quota.h"
 #include "lib/wire/reports.h"
 #include "sdk/client/checkpoint_stager.h"
 #include "tests/unit/sdk_client/supervised_worker.h"
@@ -253,6 +254,28 @@ TEST(SupervisedSession, SaysThatAWriterFoundNoSpace) {
       << staged.error;
 }
 
+// The writer may use calls of the SDK that have given the advice before.
+TEST(SupervisedSession, GivesTheAdviceAgainstAQuotaOnce) {
+  Worker worker;
+  const std::string hint = fmt::format(" ({})", kOverQuotaHint);
+  std::string thrown = "writing 'state': Disk quota exceeded" + hint;
+  const Checkpoint checkpoint =
+      Checkpoint::from_writer([&](const fs::path&) { throw Failure("no_space", thrown); });
+
+  worker.session->report({}, &checkpoint);
+
+  const auto staged = worker.supervisor.wait_for<CheckpointStaged>(0);
+  const std::size_t first = staged.error.find(hint);
+  EXPECT_NE(first, std::string::npos) << staged.error;
+  EXPECT_EQ(staged.error.find(hint, first + 1), std::string::npos) << staged.error;
+  EXPECT_TRUE(staged.error.starts_with("writing 'state': Disk quota exceeded")) << staged.error;
+
+  thrown = "too little room";
+  worker.session->report({}, &checkpoint);
+  EXPECT_TRUE(
+      worker.supervisor.wait_for<CheckpointStaged>(1).error.starts_with("too little room: "));
+}
+
 TEST(SupervisedSession, CopiesTheDirectoryOfAStopsCheckpoint) {
   Worker worker;
   const fs::path mine = worker.supervisor.folder() + "/mine";
@@ -270,6 +293,7 @@ TEST(SupervisedSession, CopiesTheDirectoryOfAStopsCheckpoint) {
   const auto staged = worker.supervisor.wait_for<CheckpointStaged>();
   EXPECT_EQ(text_of(staged.dir + "/state"), "last");
   EXPECT_EQ(staged.metrics_json, R"({"step":1})");
+  EXPECT_EQ(staged.request, 0u) << "nobody asked for it";
   worker.supervisor.send(PauseWorkers{.step = "finish", .report_seq = 0, .reason = "done"});
   EXPECT_EQ(loop.get(), "stopped: done");
 }

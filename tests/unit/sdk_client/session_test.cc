@@ -1,11 +1,21 @@
 // What a worker's session sends, waits for and hears.
+#include <unistd.h>
+
 #include <future>
 
 #include "lib/wire/reports.h"
+#include "tests/fakes/eventually.h"
 #include "tests/unit/sdk_client/supervised_worker.h"
 
 namespace train::sdk {
 namespace {
+
+/// Return whether a thread of this process waits for something.
+bool sleeps(pid_t thread) {
+  const std::string stat = text_of("/proc/self/task/" + std::to_string(thread) + "/stat");
+  const std::size_t name_end = stat.rfind(')');
+  return name_end != std::string::npos && stat.substr(name_end + 2, 1) == "S";
+}
 
 TEST(SupervisedSession, KnowsWhatTheWelcomeSays) {
   Worker worker(welcome(4, 2));
@@ -240,6 +250,42 @@ TEST(SupervisedSession, TellsTheNodeWhateverWasThrownInACallOnce) {
             std::pair(nested, nested));
 }
 
+TEST(SupervisedSession, OtherThreadsWaitForTheOneThatRunsACallOnce) {
+  for (const bool supervisor_goes : {false, true}) {
+    Worker worker;
+    std::promise<void> begun, go_on;
+    std::atomic<int> calls = 0;
+    auto first = std::async(std::launch::async, [&] {
+      worker.session->once_per_node("prepare", [&] {
+        ++calls;
+        begun.set_value();
+        go_on.get_future().wait();
+      });
+    });
+    worker.supervisor.wait_for<OnceBegin>();
+    worker.supervisor.send(OnceReply{.name = "prepare", .verdict = "run", .error = ""});
+    begun.get_future().wait();
+    std::atomic<pid_t> thread = 0;
+    auto second = std::async(std::launch::async, [&] {
+      thread = ::gettid();
+      return failure_of([&] { worker.session->once_per_node("prepare", [&] { ++calls; }); });
+    });
+    ASSERT_TRUE(fakes::eventually([&] { return thread != 0 && sleeps(thread); }));
+
+    if (supervisor_goes) {
+      worker.supervisor.hang_up();
+      EXPECT_EQ(second.get(), "unavailable: the supervisor closed the connection");
+      go_on.set_value();
+      first.get();
+    } else {
+      go_on.set_value();
+      first.get();
+      EXPECT_EQ(second.get(), "nothing was thrown");
+    }
+    EXPECT_EQ(calls, 1);
+  }
+}
+
 TEST(SupervisedSession, ACallOnceEndsWithTheRun) {
   Worker worker;
   auto asking = std::async(std::launch::async, [&] {
@@ -466,6 +512,41 @@ TEST(SupervisedSession, TellsTheBeginningOfAnErrorHoweverLong) {
     EXPECT_EQ(text.substr(0, 2), std::string(1, letter) + "x");
   }
   EXPECT_EQ(worker.supervisor.wait_for_reports(1).size(), 1u);
+}
+
+TEST(SupervisedSession, FlushesUntilAllIsSent) {
+  Worker worker;
+  worker.supervisor.read(false);
+  for (int error = 0; error < 8; ++error)  // more than a socket holds
+    worker.session->send_error({.what = std::string(1u << 20, 'x'), .type = "", .stack = ""});
+  std::promise<void> about_to_flush;
+  auto flushed = std::async(std::launch::async, [&] {
+    about_to_flush.set_value();
+    worker.session->flush(std::chrono::hours(1));
+  });
+  about_to_flush.get_future().wait();
+  EXPECT_EQ(flushed.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+
+  worker.supervisor.read(true);
+
+  flushed.get();
+  worker.supervisor.wait_for<WorkerError>(7);
+}
+
+// Such as a thread that calls exit() while the loop ends.
+TEST(SupervisedSession, SaysGoodbyeOnce) {
+  Worker worker;
+  worker.supervisor.answer_goodbye(false);
+  auto ending = std::async(std::launch::async, [&] { worker.session->finish(); });
+  worker.supervisor.wait_for<WorkerGoodbye>();
+
+  worker.session->finish();
+  worker.session->send_error({.what = "late", .type = "", .stack = ""});
+
+  worker.supervisor.send(GoodbyeAck{});
+  ending.get();
+  EXPECT_EQ(worker.supervisor.frame_names(),
+            (std::vector<std::string>{"WorkerHello", "WorkerGoodbye"}));
 }
 
 TEST(SupervisedSession, SaysGoodbyeBehindEverythingElse) {

@@ -1,5 +1,6 @@
 // A small user program: argv[1] selects what its loop does.
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <train/train.h>
 #include <train/train_c.h>
@@ -14,10 +15,22 @@
 
 namespace {
 
+int open_sockets() {
+  int count = 0;
+  for (int fd = 0; fd < 1024; ++fd) {
+    struct stat info {};
+    if (fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode)) ++count;
+  }
+  return count;
+}
+
 int forked_child_fails() {
   train::report({{"step", 1}});
+  const int sockets = open_sockets();
   const pid_t child = fork();
   if (child == 0) {
+    // One that lived on would keep the connection open.
+    if (open_sockets() != sockets - 1) std::exit(6);
     try {
       train::report({{"step", 2}});
     } catch (const train::Failure& why) {
@@ -65,6 +78,27 @@ int throws_through_c() {
   tell(trainrun_once_per_node(
       "text", [](void*, char*, size_t) -> int { throw std::out_of_range("row 7 of 5"); }, nullptr));
   return trainrun_finish(nullptr);
+}
+
+/// Mark phases through the C interface, in and out of turn.
+int marks_phases() {
+  const auto tell = [](int code) { std::printf("%s\n", code == 0 ? "0" : trainrun_last_error()); };
+  tell(trainrun_phase_say("7 of 9 files"));
+  tell(trainrun_phase_end());
+  tell(trainrun_phase_begin("download", -1));
+  tell(trainrun_phase_begin(nullptr, 0));
+  tell(trainrun_phase_begin("download", 0));
+  tell(trainrun_phase_say(nullptr));
+  tell(trainrun_phase_say("7 of 9 files"));
+  tell(trainrun_phase_end());
+  tell(trainrun_phase_end());
+  return trainrun_finish(nullptr);
+}
+
+int calls(int depth) {
+  volatile char frame[4096];
+  frame[0] = static_cast<char>(depth);
+  return calls(depth + 1) + frame[0];
 }
 
 /// Print the context through both interfaces.
@@ -121,6 +155,10 @@ int resumes() {
   std::printf("%s %s %s\n", checkpoint->as_directory().c_str(),
               train::to_json(checkpoint->metadata()).c_str(),
               train::to_json(checkpoint->metrics()).c_str());
+  trainrun_checkpoint* same = nullptr;
+  if (trainrun_get_checkpoint(&same) != 0) return 1;
+  std::printf("through C %s\n", trainrun_checkpoint_metrics_json(same));
+  trainrun_checkpoint_free(same);
   std::printf("%s\n", train::to_json(checkpoint->to_value()).c_str());
   return 0;
 }
@@ -221,6 +259,7 @@ int main(int argc, char** argv) {
   if (what == "c") return throws_through_c();
   if (what == "c_nan") return reports_nan_through_c();
   if (what == "uses_c") return uses_c();
+  if (what == "phases") return marks_phases();
   if (what == "validates") train::validation(validates);
   return train::run(argc, argv, [&](const train::Config& config) -> int {
     if (what == "trains") return trains(config);
@@ -237,6 +276,9 @@ int main(int argc, char** argv) {
       while (true) train::report({{"step", 1}});
     if (what == "terminates") std::thread([] { throw std::out_of_range("row 7 of 5"); }).join();
     if (what == "throws") throw std::out_of_range("row 7 of 5");
+    if (what == "throws_text") throw std::string("row 7 of 5");
+    if (what == "throws_letters") throw "row 7 of 5";
+    if (what == "overflows") return calls(0);
     if (what == "exits") {
       train::report({{"step", 1}});
       std::exit(9);
