@@ -10,6 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include "lib/base/histogram.h"
+
 namespace train {
 
 /// Floats may be NaN or infinite. The SDK has flattened nested dicts to dotted names.
@@ -47,6 +49,7 @@ struct ReportRecord {
   std::int64_t wall_us = 0;      // when report() was called, by the worker's clock
   bool has_checkpoint = false;
   Metrics metrics;
+  Histograms histograms = {};  // of rank 0; not part of metrics.jsonl
   bool operator==(const ReportRecord&) const = default;
 };
 

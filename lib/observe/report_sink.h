@@ -21,6 +21,7 @@ class ReportSink {
   virtual Result<Unit> flush() = 0;
   /// Flush, then make the data survive a crash of the machine.
   virtual Result<Unit> sync() = 0;
+  virtual bool keeps_histograms() const { return false; }
   /// Return warnings for the end of the run: what the sink could not hold.
   virtual std::vector<std::string> warnings() const { return {}; }
 };

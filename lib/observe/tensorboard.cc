@@ -92,6 +92,42 @@ std::string text_field(std::string_view tag, std::string_view text) {
   return field;
 }
 
+// Event{5: Summary{1: Value{8: Tensor{1: DT_DOUBLE, 2: shape [buckets, 3], 4: rows of left edge,
+// right edge, count}, 1: tag, 9: SummaryMetadata{1: PluginData{1: "histograms"}}}}}. The metadata
+// is last, so that no number at the end looks like a scalar to read_front().
+std::string histogram_field(std::string_view tag, const Histogram& histogram) {
+  const std::size_t buckets = histogram.counts.size();
+  std::string shape, rows, tensor, plugin, metadata, inner, summary, field;
+  for (const std::uint64_t size : {std::uint64_t{buckets}, std::uint64_t{3}}) {
+    std::string dimension;
+    append_tag(dimension, 1, 0);
+    append_varint(dimension, size);
+    append_bytes(shape, 2, dimension);
+  }
+  // Equal values are shown around their place, as TensorBoard does.
+  const double margin = histogram.min == histogram.max ? 0.5 : 0;
+  const double first = histogram.min - margin, last = histogram.max + margin;
+  const auto edge = [&](std::size_t i) {
+    const double part = static_cast<double>(i) / static_cast<double>(buckets);
+    return i == buckets ? last : first * (1 - part) + last * part;
+  };
+  for (std::size_t i = 0; i < buckets; ++i)
+    for (const double number : {edge(i), edge(i + 1), static_cast<double>(histogram.counts[i])})
+      append_fixed(rows, std::bit_cast<std::uint64_t>(number));
+  append_tag(tensor, 1, 0);
+  append_varint(tensor, 2);
+  append_bytes(tensor, 2, shape);
+  append_bytes(tensor, 4, rows);
+  append_bytes(plugin, 1, "histograms");
+  append_bytes(metadata, 1, plugin);
+  append_bytes(inner, 8, tensor);
+  append_bytes(inner, 1, utf8_text(tag));
+  append_bytes(inner, 9, metadata);
+  append_bytes(summary, 1, inner);
+  append_bytes(field, 5, summary);
+  return field;
+}
+
 /// Return a google.protobuf.Value: {2: number, 3: string, 4: bool}.
 std::string protobuf_value(const MetricValue& value) {
   std::string field;
@@ -270,6 +306,8 @@ Result<Unit> TensorboardFile::on_reports(std::span<const ReportRecord> reports) 
       if (const auto* text = std::get_if<std::string>(&value))
         append_event(report.wall_us, step, text_field(name, *text));
     }
+    for (const auto& [name, histogram] : report.histograms)
+      append_histogram(report, step, name, histogram);
     for (const auto& [name, value] : report.metrics) {  // last: recover() looks for scalars
       const auto number = number_of(value);
       if (!number) continue;
@@ -277,6 +315,18 @@ Result<Unit> TensorboardFile::on_reports(std::span<const ReportRecord> reports) 
     }
   }
   return Unit{};
+}
+
+void TensorboardFile::append_histogram(const ReportRecord& report, std::int64_t step,
+                                       const std::string& name, const Histogram& histogram) {
+  append_event(report.wall_us, step, histogram_field(name, histogram));
+  const auto count = [&](const std::string& tag, std::uint64_t values) {
+    if (values == 0 && !not_finite_.contains(tag)) return;
+    not_finite_.insert(tag);
+    append_event(report.wall_us, step, scalar_field(tag, static_cast<float>(values)));
+  };
+  count(name + "/nan", histogram.nans);
+  count(name + "/inf", histogram.infinities);
 }
 
 void TensorboardFile::begin_attempt(const ReportRecord& report, std::int64_t step) {

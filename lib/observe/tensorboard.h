@@ -1,5 +1,5 @@
 // This file writes TensorBoard event files (tb/events.out.tfevents.*): rank 0's numbers as scalars,
-// its texts and the spec as text, and hyperparameters.
+// its texts and the spec as text, its histograms, and hyperparameters.
 //
 // The writer is our own, since there is no package of one in C++: Debian has none, PyPI's
 // `tensorboard` and `tensorboardX` are Python, and TensorFlow's own writer is available only with
@@ -7,6 +7,9 @@
 //   length (u64), masked CRC32C of it, payload, masked CRC32C of the payload
 // whose payload is a protobuf `Event` with few fields: wall_time, step, and a file version, a
 // value, or a session start.
+//
+// TensorBoard's histograms have no place for values that are not finite: they are counted in the
+// scalars "NAME/nan" and "NAME/inf", once there have been some.
 //
 // A scalar's step is the metric `step`, else `epoch`, else a count of rank 0's reports. When a new
 // attempt begins at an earlier step, a session start is written there, so that TensorBoard forgets
@@ -17,6 +20,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -43,6 +47,7 @@ class TensorboardFile final : public ReportSink {
   Result<Unit> on_reports(std::span<const ReportRecord> reports) override;
   Result<Unit> flush() override { return file_.flush(); }
   Result<Unit> sync() override { return file_.sync(); }
+  bool keeps_histograms() const override { return true; }
 
   /// Show `text` (Markdown) in TensorBoard's Text tab, once per run: does nothing if the file
   /// existed before.
@@ -55,6 +60,8 @@ class TensorboardFile final : public ReportSink {
   Result<Unit> recover();
   Result<Unit> reopen(std::int64_t wall_us);
   void append_event(std::int64_t wall_us, std::int64_t step, std::string_view field);
+  void append_histogram(const ReportRecord& report, std::int64_t step, const std::string& name,
+                        const Histogram& histogram);
   void begin_attempt(const ReportRecord& report, std::int64_t step);
 
   Options options_;
@@ -65,6 +72,7 @@ class TensorboardFile final : public ReportSink {
   std::optional<std::uint32_t> attempt_;
   std::uint64_t last_report_seq_ = 0;
   std::int64_t last_step_ = -1;
+  std::set<std::string> not_finite_;  // the scalars that count values that are not finite
 };
 
 }  // namespace train

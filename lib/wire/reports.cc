@@ -6,6 +6,7 @@
 #include <bit>
 #include <msgpack.hpp>
 
+#include "lib/base/check.h"
 #include "lib/wire/attempt_messages.h"
 
 namespace train {
@@ -42,10 +43,34 @@ Result<MetricValue> to_metric(const msgpack::object& object) {
   }
 }
 
+constexpr char kArrayOfThree = '\x93', kArrayOfFour = '\x94';
+
+Result<Histograms> to_histograms(const msgpack::object& object) {
+  const Error wrong{Errc::Protocol, "the histograms of a report are not as they should be"};
+  if (object.type != msgpack::type::MAP || object.via.map.size > kReportHistogramsMax) return wrong;
+  Histograms histograms;
+  for (std::uint32_t i = 0; i < object.via.map.size; ++i) {
+    const msgpack::object_kv& entry = object.via.map.ptr[i];
+    if (entry.val.type != msgpack::type::ARRAY || entry.val.via.array.size != 5) return wrong;
+    const msgpack::object* fields = entry.val.via.array.ptr;
+    Histogram histogram;
+    histogram.min = fields[0].as<double>();
+    histogram.max = fields[1].as<double>();
+    histogram.nans = fields[2].as<std::uint64_t>();
+    histogram.infinities = fields[3].as<std::uint64_t>();
+    fields[4].convert(histogram.counts);
+    const bool in_order = histogram.min <= histogram.max;  // and not NaN
+    if (!in_order || histogram.counts.empty() || histogram.counts.size() > kHistogramBinsMax)
+      return wrong;
+    histograms.emplace_back(entry.key.as<std::string>(), std::move(histogram));
+  }
+  return histograms;
+}
+
 Result<ReportRecord> to_record(const msgpack::object& object) {
   ReportRecord record;
-  if (object.type != msgpack::type::ARRAY || object.via.array.size != 3) {
-    return Error{Errc::Protocol, "a report is not an array of three"};
+  if (object.type != msgpack::type::ARRAY || object.via.array.size < 3) {
+    return Error{Errc::Protocol, "a report is not an array of three or more"};
   }
   const msgpack::object* fields = object.via.array.ptr;
   record.wall_us = fields[0].as<std::int64_t>();
@@ -57,6 +82,9 @@ Result<ReportRecord> to_record(const msgpack::object& object) {
     const msgpack::object_kv& entry = fields[2].via.map.ptr[i];
     TRY(auto value, to_metric(entry.val));
     record.metrics.emplace_back(entry.key.as<std::string>(), std::move(value));
+  }
+  if (object.via.array.size > 3) {
+    TRY(record.histograms, to_histograms(fields[3]));
   }
   return record;
 }
@@ -78,6 +106,27 @@ void append_report(std::int64_t wall_us, bool has_checkpoint, const Metrics& met
     else
       std::visit([&](const auto& v) { packer.pack(v); }, value);
   }
+}
+
+void append_histogram(std::string_view name, const Histogram& histogram, std::string& packed) {
+  StringSink sink{packed};
+  msgpack::packer<StringSink> packer(sink);
+  packer.pack(name);
+  packer.pack_array(5);
+  append_double(histogram.min, packed);
+  append_double(histogram.max, packed);
+  packer.pack(histogram.nans);
+  packer.pack(histogram.infinities);
+  packer.pack(histogram.counts);
+}
+
+void add_histograms(std::size_t count, std::string_view packed, std::string& report) {
+  TRAIN_CHECK(!report.empty() && report.front() == kArrayOfThree,
+              "not a report without histograms");
+  report.front() = kArrayOfFour;
+  StringSink sink{report};
+  msgpack::packer<StringSink>(sink).pack_map(static_cast<std::uint32_t>(count));
+  report += packed;
 }
 
 Result<std::vector<ReportRecord>> read_reports(const ReportBatch& batch, std::uint32_t attempt) {

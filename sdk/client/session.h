@@ -8,8 +8,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "lib/base/histogram.h"
 #include "lib/model/worker_ranks.h"
 #include "sdk/include/train/config.h"
 
@@ -64,5 +66,11 @@ struct DataPosition {
 /// Remember a dataset's position, so that every checkpoint that is reported from now on contains
 /// it. Any thread.
 void set_data_position(const std::string& dataset, const DataPosition& position);
+
+/// Check the arguments of histogram(), and return what counts its values; nothing if this rank's
+/// histograms are not kept. Throws Failure.
+std::optional<HistogramCounter> begin_histogram(std::string_view name, int bins);
+/// Keep a histogram for the next report. Throws Failure when it does not fit into one. Any thread.
+void add_histogram(std::string_view name, const Histogram& histogram);
 
 }  // namespace train::sdk

@@ -114,11 +114,13 @@ void SupervisedSession::report(const Dict& metrics, const Checkpoint* checkpoint
   if (checkpoint != nullptr) {
     std::string packed;
     pack_report(now.wall_us, true, flat, packed);
+    take_histograms(packed);
     end_step(StepSource::Report, now.monotonic_ns);
     return report_with_checkpoint(flat, packed, *checkpoint);
   }
   thread_local std::string packed;  // keeps its memory
   pack_report(now.wall_us, false, flat, packed);
+  take_histograms(packed);
   end_step(StepSource::Report, now.monotonic_ns);
   Lock lock(mutex_);
   const std::uint64_t report_seq = queue_report(lock, packed);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -233,6 +234,15 @@ int trainrun_report_checkpoint_sync(const char* metrics_json,
 int trainrun_report_checkpoint_no_upload(const char* metrics_json,
                                          const trainrun_checkpoint* checkpoint) {
   return guarded([&] { report_checkpoint(metrics_json, checkpoint, train::Upload::None); });
+}
+
+int trainrun_histogram(const char* name, const double* values, size_t count, int bins) {
+  return guarded([&] {
+    if (values == nullptr && count > 0) throw Failure("invalid_argument", "values is NULL");
+    train::HistogramOptions options;
+    if (bins != 0) options.bins = bins;
+    train::histogram(checked(name, "name"), std::span(values, count), options);
+  });
 }
 
 int trainrun_wait_for_checkpoint(const char** out) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/wire/reports.h"
 #include "sdk/client/checkpoint_impl.h"
 
 namespace train::sdk {
@@ -40,6 +41,43 @@ void WorkerSession::on_stop(std::function<Checkpoint()> make) {
 std::function<Checkpoint()> WorkerSession::stop_function() const {
   const std::lock_guard lock(base_mutex_);
   return on_stop_;
+}
+
+void WorkerSession::add_histogram(const std::string& name, const Histogram& histogram) {
+  std::string packed;
+  append_histogram(name, histogram, packed);
+  const std::lock_guard lock(base_mutex_);
+  const auto earlier = histograms_.find(name);
+  const bool is_new = earlier == histograms_.end();
+  const std::size_t bytes =
+      histogram_bytes_ + packed.size() - (is_new ? 0 : earlier->second.size());
+  if (is_new && histograms_.size() == kReportHistogramsMax) {
+    throw Failure("invalid_argument",
+                  fmt::format("histogram '{}': {} others wait for the next report, and no more fit "
+                              "into one",
+                              name, kReportHistogramsMax));
+  }
+  if (bytes > kReportHistogramBytesMax) {
+    throw Failure("invalid_argument",
+                  fmt::format("histogram '{}': with the others that wait for the next report it "
+                              "has {} bytes, at most {} fit into one (take fewer bins)",
+                              name, bytes, kReportHistogramBytesMax));
+  }
+  histograms_[name] = std::move(packed);
+  histogram_bytes_ = bytes;
+  histograms_wait_ = true;
+}
+
+void WorkerSession::take_histograms(std::string& report) {
+  if (!histograms_wait_.load(std::memory_order_relaxed)) return;
+  const std::lock_guard lock(base_mutex_);
+  if (histograms_.empty()) return;  // a report of another thread took them
+  std::string all;
+  for (const auto& [name, packed] : histograms_) all += packed;
+  add_histograms(histograms_.size(), all, report);
+  histograms_.clear();
+  histogram_bytes_ = 0;
+  histograms_wait_ = false;
 }
 
 void WorkerSession::set_data_position(const std::string& dataset, const DataPosition& position) {

@@ -6,6 +6,7 @@
 #include <train/checkpoint.h>
 #include <train/report.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -44,6 +45,8 @@ class WorkerSession {
   virtual void abandon_in_fork_child() = 0;
 
   void on_stop(std::function<Checkpoint()> make);
+  /// Keep a histogram for the next report, in place of an earlier one of this name.
+  void add_histogram(const std::string& name, const Histogram& histogram);
   void set_data_position(const std::string& dataset, const DataPosition& position);
   /// Keep the positions in the metadata of the checkpoint that this attempt starts from, for the
   /// datasets that it has not read yet.
@@ -54,11 +57,16 @@ class WorkerSession {
   /// Return the spec's metadata, the checkpoint's own, and the datasets' positions as they are now,
   /// as JSON. Throws Failure when a manifest cannot hold it.
   std::string metadata_json(const Checkpoint::Impl& checkpoint) const;
+  /// Move the histograms that wait into a packed report.
+  void take_histograms(std::string& report);
 
  private:
   const WorkerInfo info_;
   mutable std::mutex base_mutex_;
   std::function<Checkpoint()> on_stop_;
+  std::map<std::string, std::string> histograms_;  // by name, packed; wait for the next report
+  std::size_t histogram_bytes_ = 0;
+  std::atomic<bool> histograms_wait_ = false;  // without the mutex
   Dict data_positions_;  // by dataset, also of those that this attempt has not read yet
 };
 

@@ -54,16 +54,22 @@ TEST(Reports, TensorBoardReadsItsEventFiles) {
 
   const std::string script = cluster.write("read.py", R"(import sys
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.util.tensor_util import make_ndarray
 events = EventAccumulator(sys.argv[1])
 events.Reload()
 print(sorted(events.Tags()["scalars"]))
 print([(event.step, event.value) for event in events.Scalars("loss")][-1])
+print([(event.step, make_ndarray(event.tensor_proto).tolist()) for event in events.Tensors("weights")])
+print([event.value for event in events.Scalars("weights/nan")])
 )");
   Process& reader = cluster.start({python, script, cluster.run_dir("job") + "/tb"});
 
   ASSERT_EQ(reader.wait(), 0) << reader.err();
   EXPECT_TRUE(contains(reader.out(), "'loss'")) << reader.out();
   EXPECT_TRUE(contains(reader.out(), "0.25)")) << reader.out();
+  // The histogram belongs to the first report, of epoch 0.
+  EXPECT_TRUE(contains(reader.out(), "[(0, [[-1.0, 0.0, 1.0], [0.0, 1.0, 3.0]])]\n[1.0]\n"))
+      << reader.out();
 }
 
 }  // namespace

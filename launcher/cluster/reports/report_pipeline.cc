@@ -43,7 +43,10 @@ ReportPipeline::ReportPipeline(MetricsLog log, std::vector<std::unique_ptr<Repor
   for (const HeldReports& held : log_.held())
     sequences_[Attempt{held.attempt}].restore(Rank{held.rank}, held.last_report_seq);
   if (adopted) sequences_[*adopted].adopt();
-  for (auto& sink : sinks) outputs_.push_back({.sink = std::move(sink)});
+  for (auto& sink : sinks) {
+    keeps_histograms_ = keeps_histograms_ || sink->keeps_histograms();
+    outputs_.push_back({.sink = std::move(sink)});
+  }
   thread_ = start_thread("trainrun-report", [this] { run(); });
 }
 
@@ -164,6 +167,12 @@ void ReportPipeline::take(Item& item, News& news) {
   for (const ReportRecord& record : fresh) {
     if (auto reason = stop_.on_report(record); reason && !news.stop) news.stop = std::move(reason);
     if (record.has_checkpoint) news.with_checkpoint.push_back(record);
+    if (!record.histograms.empty() && !keeps_histograms_ &&
+        !std::exchange(histograms_refused_told_, true))
+      news.warnings.push_back(
+          fmt::format("the histogram '{}' and others of rank 0 are not kept: "
+                      "run_config.callbacks does not have tensorboard",
+                      record.histograms.front().first));
   }
   {
     const std::lock_guard lock(mutex_);

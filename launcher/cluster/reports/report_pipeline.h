@@ -99,6 +99,8 @@ class ReportPipeline {
   StopRules stop_;
   std::function<void(News)> post_;
   bool log_failure_told_ = false;
+  bool keeps_histograms_ = false;  // some output does
+  bool histograms_refused_told_ = false;
   bool unsynced_ = false;  // the newest sync failed
 
   mutable std::mutex mutex_;  // protects all below

@@ -12,6 +12,7 @@
 #include <train/checkpoint.h>
 #include <train/context.h>
 #include <train/error.h>
+#include <train/histogram.h>
 #include <train/torch_data.h>
 
 #include <cstddef>
@@ -21,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -41,6 +43,14 @@ torch::Device device();
 /// include <torch/csrc/distributed/c10d/ProcessGroup.hpp> for its operations. The group is
 /// destroyed when the process ends.
 c10::intrusive_ptr<c10d::ProcessGroup> process_group();
+
+// ---- histograms
+
+/// Count the values of a tensor into a histogram, as histogram.h describes. The tensor may be on
+/// any device and of any real type or bool; its values come to the CPU in pieces of 8 MiB. Throws
+/// Failure("invalid_argument") for a tensor that is undefined, complex, quantized or sparse.
+void histogram(std::string_view name, const torch::Tensor& values,
+               const HistogramOptions& options = {});
 
 // ---- data parallelism
 

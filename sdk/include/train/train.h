@@ -6,6 +6,7 @@
 #include <train/config.h>
 #include <train/context.h>
 #include <train/error.h>
+#include <train/histogram.h>
 #include <train/progress.h>
 #include <train/report.h>
 #include <train/validation.h>

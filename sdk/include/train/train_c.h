@@ -75,6 +75,10 @@ int trainrun_report_checkpoint_sync(const char* metrics_json,
 int trainrun_report_checkpoint_no_upload(const char* metrics_json,
                                          const trainrun_checkpoint* checkpoint);
 
+/* Count `count` values into a histogram that TensorBoard shows, with the next report
+ * (<train/histogram.h>). bins 0: 30. */
+int trainrun_histogram(const char* name, const double* values, size_t count, int bins);
+
 /* Wait until every checkpoint that this rank has reported is committed or given up. Set *out to the
  * folder of the newest one, or to NULL when that one was given up or none was reported. */
 int trainrun_wait_for_checkpoint(const char** out);

@@ -337,6 +337,7 @@ void big(const Config& config) {
 }
 
 void metrics(const Config&) {
+  train::histogram("weights", std::vector<float>{-1, 0, 0, 1, std::nanf("")}, {.bins = 2});
   train::report(
       {{"epoch", 0}, {"loss", std::nan("")}, {"up", INFINITY}, {"note", "first"}, {"ok", true}});
   train::report({{"epoch", 1}, {"loss", 0.25}, {"up", 2.0}, {"note", "second"}, {"ok", false}});

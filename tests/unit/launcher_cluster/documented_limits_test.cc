@@ -88,6 +88,10 @@ TEST(DocumentedLimits, AreThoseOfTheCode) {
        "puts it into a queue of the worker (8 MiB)"},
       {"kReportBytesMax", kReportBytesMax == 64 * kKiB, "docs/sdk.md",
        "One report takes at most 64 KiB."},
+      {"kReportHistogramBytesMax",
+       kReportHistogramBytesMax == 32 * kKiB && kReportHistogramsMax == 64, "docs/sdk.md",
+       "One report takes at most 64 histograms, and 32 KiB of them"},
+      {"kHistogramBinsMax", kHistogramBinsMax == 256, "docs/sdk.md", "(30, or 1 to 256)"},
       {"AnsweredCollectives::kCountMax", AnsweredCollectives::kCountMax == 64,
        "lib/wire/PROTOCOL.md", "each supervisor keeps the newest 64 results"},
       // checkpoints

@@ -66,6 +66,7 @@ class NewsBox {
 struct SinkState {
   std::string fails;  // the error's message; "": it takes reports
   std::vector<std::string> warnings;
+  bool keeps_histograms = false;
 };
 class FakeSink final : public ReportSink {
  public:
@@ -77,6 +78,7 @@ class FakeSink final : public ReportSink {
   Result<Unit> flush() override { return Unit{}; }
   Result<Unit> sync() override { return Unit{}; }
   std::vector<std::string> warnings() const override { return state_.warnings; }
+  bool keeps_histograms() const override { return state_.keeps_histograms; }
 
  private:
   SinkState& state_;
@@ -293,6 +295,33 @@ TEST(ReportPipeline, TellsOnceOfEachSinkThatItFailsUntilItTakesReportsAgain) {
                               "reports are only in metrics.jsonl: writing progress.csv",
                               "reports are only in metrics.jsonl: writing tb",
                               "reports are only in metrics.jsonl: writing progress.csv again"}));
+}
+
+TEST(ReportPipeline, TellsOnceThatNothingKeepsHistograms) {
+  TempFolder temp;
+  ReportBatch with_histogram = batch(0, 1, {0.5});
+  std::string packed;
+  append_histogram("fc1", {.min = 0, .max = 1, .counts = {1}}, packed);
+  add_histograms(1, packed, with_histogram.data);
+  ReportBatch again = with_histogram;
+  again.first_report_seq = 2;
+
+  for (const bool kept : {false, true}) {
+    SCOPED_TRACE(kept);
+    NewsBox box;
+    SinkState state{.fails = "", .warnings = {}, .keeps_histograms = kept};
+    ReportPipeline pipeline(
+        *MetricsLog::open(temp.path() + (kept ? "/kept.jsonl" : "/metrics.jsonl")), sinks_of(state),
+        StopRules({}), box.poster());
+    pipeline.add(kAttempt, with_histogram);
+    pipeline.add(kAttempt, again);
+    ASSERT_TRUE(box.wait_flushed(pipeline.flush()));
+    EXPECT_EQ(box.warnings,
+              kept ? std::vector<std::string>{}
+                   : std::vector<std::string>{"the histogram 'fc1' and others of rank 0 are not "
+                                              "kept: run_config.callbacks does not have "
+                                              "tensorboard"});
+  }
 }
 
 TEST(ReportPipeline, TellsAtTheEndWhatStopRulesAndSinksLack) {

@@ -1,5 +1,6 @@
 #include "lib/observe/tensorboard.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -77,6 +78,50 @@ TEST(TensorboardFile, IsReadByTensorboard) {
             R"("loss":[[1795254000001123,0,"0.5"],[1795254000002123,1,"nan"]],)"
             R"("ok":[[1795254000001123,0,"1.0"],[1795254000002123,1,"0.0"]]},)"
             R"("texts":{"note":["text"],"spec":["    name: vit\n"]}})");
+}
+
+ReportRecord report_with(std::uint64_t report_seq, Histogram histogram) {
+  ReportRecord made = report(report_seq, {{"step", static_cast<std::int64_t>(report_seq)}});
+  made.histograms = {{"fc1", std::move(histogram)}};
+  return made;
+}
+
+TEST(TensorboardFile, ShowsHistogramsAndCountsApartWhatIsNotFinite) {
+  TemporaryFolder folder;
+  auto events = open(folder);
+
+  write(events,
+        {report_with(1, {.min = -1, .max = 3, .counts = {4, 0}, .nans = 0, .infinities = 0}),
+         report_with(2, {.min = 7, .max = 7, .counts = {9}, .nans = 2, .infinities = 0}),
+         report_with(3, {.min = 0, .max = 0, .counts = {0}, .nans = 0, .infinities = 0})});
+
+  EXPECT_EQ(read_by_tensorboard(folder),
+            R"({"histograms":{"fc1":[[1,[-1.0,1.0,4.0],[1.0,3.0,0.0]],[2,[6.5,7.5,9.0]],)"
+            R"([3,[-0.5,0.5,0.0]]]},"plugins":{"fc1":"histograms"},"scalars":{)"
+            R"("fc1/nan":[[1795254000002123,2,"2.0"],[1795254000003123,3,"0.0"]],)"
+            R"("step":[[1795254000001123,1,"1.0"],[1795254000002123,2,"2.0"],)"
+            R"([1795254000003123,3,"3.0"]]},"texts":{}})");
+}
+
+// Five bytes before its end, a record of a scalar has 0x15.
+TEST(TensorboardFile, TakesNoHistogramForAScalar) {
+  TemporaryFolder folder;
+  {
+    auto events = open(folder);
+    write(events, {report(1, {{"x", 1.0}})});
+    ReportRecord torn;  // its scalars never reached the disk
+    torn.report_seq = 2, torn.wall_us = kWall + 2000;
+    constexpr std::uint64_t kWith0x15 = (std::uint64_t{1} << 52) + 0x1500'0000;  // as a double, too
+    torn.histograms = {{"fc1", {.min = 0, .max = 1, .counts = {kWith0x15}}}};
+    write(events, {torn});
+  }
+
+  auto events = open(folder, /*adopted=*/0);
+  write(events, {report(2, {{"x", 2.0}})});
+
+  EXPECT_THAT(
+      read_by_tensorboard(folder),
+      ::testing::HasSubstr(R"("x":[[1795254000001123,0,"1.0"],[1795254000002123,1,"2.0"]])"));
 }
 
 TEST(TensorboardFile, ShowsHyperparameters) {

@@ -1,5 +1,6 @@
 #include "lib/wire/reports.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -50,6 +51,53 @@ TEST(Reports, NumbersKeepTheirKindAndValue) {
   EXPECT_TRUE(std::isnan(std::get<double>(metrics[1].second)));
   EXPECT_EQ(std::get<double>(metrics[2].second), -std::numeric_limits<double>::infinity());
   EXPECT_EQ(std::get<std::int64_t>(metrics[3].second), std::numeric_limits<std::int64_t>::min());
+}
+
+constexpr std::uint64_t kMany = std::uint64_t{1} << 60;
+
+std::string report_with(const Histograms& histograms) {
+  std::string report, packed;
+  append_report(7, false, {{"loss", 0.5}}, report);
+  for (const auto& [name, histogram] : histograms) append_histogram(name, histogram, packed);
+  add_histograms(histograms.size(), packed, report);
+  return report;
+}
+
+TEST(Reports, CarryHistograms) {
+  const Histograms histograms{
+      {"fc1", {.min = -0.5, .max = 2, .counts = {1, 0, kMany}, .nans = 3, .infinities = 300}},
+      {"fc2", {.min = 0, .max = 0, .counts = {0}, .nans = 0, .infinities = 0}}};
+  ReportBatch batch{.rank = 0, .first_report_seq = 1, .count = 2, .data = report_with(histograms)};
+  append_report(8, false, {{"loss", 0.25}}, batch.data);
+
+  const auto records = read_reports(batch, 0);
+
+  ASSERT_TRUE(records.has_value()) << records.error().message;
+  EXPECT_EQ(records->at(0).metrics, (Metrics{{"loss", 0.5}}));
+  EXPECT_EQ(records->at(0).histograms, histograms);
+  EXPECT_EQ(records->at(1).histograms, Histograms{});
+}
+
+TEST(Reports, RefuseHistogramsThatNoSdkMakes) {
+  const auto refused = [](const Histograms& histograms) {
+    return read_reports(
+               {.rank = 0, .first_report_seq = 1, .count = 1, .data = report_with(histograms)}, 0)
+        .has_error();
+  };
+  const Histogram good{.min = 0, .max = 1, .counts = {1, 2}, .nans = 0, .infinities = 0};
+  Histogram upside_down = good, not_a_number = good, empty = good, wide = good;
+  upside_down.min = 2;
+  not_a_number.min = std::nan("");
+  empty.counts.clear();
+  wide.counts.resize(kHistogramBinsMax + 1);
+
+  EXPECT_FALSE(refused({{"good", good}}));
+  for (const Histogram& bad : {upside_down, not_a_number, empty, wide})
+    EXPECT_TRUE(refused({{"bad", bad}}));
+  Histograms many;
+  for (std::size_t i = 0; i <= kReportHistogramsMax; ++i)
+    many.emplace_back(fmt::to_string(i), good);
+  EXPECT_TRUE(refused(many));
 }
 
 TEST(Reports, WrongBatchesAreErrors) {

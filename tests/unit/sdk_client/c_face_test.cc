@@ -56,6 +56,13 @@ TEST(CFace, GivesWhatItIsAskedForAndSaysWhatItRefuses) {
 1 not_found: the checkpoint's folder 'none' is not a directory: No such file or directory
 0
 1 invalid_argument: set_result: the value is nested 32 levels deep, at most 31 are allowed (put such data into a file, and its path here)
+0
+1 invalid_argument: histogram 'fc1': 257 bins, 1 to 256 are allowed
+1 invalid_argument: histogram: its name is empty
+1 invalid_argument: histogram ')" +
+                           std::string(253, 'x') +
+                           R"(...': its name has 300 bytes, at most 256 are allowed
+1 invalid_argument: values is NULL
 1 invalid_argument: metadata_json is not a JSON object
 NULL
 0
@@ -184,6 +191,25 @@ else:
   const Ended trained = run(folder.path, command);
   EXPECT_EQ(trained.code, 0);
   EXPECT_EQ(trained.out, "[(1, 'committed')]\n");
+}
+
+TEST_F(CFaceFromPython, MakesHistograms) {
+  FakeSupervisor supervisor(alone());
+  std::ofstream(fs::path(supervisor.folder()) / "worker.py") << R"(
+import ctypes, math, sys
+lib = ctypes.CDLL(sys.argv[1])
+lib.trainrun_histogram.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+values = (ctypes.c_double * 5)(0, 1, 1, 2, math.nan)
+assert lib.trainrun_histogram(b"fc1", values, 5, 2) == 0
+assert lib.trainrun_report(b'{"n": 1}') == 0
+lib.trainrun_finish(None)
+)";
+  const Ended ended =
+      run(supervisor.folder(), {"python3", "-u", "worker.py", LIBTRAINRUN}, under(supervisor));
+
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(supervisor.wait_for_reports(1).at(0).histograms,
+            (Histograms{{"fc1", {.min = 0, .max = 2, .counts = {1, 3}, .nans = 1}}}));
 }
 
 TEST_F(CFaceFromPython, TakesFunctions) {

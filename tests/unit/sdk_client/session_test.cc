@@ -1,6 +1,8 @@
 // What a worker's session sends, waits for and hears.
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <future>
 
 #include "lib/wire/reports.h"
@@ -136,6 +138,52 @@ TEST(SupervisedSession, WaitsForRoomWhenEightMebibytesAreNotAcknowledged) {
   reporting.get();
 
   EXPECT_EQ(worker.supervisor.wait_for_reports(200).size(), 200u);
+}
+
+Histogram counted(std::size_t bins) {
+  return {.min = 0, .max = 1, .counts = std::vector<std::uint64_t>(bins, 7)};
+}
+
+TEST(SupervisedSession, SendsHistogramsWithTheNextReport) {
+  Worker worker;
+
+  worker.session->report({{"step", 1}}, nullptr);
+  worker.session->add_histogram("fc2", counted(4));
+  worker.session->add_histogram("fc1", counted(1));
+  worker.session->add_histogram("fc1", counted(2));  // in place of the other
+  EXPECT_NE(failure_of([&] { worker.session->report({{"bad", Value()}}, nullptr); }), "");
+  worker.session->report({{"step", 2}}, nullptr);
+  worker.session->report({{"step", 3}}, nullptr);
+
+  const auto reports = worker.supervisor.wait_for_reports(3);
+  ASSERT_EQ(reports.size(), 3u);
+  EXPECT_EQ(reports[0].histograms, Histograms{});
+  EXPECT_EQ(reports[1].metrics, (Metrics{{"step", std::int64_t{2}}}));
+  EXPECT_EQ(reports[1].histograms, (Histograms{{"fc1", counted(2)}, {"fc2", counted(4)}}));
+  EXPECT_EQ(reports[2].histograms, Histograms{});
+}
+
+TEST(SupervisedSession, RefusesHistogramsThatDoNotFitIntoAReport) {
+  Worker worker;
+  const auto add = [&](const std::string& name, const Histogram& histogram) {
+    return failure_of([&] { worker.session->add_histogram(name, histogram); });
+  };
+  for (std::size_t i = 0; i < 64; ++i) worker.session->add_histogram(fmt::to_string(i), counted(8));
+
+  EXPECT_EQ(add("fc1", counted(8)),
+            "invalid_argument: histogram 'fc1': 64 others wait for the next report, and no more "
+            "fit into one");
+  Histogram large = counted(256);
+  std::fill(large.counts.begin(), large.counts.end(), std::uint64_t{1} << 40);
+  std::string refused = "nothing was thrown";
+  for (int i = 0; i < 64 && refused == "nothing was thrown"; ++i)
+    refused = add(fmt::to_string(i), large);
+  EXPECT_EQ(refused,
+            "invalid_argument: histogram '13': with the others that wait for the next report it "
+            "has 34274 bytes, at most 32768 fit into one (take fewer bins)");
+  // What was taken stays, and fits.
+  worker.session->report({{"step", 1}}, nullptr);
+  EXPECT_EQ(worker.supervisor.wait_for_reports(1).at(0).histograms.size(), 64u);
 }
 
 TEST(SupervisedSession, RefusesMetricsThatNoLogCanKeep) {

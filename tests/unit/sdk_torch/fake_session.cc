@@ -11,6 +11,20 @@ sdk::WorkerInfo& testing::fake_worker() {
 
 const sdk::WorkerInfo& sdk::worker_info() { return testing::fake_worker(); }
 
+Histograms& testing::kept_histograms() {
+  static Histograms kept;
+  return kept;
+}
+
+std::optional<HistogramCounter> sdk::begin_histogram(std::string_view, int bins) {
+  if (testing::fake_worker().rank != 0) return std::nullopt;
+  return HistogramCounter(static_cast<std::size_t>(bins));
+}
+
+void sdk::add_histogram(std::string_view name, const Histogram& histogram) {
+  testing::kept_histograms().emplace_back(name, histogram);
+}
+
 int start_epoch() {
   const auto epoch = testing::fake_worker().restored_epoch;
   return epoch ? static_cast<int>(*epoch) + 1 : 0;

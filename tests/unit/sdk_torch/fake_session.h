@@ -7,5 +7,7 @@ namespace train::testing {
 
 /// Return what worker_info() gives. Change it before the first call that reads it.
 sdk::WorkerInfo& fake_worker();
+/// Return what histogram() has made, in order.
+Histograms& kept_histograms();
 
 }  // namespace train::testing

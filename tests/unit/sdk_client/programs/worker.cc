@@ -231,6 +231,12 @@ int uses_c() {
   tell(trainrun_checkpoint_from_directory("none") == nullptr ? 1 : 0);
   for (const std::size_t levels : {31u, 32u})
     tell(trainrun_set_result((std::string(levels, '[') + std::string(levels, ']')).c_str()));
+  const double values[] = {1, 2};
+  tell(trainrun_histogram("fc1", values, 2, 0));
+  tell(trainrun_histogram("fc1", values, 2, 257));
+  tell(trainrun_histogram("", values, 2, 0));
+  tell(trainrun_histogram(std::string(300, 'x').c_str(), values, 2, 0));
+  tell(trainrun_histogram("fc1", nullptr, 2, 0));
   trainrun_checkpoint* made = trainrun_checkpoint_from_json(R"({"step":1})");
   tell(trainrun_checkpoint_set_metadata(made, "[1]"));
   show(trainrun_checkpoint_directory(made));
