@@ -1,11 +1,15 @@
 // In which system call on a file a process waits.
 #include "daemon/supervisor/processes/blocking_call.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/text_file.h"
 #include "tests/fakes/eventually.h"
 
 namespace train {
@@ -43,6 +47,29 @@ TEST(BlockingCall, NamesTheCallAndTheFile) {
   ::close(ends[0]);
   ::waitpid(child, nullptr, 0);
   EXPECT_EQ(blocking_call(child), "");
+}
+
+// That file system may be the reason.
+TEST(BlockingCall, NamesTheFileSystemOfAFile) {
+  char name[] = "/tmp/call-XXXXXX";
+  const std::string folder = ::mkdtemp(name), pipe = folder + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int fd = ::open(pipe.c_str(), O_RDWR | O_CLOEXEC);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    char byte = 0;
+    (void)!::read(fd, &byte, 1);
+    ::_exit(0);
+  }
+  std::string call;
+  EXPECT_TRUE(fakes::eventually([&] { return !(call = blocking_call(child)).empty(); }));
+  const std::string mount = mount_of(read_text("/proc/self/mountinfo"), pipe);
+  EXPECT_EQ(call, "read of '" + pipe + "' (" + mount + ")");
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ::close(fd);
+  ::unlink(pipe.c_str());
+  ::rmdir(folder.c_str());
 }
 
 TEST(BlockingCall, IsEmptyForOtherCalls) {

@@ -7,17 +7,36 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <fstream>
 
+#include "daemon/supervisor/limits/cgroup_locations.h"
+#include "daemon/supervisor/limits/memory_account.h"
+#include "daemon/supervisor/limits/oom_watch.h"
 #include "daemon/supervisor/processes/spawn.h"
+#include "daemon/supervisor/workers/worker_sampler.h"
 #include "lib/base/user_account.h"
 #include "tests/fakes/eventually.h"
 
 namespace train {
 namespace {
 
-class CgroupTest : public testing::TestWithParam<CgroupVersion> {};
+/// Return whether a group can be made in this v1 hierarchy: then there must be one.
+bool can_be_made(const std::string& controller) {
+  const CgroupLocations locations = own_cgroup_locations();
+  const auto own = locations.v1.find(controller);
+  return ::geteuid() == 0 && own != locations.v1.end() && ::access(own->second.c_str(), W_OK) == 0;
+}
+
+class CgroupTest : public testing::TestWithParam<CgroupVersion> {
+ protected:
+  static std::optional<Cgroup> make_group() {
+    auto group = Cgroup::create_in(GetParam(), fmt::format("trainrun-test-{}", ::getpid()));
+    if (GetParam() == CgroupVersion::V1) EXPECT_EQ(group.has_value(), can_be_made("freezer"));
+    return group;
+  }
+};
 
 // Start a child that joins the cgroup, hides a grandchild in another session, and sends us its pid.
 pid_t start_family(const Cgroup& group, int* grandchild_pipe) {
@@ -47,7 +66,7 @@ pid_t start_family(const Cgroup& group, int* grandchild_pipe) {
 }
 
 TEST_P(CgroupTest, KillsTheWholeFamilyHoweverItHides) {
-  const auto group = Cgroup::create_in(GetParam(), fmt::format("trainrun-test-{}", ::getpid()));
+  const auto group = make_group();
   if (!group) GTEST_SKIP() << "this hierarchy is not mounted, or not writable here";
   const auto rank = group->create_child("rank-0000");
   ASSERT_TRUE(rank);
@@ -73,7 +92,7 @@ TEST_P(CgroupTest, KillsTheWholeFamilyHoweverItHides) {
 
 // v2: the program is born there. v1: its process moves there before execve().
 TEST_P(CgroupTest, AProgramIsInItFromItsFirstInstruction) {
-  const auto group = Cgroup::create_in(GetParam(), fmt::format("trainrun-test-{}", ::getpid()));
+  const auto group = make_group();
   if (!group) GTEST_SKIP() << "this hierarchy is not mounted, or not writable here";
   boost::asio::io_context context;
   SpawnRequest request{.argv = {"tail", "-f", "/dev/null"}, .cgroup = group};
@@ -108,9 +127,13 @@ class CgroupLimitsTest : public testing::Test {
  protected:
   void SetUp() override {
     group_ = Cgroup::create(fmt::format("trainrun-test-{}", ::getpid()));
-    if (!group_ || !group_->controller("memory") || !group_->controller("cpu") ||
-        !group_->controller("pids"))
-      GTEST_SKIP() << "needs root, and hierarchies with memory, pids and cpu";
+    bool all = true;
+    for (const char* controller : {"memory", "cpu", "pids"}) {
+      const bool there = group_ && group_->controller(controller);
+      if (can_be_made(controller)) EXPECT_TRUE(there) << controller;
+      all = all && there;
+    }
+    if (!all) GTEST_SKIP() << "needs root, and hierarchies with memory, pids and cpu";
     rank_ = group_->create_child("rank-0000");
     ASSERT_TRUE(rank_);
   }
@@ -170,6 +193,52 @@ TEST_F(CgroupLimitsTest, AreThoseOfTheWorkerAlone) {
   int status = 0;
   ASSERT_EQ(::waitpid(*pid, &status, 0), *pid);
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+// The whole rank ends: those that wait for the one that the kernel chose would wait forever.
+TEST_F(CgroupLimitsTest, OfMemoryEndTheWholeRankAndAreTold) {
+  constexpr std::uint64_t kLimit = 32u << 20;
+  ASSERT_EQ(rank_->set_limits({.memory_bytes = kLimit}), std::vector<std::string>{});
+  const auto account = MemoryAccount::begin(rank_);
+  EXPECT_EQ(account.limit(), std::int64_t{kLimit});
+  std::map<Rank, WorkerSlot> slots;
+  slots[Rank{0}].pid = ::getpid();
+  slots[Rank{0}].memory = account;
+  EXPECT_EQ(WorkerSampler(slots).take().at(0).ranks.at(0).process.memory_limit,
+            std::int64_t{kLimit});
+  boost::asio::io_context context;
+  boost::asio::co_spawn(context, kill_all_when_out_of_memory(context.get_executor(), *rank_),
+                        [](const std::exception_ptr&) {});
+  context.poll();
+  const auto spawn = [&](const char* script) {
+    return spawn_process(context.get_executor(), {.argv = {"sh", "-c", script}, .cgroup = rank_});
+  };
+  const auto waits = spawn("exec sleep 1000");
+  const auto grows = spawn("a=xxxxxxxxxxxxxxxx; while :; do a=$a$a; done");
+  ASSERT_TRUE(waits && grows);
+
+  context.run();
+
+  for (const pid_t pid : {*waits, *grows}) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(pid, &status, 0), pid);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  }
+  const auto limit = account.end(/*killed=*/true);
+  ASSERT_TRUE(limit);
+  EXPECT_EQ(limit->owner, "claim");
+  EXPECT_EQ(limit->bytes, kLimit);
+  EXPECT_GE(limit->used, kLimit - kLimit / 8);
+  EXPECT_LE(limit->used, kLimit);
+}
+
+// A worker outside of its group would have no limits, and outlive it.
+TEST_F(CgroupLimitsTest, AProgramDoesNotStartOutsideOfAGroupThatIsGone) {
+  boost::asio::io_context context;
+  rank_->remove();
+  const auto pid = spawn_process(context.get_executor(), {.argv = {"true"}, .cgroup = rank_});
+  ASSERT_FALSE(pid);
+  EXPECT_EQ(pid.error().message, "starting 'true': No such file or directory");
 }
 
 // Checks the group as another user's supervisor finds it.

@@ -113,6 +113,14 @@ TEST(MasterPort, IsNotInheritedByItself) {
   EXPECT_EQ(::fcntl(port->fd(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
 }
 
+TEST(MasterPort, ThatCannotBeBoundHoldsNothing) {
+  const FileDescriptor next(::dup(STDIN_FILENO));  // the lowest free number
+  const int lowest = next.get();
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(MasterPort::bind("203.0.113.7"));
+  const FileDescriptor after(::dup(STDIN_FILENO));
+  EXPECT_EQ(after.get(), lowest + 1);
+}
+
 TEST(MasterPort, AnAddressThatIsNoneOrIsNotHereIsSaid) {
   const auto name = MasterPort::bind("node-a");
   ASSERT_FALSE(name);

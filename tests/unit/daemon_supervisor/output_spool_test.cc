@@ -41,6 +41,15 @@ TEST(OutputSpool, KeepsTheNewestWhenItIsFull) {
   EXPECT_EQ(spool.total(), 15u);
 }
 
+TEST(OutputSpool, GoesOnAtItsBeginningInTheMiddleOfAPiece) {
+  OutputSpool spool = make_spool(10);
+  spool.append("0123456");
+  spool.append("789abcdef");
+  std::uint64_t offset = 3;
+  EXPECT_EQ(read_all(spool, offset), "6789abcdef");
+  EXPECT_EQ(offset, 16u);
+}
+
 TEST(OutputSpool, SaysHowMuchAFullDiskDidNotTake) {
   auto spool = OutputSpool::create("/dev/full", 1000);
   ASSERT_TRUE(spool);

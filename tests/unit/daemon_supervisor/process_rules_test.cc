@@ -10,6 +10,7 @@
 #include <fstream>
 #include <functional>
 
+#include "lib/base/text_file.h"
 #include "lib/base/user_account.h"
 
 namespace train {
@@ -130,6 +131,23 @@ TEST(ProcessRules, ALimitThatCannotBeSetIsAnError) {
   const auto checked = check_limits(unknown);
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().message, "reading the limit speed: Invalid argument");
+}
+
+// Under a limit of locked memory, allocations would fail once it is reached.
+TEST(SparedProcess, KeepsItsPagesInMemoryWhereNothingLimitsThat) {
+  const auto is_locked = [](rlim_t limit, bool may_exceed_it) {
+    return in_child([&] {
+      const rlimit wanted{limit, limit};
+      if (::setrlimit(RLIMIT_MEMLOCK, &wanted) != 0) return 101;
+      if (!may_exceed_it && drop_capabilities() != 0) return 102;
+      keep_in_memory();
+      const std::string status = read_text("/proc/self/status");
+      return status.find("\nVmLck:\t       0 kB\n") == std::string::npos ? 1 : 0;
+    });
+  };
+  EXPECT_EQ(is_locked(1 << 16, false), 0);
+  if (!has_capability(CAP_IPC_LOCK)) GTEST_SKIP() << "needs root, or CAP_IPC_LOCK";
+  EXPECT_EQ(is_locked(1 << 16, true), 1);
 }
 
 TEST(SparedProcess, HasTheScoreThatItAskedForUnlessSomebodyChoseAHigherOne) {

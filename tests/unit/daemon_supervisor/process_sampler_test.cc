@@ -8,8 +8,13 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <functional>
+#include <string>
 #include <thread>
+#include <vector>
+
+#include "lib/base/text_file.h"
 
 namespace train {
 namespace {
@@ -65,6 +70,68 @@ TEST(ProcessSampler, SeesTheCpuTimeOfABusyProcess) {
   EXPECT_GT(sample.resident_bytes, 100'000);
 }
 
+// Of a process that stands still, so that the kernel's figures do not move.
+TEST(ProcessSampler, SeesHowLongAProcessWaitedForACpu) {
+  const Child busy(spin);
+  EXPECT_TRUE(wait_until([&] { return sample_processes(busy.pid(), 0).cpu_us > 10'000; }));
+  ::kill(busy.pid(), SIGSTOP);
+  EXPECT_TRUE(wait_until([&] { return sample_processes(busy.pid(), 0).state == "T"; }));
+  std::ifstream file("/proc/" + std::to_string(busy.pid()) + "/schedstat");
+  std::int64_t ran_ns = 0, waited_ns = 0;
+  ASSERT_TRUE(file >> ran_ns >> waited_ns);
+  ASSERT_NE(ran_ns / 1000, waited_ns / 1000);
+  EXPECT_EQ(sample_processes(busy.pid(), 0).cpu_wait_us, waited_ns / 1000);
+}
+
+TEST(ProcessSampler, SaysWhatAProcessWaitsFor) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const Child reader([&] {
+    ::close(ends[1]);
+    char byte = 0;
+    (void)!::read(ends[0], &byte, 1);
+  });
+  ProcessSample sample;
+  EXPECT_TRUE(wait_until([&] {
+    sample = sample_processes(reader.pid(), 0);
+    return !sample.waits_for.empty();
+  }));
+  EXPECT_EQ(sample.state, "S");
+  EXPECT_TRUE(sample.waits_for.starts_with("read of 'pipe:[")) << sample.waits_for;
+  EXPECT_EQ(sample.waits_in, "") << "that is of one that nothing can interrupt";
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST(ProcessTree, HasThoseThatLive) {
+  int said[2];
+  ASSERT_EQ(::pipe(said), 0);
+  const Child shell([&] {
+    const pid_t lives = ::fork();
+    if (lives == 0) wait_for_ever();
+    const pid_t ended = ::fork();
+    if (ended == 0) ::_exit(0);
+    (void)!::write(said[1], &lives, sizeof lives);
+    (void)!::write(said[1], &ended, sizeof ended);
+    wait_for_ever();  // and reaps nobody
+  });
+  pid_t lives = 0, ended = 0;
+  ASSERT_EQ(::read(said[0], &lives, sizeof lives), static_cast<ssize_t>(sizeof lives));
+  ASSERT_EQ(::read(said[0], &ended, sizeof ended), static_cast<ssize_t>(sizeof ended));
+  std::vector<pid_t> expected{shell.pid(), lives};
+  EXPECT_TRUE(wait_until([&] { return process_tree(shell.pid()) == expected; }));
+  EXPECT_TRUE(wait_until([&] { return sample_processes(ended, 0).state == "Z"; }));
+  EXPECT_EQ(process_tree(shell.pid()), expected);
+
+  const std::uint64_t began = process_began(lives);
+  EXPECT_GT(began, 0u);
+  EXPECT_EQ(process_began(lives), began);
+  EXPECT_GE(began, process_began(shell.pid()));
+  EXPECT_GT(process_began(shell.pid()), process_began(1));
+  EXPECT_EQ(process_began(1 << 30), 0u);
+  for (const int end : said) ::close(end);
+}
+
 TEST(ProcessSampler, SeesThatAProcessIsStopped) {
   const Child child(wait_for_ever);
   EXPECT_TRUE(wait_until([&] { return sample_processes(child.pid(), 0).state == "S"; }));
@@ -111,8 +178,10 @@ TEST(ProcessSampler, SeesWhereAProcessWaitsInTheKernel) {
   });
   EXPECT_TRUE(
       wait_until([&] { return sample_processes(parent.pid(), parent.pid()).state == "D"; }));
-  // A kernel may hide the function from us.
   const ProcessSample sample = sample_processes(parent.pid(), parent.pid());
+  // A kernel may hide the function from us.
+  const std::string where = read_text("/proc/" + std::to_string(parent.pid()) + "/wchan");
+  EXPECT_EQ(sample.waits_in.empty(), where.empty() || where == "0") << where;
   EXPECT_TRUE(sample.waits_in.empty() || sample.waits_in.find("vfork") != std::string::npos ||
               sample.waits_in.find("kernel_clone") != std::string::npos)
       << sample.waits_in;

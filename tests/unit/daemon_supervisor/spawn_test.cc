@@ -105,6 +105,9 @@ TEST_F(SpawnTest, HowItEndedIsToldApart) {
   EXPECT_EQ(output_of({.argv = {"sh", "-c", "echo out; echo err >&2; exit 7"}}),
             "out\nerr\nexit 7");
   EXPECT_EQ(output_of({.argv = {"sh", "-c", "kill -TERM $$"}}), "signal 15");
+  const auto pid = spawn_process(context_.get_executor(), {.argv = {"sh", "-c", "kill -TERM $$"}});
+  ASSERT_TRUE(pid);
+  EXPECT_FALSE(end_of(*pid).core_dumped);
 }
 
 TEST_F(SpawnTest, ItsInputIsEmptyAndWhatItIsNotGivenToWriteToIsNowhere) {

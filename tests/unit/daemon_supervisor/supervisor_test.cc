@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -85,6 +86,38 @@ TEST(Supervisor, StoppedBeforeItWasToldToStartItHasNoWorkersToTellOf) {
   supervisor.attach(2);
 
   EXPECT_EQ(supervisor.wait_for<AttemptSnapshot>().phase, "prepared");
+}
+
+TEST(Supervisor, KillsWorkersThatOutlastTheirGrace) {
+  SupervisorProcess supervisor;
+  supervisor.attach(1);
+  supervisor.start({"trap '' TERM; echo ready; while :; do sleep 1; done"});
+  supervisor.attach(1);
+  supervisor.wait_for<OutputChunk>();
+  supervisor.send(StopWorkers{.grace_ms = 50, .reason = "Ctrl-C"});
+
+  const auto exited = supervisor.wait_for<WorkerExited>();
+  EXPECT_TRUE(exited.end.signaled);
+  EXPECT_EQ(exited.end.status, SIGKILL);
+  supervisor.wait_for<GroupGone>();
+}
+
+TEST(Supervisor, SaysWhyAWorkerDidNotStart) {
+  SupervisorProcess supervisor;
+  supervisor.attach(1);
+  supervisor.prepare(1);
+  StartWorkers start;
+  start.run.run_id = start.run.run_name = "r1";
+  start.working_dir = supervisor.dir();
+  start.command = {"./train"};
+  start.workers.push_back({.world_size = 1, .rank = 0, .local_rank = 0, .local_world_size = 1});
+  supervisor.send(start);
+
+  const auto failed = supervisor.wait_for<StartFailed>();
+  EXPECT_EQ(failed.rank, 0);
+  EXPECT_EQ(failed.code, "not_found");
+  EXPECT_EQ(failed.message,
+            "the command './train' is not found (" + supervisor.dir() + "/./train)");
 }
 
 TEST(Supervisor, TellsALauncherWhichCheckpointsAreResolved) {
@@ -262,6 +295,7 @@ TEST(Supervisor, ThoseThatAreLeftOverAreKilled) {
   EXPECT_EQ(supervisor.start({"true"}).from_standby, 1);
 
   EXPECT_TRUE(ends(left_over));
+  EXPECT_TRUE(fakes::eventually([&] { return ::kill(left_over, 0) != 0; })) << "it is not reaped";
 }
 
 // Found by simulation: a draining traind stopped it while no launcher could hear of that, and the

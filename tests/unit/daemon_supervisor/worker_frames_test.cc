@@ -102,6 +102,10 @@ TEST_F(ErrorFile, OfAnotherShapeSaysWhatItCan) {
   EXPECT_EQ(*read_error_file(path_), (UserError{"boom", "", ""}));
   std::ofstream(path_) << R"({"message": {"message": "boom", "extraInfo": 7}})";
   EXPECT_EQ(*read_error_file(path_), (UserError{"boom", "", ""}));
+  std::ofstream(path_) << R"({"message": {"extraInfo": {"timestamp": 7}}})";
+  EXPECT_EQ(*read_error_file(path_), (UserError{"", "", ""}));
+  std::ofstream(path_) << R"({"message": {"message": 7, "extraInfo": {"py_callstack": 7}}})";
+  EXPECT_EQ(*read_error_file(path_), (UserError{"", "", ""}));
   for (const char* useless :
        {"", "{}", "[]", "boom", R"({"message": 7})", R"({"massage": "boom"})"}) {
     std::ofstream(path_) << useless;
