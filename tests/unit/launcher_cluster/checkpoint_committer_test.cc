@@ -35,8 +35,10 @@ class CheckpointCommitterTest : public testing::Test {
     validations_.emplace(context, scope_, record_->folder(), *controller_, links_, messages_);
     committer_.emplace(context, *validations_);
   }
-  /// Begin to commit a checkpoint whose shard is on two nodes.
+  /// Have the disk thread commit a checkpoint whose shard is on two nodes.
   void begin_commit() {
+    std::promise<void> begun;  // the disk thread answers no sooner
+    asio::post(disk_, [&] { begun.get_future().wait(); });
     StagedShard shard;
     shard.dir = "data-1-0.1/rank-0000";
     shard.nodes = {"n0", "n1"};
@@ -45,6 +47,8 @@ class CheckpointCommitterTest : public testing::Test {
         committer_->commit(
             {.attempt = Attempt{0}, .checkpoint_seq = 1, .number = 1, .shards = {shard}}, {}));
     io_.poll();
+    begun.set_value();
+    await_disk();
   }
   /// Wait until the disk thread has done what it was asked for.
   void await_disk() {
@@ -73,8 +77,7 @@ class CheckpointCommitterTest : public testing::Test {
 const std::vector<std::string> kData{"data-1-0.1"};
 
 TEST_F(CheckpointCommitterTest, NodesKeepTheDataOfOneThatWasGivenUpAndMayYetCome) {
-  begin_commit();
-  await_disk();  // it is committed, but its answer has not come here
+  begin_commit();  // it is committed, but its answer has not come here
 
   committer_->give_up({Attempt{0}, 1, "no answer"});
 
@@ -92,7 +95,6 @@ TEST_F(CheckpointCommitterTest, NodesDropTheDataOfOneThatWasGivenUpInTime) {
   EXPECT_EQ(committer_->keep_on_nodes(), std::vector<std::string>{});
 
   begin_commit();
-  await_disk();
   io_.restart();
   io_.run();
 
