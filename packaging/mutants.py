@@ -27,9 +27,11 @@ from mutant_places import find_places, nested, render
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # The compiler gets the same paths in every module's copy of the tree, so that ccache compiles common sources once.
 ENVIRONMENT = os.environ | {"CCACHE_BASEDIR": str(ROOT / "build-mutants"), "CCACHE_NOHASHDIR": "1"}
-TESTS = {  # programs of the labels unit and sim, the fastest first
+TESTS = {  # programs of the labels unit and sim, and fast end-to-end programs for what only these come to; the fastest first
     "launcher/core": ["launcher_core_test", "run_sim_test"],
-    "launcher/cluster": ["launcher_cluster_test"],
+    "launcher/cluster": ["launcher_cluster_test", "launcher_notify_test", "launcher_mlflow_test", "one_node_exit_codes_test",
+                         "one_node_resume_test", "one_node_stop_test", "one_node_checkpoints_test", "one_node_logs_test",
+                         "one_node_detach_test"],
     "daemon/core": ["daemon_core_test", "run_sim_test"],
     "daemon/supervisor": ["daemon_core_test", "daemon_supervisor_test"],
     "daemon/supervisor/core": ["daemon_core_test", "run_sim_test"],
