@@ -103,7 +103,7 @@ void read_arguments(Reading& reading, const Cursor& cursor, const BuiltInMap& ma
   }
   for (const MapArgument& argument : map.arguments) {
     if (argument.required && !arguments.contains(argument.name)) {
-      cursor.error(fmt::format("has no {}, which {} needs", argument.name, map.name),
+      cursor.error(fmt::format("has no {}, which it needs", argument.name),
                    fmt::format("its arguments are: {}", fmt::join(known, ", ")));
     }
   }

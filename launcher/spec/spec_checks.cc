@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "lib/base/store_url.h"
 #include "lib/yaml/cursor.h"
 #include "lib/yaml/diagnostics.h"
@@ -164,7 +166,10 @@ void resolve_maps(Reading& reading, JobSpec& spec, const Origin& top) {
       const auto is_it = [&](const MapStep& step) { return step.name == left_out; };
       if (std::erase_if(steps, is_it) > 0) continue;
       std::vector<std::string_view> known;
-      for (const MapStep& step : other->second.map) known.push_back(step.name);
+      for (const MapStep& step : other->second.map) {
+        if (std::find(known.begin(), known.end(), step.name) == known.end())
+          known.push_back(step.name);
+      }
       const std::string key = fmt::format("{}.without[{}]", base, i);
       reading.diagnostics.error(nearest_origin(reading, key, at).at,
                                 fmt::format("{} is {}, which is no map of {}", key,

@@ -45,9 +45,10 @@ BatchReader::BatchReader(std::shared_ptr<const RowSource> source, ShardPlan plan
     : source_(std::move(source)), plan_(std::move(plan)) {}
 
 Result<ReadBatch> BatchReader::read(std::int64_t index) {
-  const PlannedBatch planned = take_plan(index);
+  PlannedBatch planned = take_plan(index);
   TRY(auto rows, gather(planned.ranges));
-  return ReadBatch{std::move(rows), planned.valid_rows, planned.rows_consumed};
+  return ReadBatch{std::move(rows), planned.valid_rows, planned.rows_consumed,
+                   std::move(planned.ranges)};
 }
 
 /// Return the plan of batch `index`. Also plan the next batch, for make_room().

@@ -17,6 +17,7 @@ struct ReadBatch {
   std::shared_ptr<arrow::RecordBatch> rows;
   std::int64_t valid_rows = 0;
   std::int64_t rows_consumed = 0;
+  std::vector<RowRange> ranges = {};  // where the rows are from, in their order
 };
 
 class BatchReader {

@@ -8,8 +8,6 @@
 #include <optional>
 
 #include "lib/data/row_source.h"
-#include "lib/data/transform/pixels.h"
-#include "lib/data/transform/resize.h"
 
 namespace train::data {
 
@@ -38,10 +36,7 @@ struct FilesSpec {
   char delimiter = 0;               // csv; 0: a tab in a file named .tsv, else a comma
   bool newlines_in_values = false;  // csv: values in quotes may have line ends
   int labels = 1;                   // cifar: bytes of labels before each image, 1 or 2
-  // images: what they are resized to; none: the column has the files' bytes.
-  std::optional<ImageSize> image_size = {};
-  ImageMode image_mode = ImageMode::Rgb;  // images with a size
-  bool include_paths = false;             // images: with the column path
+  bool include_paths = false;       // images: with the column path
 };
 
 struct FoundFiles {

@@ -145,6 +145,13 @@ class FilesSource final : public RowSource {
     return schema_ ? schema_ : schema_of_empty_;
   }
 
+  std::string describe(std::int64_t group, std::int64_t row) const override {
+    const UnitOfFile& at = units_[static_cast<std::size_t>(group)];
+    const auto& [path, file] = files_[at.file];
+    const std::string inside = file->describe(at.unit, row);
+    return file->has_many_files() ? inside : fmt::format("{}, {}", path, inside);
+  }
+
   Result<std::shared_ptr<arrow::RecordBatch>> read(std::int64_t group) const override {
     const UnitOfFile& at = units_[static_cast<std::size_t>(group)];
     const std::int64_t rows = group_rows_[static_cast<std::size_t>(group)];
@@ -189,6 +196,10 @@ class FilesSource final : public RowSource {
 };
 
 }  // namespace
+
+std::string FormatFile::describe(std::int64_t unit, std::int64_t row) const {
+  return fmt::format("{} {}, row {}", unit_word(), unit, row);
+}
 
 Result<std::shared_ptr<arrow::Table>> checked_table(std::shared_ptr<arrow::RecordBatch> rows) {
   if (const arrow::Status valid = rows->ValidateFull(); !valid.ok())

@@ -26,6 +26,10 @@ class RowSource {
   /// Decode row group `group`, on the calling thread. Errors name the file and the row group.
   /// Several threads may call this.
   virtual Result<std::shared_ptr<arrow::RecordBatch>> read(std::int64_t group) const = 0;
+  /// Return what messages call a row of a row group: "a.parquet, row group 3, row 512".
+  virtual std::string describe(std::int64_t /*group*/, std::int64_t row) const {
+    return "row " + std::to_string(row);
+  }
 };
 
 class MemorySource final : public RowSource {

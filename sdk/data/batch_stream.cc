@@ -71,7 +71,9 @@ void BatchStream::supersede() {
 /// the end of the process.
 Result<data::ReadBatch> BatchStream::read(std::int64_t index) {
   try {
-    return reader_.read(index);
+    TRY(data::ReadBatch batch, reader_.read(index));
+    if (!pass_.maps) return batch;
+    return pass_.maps->apply(std::move(batch), pass_.epoch);
   } catch (const std::bad_alloc&) {
     return Error{Errc::ResourceExhausted, fmt::format("no memory for batch {}", index),
                  "use smaller row groups, fewer columns or prefetch_batches: 0"};

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "lib/data/batch_reader.h"
+#include "sdk/data/map_chain.h"
 
 namespace train {
 
@@ -21,6 +22,7 @@ class BatchStream {
     std::string order = {};  // data::order_of
     std::uint64_t epoch = 0;
     std::int64_t batches = 0;
+    std::shared_ptr<const sdk::MapChain> maps = {};  // null: none
     int prefetch_batches = 2;  // the queue's limit; 0: read when asked, with no thread
   };
 

@@ -7,6 +7,8 @@
 #include <arrow/util/bit_util.h>
 #include <fmt/format.h>
 
+#include <limits>
+#include <map>
 #include <optional>
 
 namespace train::sdk {
@@ -149,6 +151,92 @@ ColumnView view_of(const std::string& name, std::shared_ptr<arrow::Array> array)
   return view;
 }
 
+/// Return whether tensors have what the type holds, if its lists and bytes are of equal length.
+bool fits_tensor(const arrow::DataType& type) {
+  switch (type.id()) {
+    case arrow::Type::LIST:
+    case arrow::Type::LARGE_LIST:
+    case arrow::Type::FIXED_SIZE_LIST:
+      return fits_tensor(*static_cast<const arrow::BaseListType&>(type).value_type());
+    case arrow::Type::BINARY:
+    case arrow::Type::FIXED_SIZE_BINARY:
+      return true;
+    default:
+      return element_type(type.id()).has_value();
+  }
+}
+
+std::shared_ptr<arrow::DataType> arrow_type(ElementType type) {
+  switch (type) {
+    case ElementType::Bool:
+      return arrow::boolean();
+    case ElementType::UInt8:
+      return arrow::uint8();
+    case ElementType::Int8:
+      return arrow::int8();
+    case ElementType::Int16:
+      return arrow::int16();
+    case ElementType::Int32:
+      return arrow::int32();
+    case ElementType::Int64:
+      return arrow::int64();
+    case ElementType::Float16:
+      return arrow::float16();
+    case ElementType::Float32:
+      return arrow::float32();
+    case ElementType::Float64:
+      return arrow::float64();
+  }
+  throw Failure("internal", "a column of an unknown element type");
+}
+
+/// A view's memory as Arrow sees it.
+class OwnedBuffer final : public arrow::Buffer {
+ public:
+  OwnedBuffer(const void* data, std::int64_t bytes, std::shared_ptr<const void> owner)
+      : arrow::Buffer(static_cast<const std::uint8_t*>(data), bytes), owner_(std::move(owner)) {}
+
+ private:
+  std::shared_ptr<const void> owner_;
+};
+
+std::shared_ptr<arrow::Buffer> packed(const ColumnView& view, std::int64_t count) {
+  auto bits = arrow::AllocateBitmap(count);
+  if (!bits.ok()) throw Failure("resource_exhausted", bits.status().ToString());
+  const auto* bytes = static_cast<const std::uint8_t*>(view.data);
+  for (std::int64_t i = 0; i < count; ++i)
+    arrow::bit_util::SetBitTo((*bits)->mutable_data(), i, bytes[i] != 0);
+  return std::move(bits).ValueUnsafe();
+}
+
+/// Return a view as rows of lists of fixed sizes.
+std::shared_ptr<arrow::Array> array_of(const ColumnView& view, std::int64_t rows) {
+  if (view.shape.empty() || view.shape.front() != rows) {
+    throw Failure("invalid_argument",
+                  fmt::format("column '{}' has {} rows, and the batch has {}", view.name,
+                              view.shape.empty() ? 0 : view.shape.front(), rows));
+  }
+  std::int64_t count = 1;
+  for (const std::int64_t length : view.shape) count *= length;
+  const auto type = arrow_type(view.type);
+  auto values =
+      view.type == ElementType::Bool
+          ? packed(view, count)
+          : std::make_shared<OwnedBuffer>(view.data, count * type->byte_width(), view.owner);
+  auto array =
+      arrow::MakeArray(arrow::ArrayData::Make(type, count, {nullptr, std::move(values)}, 0));
+  for (std::size_t level = view.shape.size(); level-- > 1;) {
+    const std::int64_t length = view.shape[level];
+    if (length < 1 || length > std::numeric_limits<std::int32_t>::max())
+      throw Failure("invalid_argument",
+                    fmt::format("column '{}' has a dimension of {}", view.name, length));
+    auto lists = arrow::FixedSizeListArray::FromArrays(array, static_cast<std::int32_t>(length));
+    if (!lists.ok()) throw Failure("internal", lists.status().ToString());
+    array = std::move(lists).ValueUnsafe();
+  }
+  return array;
+}
+
 }  // namespace
 
 std::vector<ColumnView> column_views(const Batch& batch) {
@@ -156,6 +244,40 @@ std::vector<ColumnView> column_views(const Batch& batch) {
   for (int i = 0; i < batch.data->num_columns(); ++i)
     views.push_back(view_of(batch.data->column_name(i), batch.data->column(i)));
   return views;
+}
+
+std::vector<ColumnView> tensor_column_views(const Batch& batch) {
+  std::vector<ColumnView> views;
+  for (int i = 0; i < batch.data->num_columns(); ++i) {
+    if (fits_tensor(*batch.data->column(i)->type()))
+      views.push_back(view_of(batch.data->column_name(i), batch.data->column(i)));
+  }
+  return views;
+}
+
+std::shared_ptr<arrow::RecordBatch> with_tensor_columns(
+    const std::shared_ptr<arrow::RecordBatch>& rows, const std::vector<ColumnView>& views) {
+  std::map<std::string, const ColumnView*> left;
+  for (const ColumnView& view : views) left[view.name] = &view;
+  arrow::FieldVector fields;
+  arrow::ArrayVector columns;
+  const auto add = [&](const ColumnView& view) {
+    columns.push_back(array_of(view, rows->num_rows()));
+    fields.push_back(arrow::field(view.name, columns.back()->type()));
+  };
+  for (int i = 0; i < rows->num_columns(); ++i) {
+    const auto found = left.find(rows->column_name(i));
+    if (found != left.end()) {
+      add(*found->second);
+      left.erase(found);
+    } else if (!fits_tensor(*rows->column(i)->type())) {
+      fields.push_back(rows->schema()->field(i));
+      columns.push_back(rows->column(i));
+    }
+  }
+  for (const auto& [name, view] : left) add(*view);
+  return arrow::RecordBatch::Make(arrow::schema(std::move(fields)), rows->num_rows(),
+                                  std::move(columns));
 }
 
 const char* to_string(ElementType type) {

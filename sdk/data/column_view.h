@@ -30,6 +30,15 @@ struct ColumnView {
 /// `columns`).
 std::vector<ColumnView> column_views(const Batch& batch);
 
+/// Do the same, but pass over the columns whose type no tensor has (strings, dates).
+std::vector<ColumnView> tensor_column_views(const Batch& batch);
+
+/// Return `rows` with the columns of `views` in place of those that tensor_column_views() gave:
+/// columns that are still there keep their places, new ones come last by name, the others go. The
+/// views' memory is shared. All views have as many rows as `rows`, or it throws a Failure.
+std::shared_ptr<arrow::RecordBatch> with_tensor_columns(
+    const std::shared_ptr<arrow::RecordBatch>& rows, const std::vector<ColumnView>& views);
+
 /// Return "float32", "uint8", …
 const char* to_string(ElementType type);
 

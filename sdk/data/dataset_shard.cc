@@ -99,6 +99,9 @@ std::shared_ptr<DatasetShard::Impl> open_shard(const std::string& name) {
   auto source = sdk::open_dataset(shard->spec);
   if (source.has_error()) sdk::throw_failure(std::move(source.error()).with_context(doing));
   shard->source = std::move(*source);
+  auto maps = sdk::MapChain::make(name, shard->spec, shard->source);
+  if (maps.has_error()) sdk::throw_failure(std::move(maps.error()).with_context(doing));
+  shard->maps = std::move(*maps);
   if (shard->spec.split) {
     shard->world_size = sdk::worker_info().world_size;
     shard->rank = sdk::worker_info().rank;
@@ -170,7 +173,7 @@ std::int64_t DatasetShard::total_rows() const {
   return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
 }
 
-std::shared_ptr<arrow::Schema> DatasetShard::schema() const { return impl_->source->schema(); }
+std::shared_ptr<arrow::Schema> DatasetShard::schema() const { return impl_->maps->schema(); }
 
 void DatasetShard::set_epoch(std::uint64_t epoch) {
   // If a checkpoint was taken inside this epoch, the pass continues there.
@@ -195,6 +198,7 @@ BatchRange DatasetShard::iter_batches(const BatchOptions& options) {
                                                       .order = order_of(*impl_),
                                                       .epoch = impl_->next_epoch,
                                                       .batches = batches,
+                                                      .maps = impl_->maps,
                                                       .prefetch_batches = options.prefetch_batches},
                                     data::BatchReader(impl_->source, std::move(plan)));
   impl_->last_pass = stream;

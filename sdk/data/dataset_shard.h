@@ -10,6 +10,7 @@
 
 #include "lib/data/row_source.h"
 #include "sdk/data/dataset_spec.h"
+#include "sdk/data/map_chain.h"
 
 namespace train {
 
@@ -18,6 +19,7 @@ struct DatasetShard::Impl {
   sdk::DatasetSpec spec;
   /// Shared with the stream of a pass, which may outlive the shard.
   std::shared_ptr<const data::RowSource> source;
+  std::shared_ptr<const sdk::MapChain> maps;
   /// 1, with rank 0, if the dataset is not split.
   int world_size = 1;
   int rank = 0;

@@ -20,6 +20,20 @@ char delimiter_of(const std::string& text) {
   return text.empty() ? '\0' : text.front();
 }
 
+/// Return the maps. Pictures that have a size are decoded by one, when a batch needs them.
+std::vector<MapStep> maps_of(const Config& config, const std::string& format) {
+  std::vector<MapStep> maps;
+  const auto size = config.get<Value>("size", Value());
+  if (format == "images" && !size.is_null())
+    maps.push_back(
+        {"decode_image", {{"size", size}, {"mode", config.get<std::string>("mode", "RGB")}}});
+  for (const Value& entry : config.get<List>("map", List())) {
+    const Config step(entry.as<Dict>());
+    maps.push_back({step.get<std::string>("name"), step.get<Dict>("arguments", Dict())});
+  }
+  return maps;
+}
+
 }  // namespace
 
 DatasetSpec dataset_spec_from(const Dict& entry) {
@@ -38,15 +52,9 @@ DatasetSpec dataset_spec_from(const Dict& entry) {
   files.delimiter = delimiter_of(config.get<std::string>("delimiter", ""));
   files.newlines_in_values = config.get<bool>("newlines_in_values", files.newlines_in_values);
   files.labels = static_cast<int>(config.get<std::int64_t>("labels", files.labels));
-  const auto size = entry.find("size");
-  if (size != entry.end() && !size->second.is_null()) {
-    const auto sides = size->second.as<std::vector<std::int64_t>>();
-    if (sides.size() != 2) throw Failure("invalid_argument", "size is not [height, width]");
-    files.image_size = {static_cast<int>(sides[0]), static_cast<int>(sides[1])};
-  }
-  files.image_mode =
-      config.get<std::string>("mode", "RGB") == "L" ? data::ImageMode::L : data::ImageMode::Rgb;
   files.include_paths = config.get<bool>("include_paths", files.include_paths);
+  spec.maps = maps_of(config, spec.format);
+  spec.skip_rows_max = config.get<std::int64_t>("skip_rows_max", spec.skip_rows_max);
   spec.items = config.get<List>("items", spec.items);
   spec.split = config.get<bool>("split", spec.split);
   spec.shuffle = config.get<bool>("shuffle", spec.shuffle);

@@ -14,10 +14,18 @@
 
 namespace train::sdk {
 
+/// One step of the dataset's `map`.
+struct MapStep {
+  std::string name = {};
+  Dict arguments = {};
+};
+
 struct DatasetSpec {
   std::string format = "auto";  // items, or one of data::file_format()
   data::FilesSpec files = {};   // any other format than items
   List items = {};              // items: the rows
+  std::vector<MapStep> maps = {};
+  std::int64_t skip_rows_max = 0;  // of on_error; 0: fail
   bool split = false;
   bool shuffle = false;
   std::uint64_t shuffle_seed = 0;

@@ -42,7 +42,53 @@ torch::Tensor to_tensor(const sdk::ColumnView& column, torch::Device where) {
   return view.pin_memory().to(where, /*non_blocking=*/true);
 }
 
+std::optional<sdk::ElementType> element_type(torch::ScalarType type) {
+  for (int i = 0; i <= static_cast<int>(sdk::ElementType::Float64); ++i) {
+    const auto element = static_cast<sdk::ElementType>(i);
+    if (scalar_type(element) == type) return element;
+  }
+  return std::nullopt;
+}
+
+sdk::ColumnView to_column(const std::string& name, const torch::Tensor& tensor) {
+  if (!tensor.defined())
+    sdk::raise(Error{Errc::InvalidArgument, "column '" + name + "' has no tensor"});
+  const auto type = element_type(tensor.scalar_type());
+  if (!type) {
+    sdk::raise(Error{Errc::InvalidArgument,
+                     "column '" + name + "' is " + c10::toString(tensor.scalar_type()),
+                     "return bool, whole numbers, float16, float32 or float64"});
+  }
+  const auto plain = std::make_shared<torch::Tensor>(tensor.detach().cpu().contiguous());
+  return {.name = name,
+          .type = *type,
+          .shape = plain->sizes().vec(),
+          .data = plain->const_data_ptr(),
+          .owner = std::shared_ptr<const void>(plain, plain->const_data_ptr())};
+}
+
 }  // namespace
+
+void register_torch_map(std::string name,
+                        std::function<TorchBatch(TorchBatch, const MapContext&)> map) {
+  if (!map) return register_map(std::move(name), nullptr);
+  register_map(std::move(name), [map = std::move(map)](std::shared_ptr<arrow::RecordBatch> rows,
+                                                       const MapContext& context) {
+    return sdk::guarded("in tensors", [&] {
+      const torch::NoGradGuard no_gradients;
+      TorchBatch batch;
+      for (const sdk::ColumnView& column : sdk::tensor_column_views({rows, 0})) {
+        batch.row_count = batch.valid_rows = column.shape.front();
+        batch.columns.emplace(column.name, to_tensor(column, torch::kCPU).clone());
+      }
+      batch = map(std::move(batch), context);
+      std::vector<sdk::ColumnView> columns;
+      for (const auto& [column, tensor] : batch.columns)
+        columns.push_back(to_column(column, tensor));
+      return sdk::with_tensor_columns(rows, columns);
+    });
+  });
+}
 
 torch::Tensor& TorchBatch::operator[](const std::string& name) {
   const auto found = columns.find(name);

@@ -27,7 +27,6 @@ inline void check_file(const std::string& path, train::data::FileFormat format) 
   train::data::FilesSpec spec;
   spec.format = format;
   spec.paths = {path};
-  spec.image_size = {5, 7};
   const auto source = train::data::open_files(spec);
   if (!source) return;
   const auto& rows = (*source)->group_rows();

@@ -35,6 +35,8 @@ class FormatFile {
   virtual std::string_view unit_word() const = 0;
   /// Return whether this stands for several files; then the errors of read() name the file.
   virtual bool has_many_files() const { return false; }
+  /// Return what messages call a row of a unit, without the file; with it, if has_many_files().
+  virtual std::string describe(std::int64_t unit, std::int64_t row) const;
 };
 
 using OpenedFile = Result<std::unique_ptr<FormatFile>>;

@@ -1,11 +1,8 @@
 // Pictures in folders, one a file (JPEG or PNG). The rows are the files of the whole dataset in the
-// order of their names; a unit is 64 of them. The columns: image, decoded to `size`, or else the
-// file's bytes; label, the number of the sub-folder by name; path.
-#include <arrow/array/array_nested.h>
+// order of their names; a unit is 64 of them. The columns: image, the file's bytes, which the map
+// decode_image decodes when a batch needs them; label, the number of the sub-folder by name; path.
 #include <arrow/array/builder_binary.h>
 #include <arrow/array/builder_primitive.h>
-#include <arrow/buffer.h>
-#include <arrow/io/file.h>
 #include <arrow/table.h>
 #include <arrow/type.h>
 #include <arrow/util/key_value_metadata.h>
@@ -13,13 +10,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <set>
 
 #include "lib/data/arrow_error.h"
 #include "lib/data/formats/fixed_records.h"
 #include "lib/data/formats/format_file.h"
-#include "lib/data/transform/image_decoder.h"
 
 namespace train::data {
 namespace {
@@ -93,12 +88,7 @@ class ImageFiles final : public FormatFile {
  public:
   ImageFiles(std::vector<FoundFile> files, std::vector<std::string> classes, const FilesSpec& spec)
       : files_(std::move(files)), classes_(std::move(classes)) {
-    if (spec.image_size) decoder_.emplace(spec.image_mode, *spec.image_size);
-    // Decoded pictures may be large: then a unit has fewer.
-    if (decoder_)
-      files_per_unit_ =
-          std::clamp<std::int64_t>(2 * kUnitBytes / decoder_->image_bytes(), 1, kUnitFiles);
-    arrow::FieldVector fields{arrow::field("image", decoder_ ? decoder_->type() : arrow::binary())};
+    arrow::FieldVector fields{arrow::field("image", arrow::binary())};
     if (!classes_.empty()) {
       fields.push_back(
           arrow::field("label", arrow::int64())
@@ -107,17 +97,20 @@ class ImageFiles final : public FormatFile {
     if (spec.include_paths) fields.push_back(arrow::field("path", arrow::utf8()));
     schema_ = arrow::schema(std::move(fields));
     for (auto left = static_cast<std::int64_t>(files_.size()); left > 0; left -= unit_rows_.back())
-      unit_rows_.push_back(std::min(left, files_per_unit_));
+      unit_rows_.push_back(std::min(left, kUnitFiles));
   }
 
   const std::vector<std::int64_t>& unit_rows() const override { return unit_rows_; }
   const std::shared_ptr<arrow::Schema>& schema() const override { return schema_; }
   std::string_view unit_word() const override { return "part"; }
   bool has_many_files() const override { return true; }
+  std::string describe(std::int64_t unit, std::int64_t row) const override {
+    return files_[static_cast<std::size_t>(unit * kUnitFiles + row)].path;
+  }
 
   Result<std::shared_ptr<arrow::Table>> read(std::int64_t unit,
                                              const arrow::Schema& selected) const override {
-    const auto first = files_.begin() + unit * files_per_unit_;
+    const auto first = files_.begin() + unit * kUnitFiles;
     const Files files(first, first + unit_rows_[static_cast<std::size_t>(unit)]);
     arrow::ArrayVector columns;
     for (const auto& field : selected.fields()) {
@@ -146,25 +139,9 @@ class ImageFiles final : public FormatFile {
     return array;
   }
 
-  Column read_images(const Files& files) const {
-    if (!decoder_) {
-      return build<arrow::BinaryBuilder>(
-          files, [](const FoundFile& file) { return read_whole(file.path); });
-    }
-    const std::int64_t bytes = decoder_->image_bytes();
-    ARROW_TRY(std::shared_ptr<arrow::Buffer> pixels, "no memory for the rows",
-              arrow::AllocateBuffer(static_cast<std::int64_t>(files.size()) * bytes));
-    std::uint8_t* out = pixels->mutable_data();
-    for (const FoundFile& file : files) {
-      TRY(const std::string content, read_whole(file.path));
-      const auto decoded = decoder_->decode(content, out);
-      if (decoded.has_error())
-        return Error(decoded.error()).with_context(fmt::format("cannot read {}", file.path));
-      out += bytes;
-    }
-    const std::int64_t count = pixels->size();
-    const auto values = std::make_shared<arrow::UInt8Array>(count, std::move(pixels));
-    return as_rows(values, decoder_->shape());
+  static Column read_images(const Files& files) {
+    return build<arrow::BinaryBuilder>(files,
+                                       [](const FoundFile& file) { return read_whole(file.path); });
   }
 
   Column read_labels(const Files& files) const {
@@ -185,8 +162,6 @@ class ImageFiles final : public FormatFile {
 
   Files files_;
   std::vector<std::string> classes_;
-  std::optional<ImageDecoder> decoder_;
-  std::int64_t files_per_unit_ = kUnitFiles;
   std::vector<std::int64_t> unit_rows_;
   std::shared_ptr<arrow::Schema> schema_;
 };

@@ -2,9 +2,11 @@
 // process. Needs trainrun::data (Arrow C++); iter_torch_batches also needs trainrun::torch.
 #pragma once
 
+#include <train/config.h>
 #include <train/error.h>
 
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -93,6 +95,8 @@ class DatasetShard {
 
   std::int64_t rows() const;        // of this rank's share, without repeats
   std::int64_t total_rows() const;  // of the whole dataset
+  /// Return the columns of the batches; with maps that the program registers, those of the rows
+  /// before the first of these.
   std::shared_ptr<arrow::Schema> schema() const;
   /// Set the epoch of the next pass. Without this call, epochs count up from start_epoch(), or from
   /// the checkpoint's position. Any epoch other than that of the position begins at its first row.
@@ -110,6 +114,47 @@ class DatasetShard {
  private:
   std::shared_ptr<Impl> impl_;
 };
+
+/// What a registered map gets to know about the batch that it maps.
+class MapContext {
+ public:
+  MapContext(std::string dataset, std::uint64_t epoch, Config arguments,
+             std::vector<std::uint64_t> row_seeds)
+      : dataset_(std::move(dataset)),
+        epoch_(epoch),
+        arguments_(std::move(arguments)),
+        row_seeds_(std::move(row_seeds)) {}
+
+  const std::string& dataset() const { return dataset_; }
+  std::uint64_t epoch() const { return epoch_; }
+  /// Return the arguments that the spec gives this map: `map: [{my_map: {strength: 0.5}}]`.
+  const Config& arguments() const { return arguments_; }
+  /// Return the seed of row `row` of the batch, in [0, rows). It depends on the dataset's shuffle
+  /// seed, the epoch, the row and the map's place in the spec, and on nothing else: take all chance
+  /// from it, and a row becomes the same on whatever worker, in whatever batch and after whatever
+  /// restart it is mapped.
+  std::uint64_t row_seed(std::int64_t row) const {
+    return row_seeds_.at(static_cast<std::size_t>(row));
+  }
+
+ private:
+  std::string dataset_;
+  std::uint64_t epoch_;
+  Config arguments_;
+  std::vector<std::uint64_t> row_seeds_;
+};
+
+/// Maps the rows of a batch: returns as many rows, in the same order, with the same columns or
+/// others. It may change each row by what is in that row, and by its seed. The memory of the rows
+/// belongs to others, too: make new columns. An exception ends the pass, with the map's name.
+using MapFunction = std::function<std::shared_ptr<arrow::RecordBatch>(
+    std::shared_ptr<arrow::RecordBatch>, const MapContext&)>;
+
+/// Register a map that specs name under `datasets.*.map`, beside the built-in ones. Call it before
+/// train::run. The reading thread of each dataset that names it calls it, one batch at a time, so
+/// two datasets may call it at once. Throws a Failure for a name that is taken, that a built-in map
+/// has, or that no spec could name.
+void register_map(std::string name, MapFunction map);
 
 /// Return this worker's shard of the spec's dataset `name`. The first call opens it; later calls
 /// return the same one. Throws a Failure that lists the known names when `name` is unknown, and one

@@ -296,6 +296,13 @@ namespace detail {
 TorchBatch to_torch(const Batch& batch);
 }
 
+/// Register a map, as register_map() does, that gets the columns as tensors on the CPU, which are
+/// its own to change, and returns them: as many rows, in the same order, with any columns, of types
+/// that are not complex or quantized. Columns that are no tensors (strings, dates) stay as they
+/// are. No gradients are recorded.
+void register_torch_map(std::string name,
+                        std::function<TorchBatch(TorchBatch, const MapContext&)> map);
+
 /// The range that iter_torch_batches returns: one pass; begin() may be called once. Throws as
 /// BatchRange does, and throws a Failure that names the column when a column does not fit a tensor
 /// (nulls, strings, lists of unequal length).

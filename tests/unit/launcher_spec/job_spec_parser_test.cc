@@ -288,6 +288,7 @@ datasets:
   pictures: {format: cifar, path: /c, labels: 2}
   tiny: {format: items, items: [{x: 1}]}
   photos: {format: images, path: /p, size: [32, 48], mode: L, include_paths: true}
+  mapped: {path: /m, map: [flip, {my_map: {x: 1}}], on_error: {rows: skip, rows_max: 5}}
 )")
                            .spec;
 
@@ -301,7 +302,10 @@ datasets:
     "tiny": {"format": "items", "path": [], "columns": [], "schema": {}, "delimiter": "", "newlines_in_values": false, "labels": 1,
              "items": [{"x": 1}], "split": false, "shuffle": false, "shuffle_seed": 0},
     "photos": {"format": "images", "path": ["/p"], "columns": [], "schema": {}, "delimiter": "", "newlines_in_values": false, "labels": 1,
-               "items": [], "split": false, "shuffle": false, "shuffle_seed": 0, "size": [32, 48], "mode": "L", "include_paths": true}
+               "items": [], "split": false, "shuffle": false, "shuffle_seed": 0, "size": [32, 48], "mode": "L", "include_paths": true},
+    "mapped": {"format": "auto", "path": ["/m"], "columns": [], "schema": {}, "delimiter": "", "newlines_in_values": false, "labels": 1,
+               "items": [], "split": false, "shuffle": false, "shuffle_seed": 0, "skip_rows_max": 5,
+               "map": [{"name": "flip", "arguments": {}}, {"name": "my_map", "arguments": {"x": 1}}]}
   })")
                                      .as_object());
 }

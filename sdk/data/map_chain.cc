@@ -1,0 +1,219 @@
+#include "sdk/data/map_chain.h"
+
+#include <arrow/array.h>
+#include <arrow/array/builder_primitive.h>
+#include <arrow/compute/api_vector.h>
+#include <arrow/datum.h>
+#include <arrow/record_batch.h>
+#include <arrow/type.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/check.h"
+#include "lib/data/arrow_error.h"
+#include "lib/data/permutation.h"
+#include "lib/model/built_in_maps.h"
+#include "sdk/data/map_registry.h"
+
+namespace train::sdk {
+namespace {
+
+data::ImageSize size_of(const Config& arguments) {
+  const auto sides = arguments.get<std::vector<std::int64_t>>("size", {});
+  if (sides.empty()) return {};
+  if (sides.size() != 2) throw Failure("invalid_argument", "size is not [height, width]");
+  return {static_cast<int>(sides[0]), static_cast<int>(sides[1])};
+}
+
+/// The launcher has checked the arguments.
+data::BuiltInMapSpec built_in_spec(const MapStep& step) {
+  const Config arguments(step.arguments);
+  const data::BuiltInMapSpec defaults;
+  return {
+      .name = step.name,
+      .column = arguments.get<std::string>("column", ""),
+      .size = size_of(arguments),
+      .mode = arguments.get<std::string>("mode", "RGB") == "L" ? data::ImageMode::L
+                                                               : data::ImageMode::Rgb,
+      .padding = arguments.get<int>("padding", defaults.padding),
+      .vertical = arguments.get<std::string>("direction", "") == "vertical",
+      .probability = arguments.get<double>("probability", defaults.probability),
+      .mean = arguments.get<std::vector<double>>("mean", {}),
+      .std = arguments.get<std::vector<double>>("std", {}),
+      .type = arguments.get<std::string>("type", ""),
+      .factor = arguments.get<double>("factor", defaults.factor),
+      .offset = arguments.get<double>("offset", defaults.offset),
+      .classes = arguments.get<std::int64_t>("classes", defaults.classes),
+  };
+}
+
+Error unknown_map(const std::string& name) {
+  std::vector<std::string> known = registered_maps();
+  const std::string registered =
+      known.empty() ? "registers none" : fmt::format("registers '{}'", fmt::join(known, "', '"));
+  std::vector<std::string_view> built_in;
+  for (const BuiltInMap& map : kBuiltInMaps) built_in.push_back(map.name);
+  return Error{Errc::NotFound,
+               fmt::format("there is no such map: the program {}, and the built-in ones are {}",
+                           registered, fmt::join(built_in, ", ")),
+               fmt::format("correct the name, or call train::register_map(\"{}\", …) before "
+                           "train::run",
+                           name)};
+}
+
+struct Place {
+  std::int64_t unit = 0, row = 0;
+};
+
+std::vector<Place> places_of(const std::vector<data::RowRange>& ranges) {
+  std::vector<Place> places;
+  for (const data::RowRange& range : ranges) {
+    for (std::int64_t row = range.first; row < range.first + range.count; ++row)
+      places.push_back({range.group, row});
+  }
+  return places;
+}
+
+Result<std::shared_ptr<arrow::RecordBatch>> take_rows(
+    const std::shared_ptr<arrow::RecordBatch>& rows, const std::vector<std::int64_t>& order) {
+  static constexpr std::string_view kDoing = "cannot leave rows out";
+  arrow::Int64Builder builder;
+  if (const auto status = builder.AppendValues(order); !status.ok())
+    return data::error_from(status, kDoing);
+  ARROW_TRY(const auto indices, kDoing, builder.Finish());
+  ARROW_TRY(const auto taken, kDoing,
+            arrow::compute::Take(arrow::Datum(rows), arrow::Datum(indices)));
+  return taken.record_batch();
+}
+
+}  // namespace
+
+/// A batch between two maps.
+struct MapChain::Mapped {
+  std::shared_ptr<arrow::RecordBatch> rows;
+  std::int64_t valid_rows = 0;
+  std::uint64_t epoch = 0;
+  std::vector<Place> places;  // of the rows
+};
+
+Result<std::shared_ptr<const MapChain>> MapChain::make(
+    std::string dataset, const DatasetSpec& spec,
+    const std::shared_ptr<const data::RowSource>& source) {
+  std::shared_ptr<MapChain> chain(new MapChain(std::move(dataset), spec, source));
+  for (const MapStep& step : spec.maps) {
+    auto added = chain->add(step);
+    if (added.has_error())
+      return std::move(added).error().with_context(fmt::format("map '{}'", step.name));
+  }
+  return std::shared_ptr<const MapChain>(std::move(chain));
+}
+
+MapChain::MapChain(std::string dataset, const DatasetSpec& spec,
+                   const std::shared_ptr<const data::RowSource>& source)
+    : dataset_(std::move(dataset)),
+      seed_(spec.shuffle_seed),
+      schema_(source->schema()),
+      bad_rows_(dataset_, source, spec.skip_rows_max) {}
+
+Result<Unit> MapChain::add(const MapStep& step) {
+  Map map{.name = step.name, .built_in = {}, .registered = {}, .arguments = {}};
+  if (built_in_map(step.name) == nullptr) {
+    map.registered = registered_map(step.name);
+    map.arguments = Config(step.arguments);
+    if (!map.registered) return unknown_map(step.name);
+  } else {
+    TRY(map.built_in, data::RowMap::make(built_in_spec(step)));
+    const bool known = std::all_of(maps_.begin(), maps_.end(),
+                                   [](const Map& earlier) { return !earlier.registered; });
+    if (known) {
+      TRY(schema_, map.built_in->output(*schema_));
+    }
+  }
+  maps_.push_back(std::move(map));
+  return Unit{};
+}
+
+Result<data::ReadBatch> MapChain::apply(data::ReadBatch batch, std::uint64_t epoch) const {
+  if (maps_.empty()) return batch;
+  Mapped mapped{.rows = std::move(batch.rows),
+                .valid_rows = batch.valid_rows,
+                .epoch = epoch,
+                .places = places_of(batch.ranges)};
+  TRAIN_CHECK(std::cmp_equal(mapped.places.size(), mapped.rows->num_rows()),
+              "a place for each row");
+  for (std::size_t index = 0; index < maps_.size(); ++index) {
+    auto done = apply_one(index, mapped);
+    if (done.has_error())
+      return std::move(done).error().with_context(fmt::format("map '{}'", maps_[index].name));
+  }
+  batch.rows = std::move(mapped.rows);
+  batch.valid_rows = mapped.valid_rows;
+  return batch;
+}
+
+Result<Unit> MapChain::apply_one(std::size_t index, Mapped& mapped) const {
+  const Map& map = maps_[index];
+  const std::uint64_t key = data::mix(data::mix(seed_, mapped.epoch), index);
+  std::vector<std::uint64_t> seeds;
+  seeds.reserve(mapped.places.size());
+  for (const Place& place : mapped.places)
+    seeds.push_back(data::mix(data::mix(key, static_cast<std::uint64_t>(place.unit)),
+                              static_cast<std::uint64_t>(place.row)));
+  if (map.built_in) {
+    std::vector<data::BadRow> bad;
+    TRY(mapped.rows, map.built_in->apply(*mapped.rows, seeds, bad));
+    return leave_out(std::move(bad), mapped);
+  }
+  const std::int64_t before = mapped.rows->num_rows();
+  try {
+    mapped.rows =
+        map.registered(std::move(mapped.rows),
+                       MapContext(dataset_, mapped.epoch, map.arguments, std::move(seeds)));
+  } catch (const Failure& failure) {
+    return Error{errc_of(failure.kind()), failure.what()};
+  } catch (const std::bad_alloc&) {
+    throw;  // the batch's reader names it
+  } catch (const std::exception& error) {
+    return Error{Errc::InvalidArgument, error.what()};
+  }
+  if (!mapped.rows) return Error{Errc::InvalidArgument, "it returned no batch"};
+  if (mapped.rows->num_rows() == before) return Unit{};
+  return Error{Errc::InvalidArgument,
+               fmt::format("it returned {} rows for {}: maps that change how many rows there are "
+                           "are not supported yet",
+                           mapped.rows->num_rows(), before),
+               "return one row for each, in the same order"};
+}
+
+/// Move the rows that are not bad to the front, and fill the batch with repeats of them.
+Result<Unit> MapChain::leave_out(std::vector<data::BadRow> bad, Mapped& mapped) const {
+  if (bad.empty()) return Unit{};
+  std::vector<bool> is_bad(mapped.places.size());
+  for (data::BadRow& row : bad) {
+    const auto at = static_cast<std::size_t>(row.row);
+    is_bad[at] = true;
+    TRY_VOID(bad_rows_.add(mapped.places[at].unit, mapped.places[at].row, std::move(row.why)));
+  }
+  std::vector<std::int64_t> order;
+  const auto take_good = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row)
+      if (!is_bad[static_cast<std::size_t>(row)]) order.push_back(row);
+  };
+  take_good(0, mapped.valid_rows);
+  mapped.valid_rows = static_cast<std::int64_t>(order.size());
+  if (order.empty()) take_good(mapped.rows->num_rows() - 1, mapped.rows->num_rows());
+  if (order.empty()) return Unit{};  // nothing to repeat: the rows are what comes of zeros
+  const std::size_t good = order.size();
+  while (order.size() < is_bad.size()) order.push_back(order[order.size() - good]);
+  TRY(mapped.rows, take_rows(mapped.rows, order));
+  std::vector<Place> places;
+  for (const std::int64_t row : order)
+    places.push_back(mapped.places[static_cast<std::size_t>(row)]);
+  mapped.places = std::move(places);
+  return Unit{};
+}
+
+}  // namespace train::sdk

@@ -1,0 +1,57 @@
+// The maps of one dataset, in their order: they run on the rows of a batch after the shuffle, on
+// the reading thread. Rows keep their number and order; only rows that cannot be decoded make room
+// for repeats of others.
+#pragma once
+
+#include <train/dataset.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/data/batch_reader.h"
+#include "lib/data/transform/row_map.h"
+#include "sdk/data/bad_rows.h"
+#include "sdk/data/dataset_spec.h"
+
+namespace train::sdk {
+
+class MapChain {
+ public:
+  /// Prepare the dataset's maps. An error names the map that there is none of, or whose columns are
+  /// missing or of another kind than it needs.
+  static Result<std::shared_ptr<const MapChain>> make(
+      std::string dataset, const DatasetSpec& spec,
+      const std::shared_ptr<const data::RowSource>& source);
+
+  /// Return the columns after the maps, as far as they are known: before the first registered map.
+  const std::shared_ptr<arrow::Schema>& schema() const { return schema_; }
+  /// Map a batch of this epoch.
+  Result<data::ReadBatch> apply(data::ReadBatch batch, std::uint64_t epoch) const;
+  /// Return how many rows are left out so far.
+  std::int64_t bad_rows() const { return bad_rows_.count(); }
+
+ private:
+  struct Map {
+    std::string name;
+    std::optional<data::RowMap> built_in;
+    MapFunction registered;  // else
+    Config arguments;        // of a registered one
+  };
+  struct Mapped;
+
+  MapChain(std::string dataset, const DatasetSpec& spec,
+           const std::shared_ptr<const data::RowSource>& source);
+  Result<Unit> add(const MapStep& step);
+  Result<Unit> apply_one(std::size_t index, Mapped& rows) const;
+  Result<Unit> leave_out(std::vector<data::BadRow> bad, Mapped& rows) const;
+
+  const std::string dataset_;
+  const std::uint64_t seed_;
+  std::vector<Map> maps_;
+  std::shared_ptr<arrow::Schema> schema_;
+  mutable BadRows bad_rows_;
+};
+
+}  // namespace train::sdk
