@@ -102,6 +102,21 @@ TEST(Supervisor, KillsWorkersThatOutlastTheirGrace) {
   supervisor.wait_for<GroupGone>();
 }
 
+TEST(Supervisor, TellsWhatItsWorkersUse) {
+  SupervisorProcess supervisor;
+  supervisor.attach(1);
+  const WorkersStarted started = supervisor.start({"exec sleep 1000", "exec sleep 1000"});
+
+  const auto samples = supervisor.wait_for<WorkerSamples>();
+
+  ASSERT_EQ(samples.ranks.size(), 2u);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(samples.ranks[rank].rank.value, static_cast<std::int32_t>(rank));
+    EXPECT_EQ(samples.ranks[rank].process.pid, started.workers.at(rank).pid);
+    EXPECT_GT(samples.ranks[rank].process.resident_bytes, 0);
+  }
+}
+
 TEST(Supervisor, SaysWhyAWorkerDidNotStart) {
   SupervisorProcess supervisor;
   supervisor.attach(1);

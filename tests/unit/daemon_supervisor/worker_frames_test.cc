@@ -8,6 +8,8 @@
 #include <fstream>
 
 #include "daemon/supervisor/workers/worker_slot.h"
+#include "lib/progress/progress_clock.h"
+#include "lib/progress/progress_writer.h"
 
 namespace train {
 namespace {
@@ -128,6 +130,22 @@ TEST_F(ErrorFile, ALinkIsNotFollowed) {
   std::ofstream(folder_ + "/other") << R"({"message": "somebody's"})";
   ASSERT_EQ(::symlink("other", path_.c_str()), 0);
   EXPECT_FALSE(read_error_file(path_));
+}
+
+TEST(ExitMessage, SaysHowFarTheProgramWasAndHowLongAgoItEnded) {
+  WorkerSlot slot;
+  slot.exit = TellExited{};
+  slot.progress.emplace(*ProgressMemory::make());
+  const std::uint64_t began = progress_now();
+  ProgressWriter writer(slot.progress->page(), began);
+  writer.end_step(StepSource::Program, began + 1);
+  slot.reaped_ns = began + 2;
+
+  const WorkerExited message = exit_message(slot);
+
+  EXPECT_EQ(message.progress.steps, 1u);
+  EXPECT_GE(message.ended_us, 0);
+  EXPECT_LE(message.ended_us, static_cast<std::int64_t>((progress_now() - slot.reaped_ns) / 1000));
 }
 
 TEST(ExitMessage, OfALongErrorTextCarriesItsBeginning) {
