@@ -151,7 +151,12 @@ TEST(ExitCodes, ASecondLauncherOfARunIsRefusedAndNamesTheHolder) {
 TEST(ExitCodes, TheFirstDeathIsTheCauseAndTheOthersAreCounted) {
   Cluster cluster;
   Process& run = cluster.train_run({plain_job(cluster, "print, giving up, hang", 4)});
-  ASSERT_TRUE(wait_until([&] { return cluster.workers().size() == 4; }));
+  ASSERT_TRUE(wait_until([&] {
+    const std::string out = run.out();
+    for (int rank = 0; rank < 4; ++rank)
+      if (!contains(out, " " + std::to_string(rank) + "] giving up\n")) return false;
+    return true;
+  }));
 
   // Rank 2 dies, and the others because of it, before the launcher hears of any death.
   run.signal(SIGSTOP);
