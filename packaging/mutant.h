@@ -8,13 +8,13 @@
 
 #include <cstdlib>
 
-/// Return whether the environment asks for fault `number`. Note in the file TRAINRUN_MUTANTS_SEEN,
+/// Return whether the environment asks for fault `number`. Note in the file MUTANTS_SEEN,
 /// a byte a fault, that the program came here.
 inline bool trainrun_mutant(int number) noexcept {
-  static const char* const chosen = std::getenv("TRAINRUN_MUTANT");
+  static const char* const chosen = std::getenv("MUTANT");
   static const int wanted = chosen != nullptr ? std::atoi(chosen) : 0;
   static char* const seen = []() noexcept -> char* {
-    const char* path = std::getenv("TRAINRUN_MUTANTS_SEEN");
+    const char* path = std::getenv("MUTANTS_SEEN");
     const int fd = path != nullptr ? ::open(path, O_RDWR | O_CLOEXEC) : -1;
     struct stat is {};
     if (fd < 0 || ::fstat(fd, &is) != 0) return nullptr;

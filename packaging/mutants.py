@@ -143,7 +143,7 @@ def build_with(build, *targets, jobs):
 def run_cases(build, test, limits_s, fault, seen=None):
     """Run cases of a test program with a fault (0: none), each within its limit: {case: seconds}. Return None if all pass, else the one
     that failed, crashed or hung."""
-    environment = os.environ | {"TRAINRUN_MUTANT": str(fault)} | ({"TRAINRUN_MUTANTS_SEEN": str(seen)} if seen else {})
+    environment = os.environ | {"MUTANT": str(fault)} | ({"MUTANTS_SEEN": str(seen)} if seen else {})
     command = [build / "tests" / test, "--gtest_fail_fast", "--gtest_filter=" + ":".join(limits_s)]
     # A session of its own: a mutant may kill its process group, to which processes outside of its namespace belong.
     with ControlGroups() as groups, subprocess.Popen(

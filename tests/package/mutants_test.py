@@ -102,12 +102,12 @@ class Mutants(unittest.TestCase):
             self.assertEqual(output(program), expected)
             seen = pathlib.Path(folder, "seen")
             seen.write_bytes(bytes(max(places) + 1))
-            self.assertEqual(output(program, TRAINRUN_MUTANTS_SEEN=str(seen)), expected)
+            self.assertEqual(output(program, MUTANTS_SEEN=str(seen)), expected)
             reached = [number for number in places if seen.read_bytes()[number]]
             self.assertGreater(len(reached), 40)
             for number in reached:
                 try:
-                    changed = output(program, TRAINRUN_MUTANT=str(number)) != expected
+                    changed = output(program, MUTANT=str(number)) != expected
                 except subprocess.TimeoutExpired:  # a loop without end
                     changed = True
                 self.assertTrue(changed or places[number].kind in ("number", "<", "return"), described(places[number]))
