@@ -19,7 +19,7 @@ using yaml::Cursor;
 using yaml::in_quotes;
 using yaml::Node;
 
-std::optional<ImageSides> sides(const Cursor& cursor, std::int64_t min, std::int64_t max) {
+std::optional<ImageSides> two_sides(const Cursor& cursor, std::int64_t min, std::int64_t max) {
   const std::vector<Cursor> items = cursor.items();
   if (!cursor.node().is(Node::Kind::Sequence)) return std::nullopt;  // reported
   if (items.size() != 2) {
@@ -52,7 +52,7 @@ boost::json::value argument_value(const Cursor& cursor, const MapArgument& argum
       return text ? boost::json::value(*text) : nullptr;
     }
     case MapArgumentKind::Sides: {
-      const auto size = sides(cursor, min, max);
+      const auto size = two_sides(cursor, min, max);
       return size ? boost::json::value{size->height, size->width} : nullptr;
     }
     case MapArgumentKind::Choice: {
@@ -191,8 +191,8 @@ void read_from(Reading& reading, const Cursor& cursor, DatasetSpec& dataset) {
 
 }  // namespace
 
-void read_sides(const Cursor& cursor, const Field& field, std::optional<ImageSides>& size) {
-  size = sides(cursor, field.min, field.max);
+void read_sides(const Cursor& cursor, const Field& field, std::optional<ImageSides>& sides) {
+  sides = two_sides(cursor, field.min, field.max);
 }
 
 void read_maps(Reading& reading, const Cursor& cursor, const Field& field, DatasetSpec& dataset) {

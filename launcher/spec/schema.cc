@@ -112,8 +112,7 @@ json::object sides_schema(std::int64_t min, std::int64_t max) {
 json::object argument_schema(const MapArgument& argument) {
   const auto min = static_cast<std::int64_t>(argument.min);
   const auto max = static_cast<std::int64_t>(argument.max);
-  const json::object number{
-      {"type", "number"}, {"minimum", argument.min}, {"maximum", argument.max}};
+  json::object number{{"type", "number"}, {"minimum", argument.min}, {"maximum", argument.max}};
   switch (argument.kind) {
     case MapArgumentKind::Column:
       return text_type();

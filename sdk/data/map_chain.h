@@ -44,8 +44,8 @@ class MapChain {
   MapChain(std::string dataset, const DatasetSpec& spec,
            const std::shared_ptr<const data::RowSource>& source);
   Result<Unit> add(const MapStep& step);
-  Result<Unit> apply_one(std::size_t index, Mapped& rows) const;
-  Result<Unit> leave_out(std::vector<data::BadRow> bad, Mapped& rows) const;
+  Result<Unit> apply_one(std::size_t index, Mapped& mapped) const;
+  Result<Unit> leave_out(std::vector<data::BadRow> bad, Mapped& mapped) const;
 
   const std::string dataset_;
   const std::uint64_t seed_;

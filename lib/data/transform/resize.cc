@@ -17,6 +17,8 @@ struct Window {
   std::vector<std::int32_t> weights;
 };
 
+int rounded(double value) { return static_cast<int>(std::floor(value + 0.5)); }
+
 std::vector<Window> windows(int from, int to) {
   const double scale = static_cast<double>(from) / to;
   const double reach = std::max(scale, 1.0);
@@ -24,8 +26,8 @@ std::vector<Window> windows(int from, int to) {
   std::vector<double> weights;
   for (int at = 0; at < to; ++at) {
     const double centre = (at + 0.5) * scale;
-    const int first = std::max(static_cast<int>(centre - reach + 0.5), 0);
-    const int end = std::min(static_cast<int>(centre + reach + 0.5), from);
+    const int first = std::max(rounded(centre - reach), 0);
+    const int end = std::min(rounded(centre + reach), from);
     weights.clear();
     double sum = 0;
     for (int pixel = first; pixel < end; ++pixel) {
@@ -36,8 +38,7 @@ std::vector<Window> windows(int from, int to) {
     Window& window = all[static_cast<std::size_t>(at)];
     window.first = first;
     for (const double weight : weights)
-      window.weights.push_back(
-          static_cast<std::int32_t>(0.5 + (sum != 0 ? weight / sum : weight) * (1 << kWeightBits)));
+      window.weights.push_back(rounded((sum != 0 ? weight / sum : weight) * (1 << kWeightBits)));
   }
   return all;
 }

@@ -31,7 +31,7 @@ Result<std::shared_ptr<arrow::Schema>> RowMap::output(const arrow::Schema& in) c
   auto type = map_->output(field->type());
   if (type.has_error())
     return std::move(type).error().with_context(fmt::format("column '{}'", spec_.column));
-  ARROW_TRY(auto schema, "no schema", in.SetField(column, field->WithType(std::move(*type))));
+  ARROW_TRY(auto schema, "no schema", in.SetField(column, field->WithType(*type)));
   return schema;
 }
 

@@ -172,7 +172,7 @@ TEST(BraceRanges, StandForNumberedNames) {
 // ---- the formats
 
 std::string jpeg_of(int value) {
-  const std::vector<unsigned char> pixels(16 * 16, static_cast<unsigned char>(value));
+  const std::vector<unsigned char> pixels(256, static_cast<unsigned char>(value));
   unsigned char* bytes = nullptr;
   unsigned long size = 0;
   tjhandle handle = tjInitCompress();
@@ -412,12 +412,12 @@ TEST_F(PictureFiles, RefusesEveryArchiveThatIsCut) {
   const std::string whole = content_of(write_tar("a.tar", "PAX",
                                                  "add('a.txt', b'x' * 700)\n"
                                                  "add('ä.txt', b'y' * 700)\n"));
-  for (std::size_t length = 1; length < 7 * 512; length += 100) {
+  for (std::size_t length = 1; length < 3584; length += 100) {
     EXPECT_NE(refusal(archive(write("cut.tar", whole.substr(0, length)))), "nothing is wrong")
         << length;
   }
   EXPECT_THAT(
-      refusal(archive(write("cut.tar", whole.substr(0, 3 * 512)))),
+      refusal(archive(write("cut.tar", whole.substr(0, 1536)))),
       HasSubstr("it lacks the mark of an archive's end (it is cut: copy or make it again)"));
   EXPECT_THAT(refusal(archive(
                   write("cut.tar.gz", content_of(kPictures + "samples.tar.gz").substr(0, 900)))),
