@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "lib/data/arrow_error.h"
@@ -21,10 +22,13 @@ char delimiter_of(const std::string& text) {
 }
 
 /// Return the maps. Pictures that have a size are decoded by one, when a batch needs them.
-std::vector<MapStep> maps_of(const Config& config, const std::string& format) {
+std::vector<MapStep> maps_of(const Config& config, const DatasetSpec& spec) {
   std::vector<MapStep> maps;
   const auto size = config.get<Value>("size", Value());
-  if (format == "images" && !size.is_null())
+  const auto& columns = spec.files.columns;
+  const bool reads_image =
+      columns.empty() || std::find(columns.begin(), columns.end(), "image") != columns.end();
+  if (spec.format == "images" && reads_image && !size.is_null())
     maps.push_back(
         {"decode_image", {{"size", size}, {"mode", config.get<std::string>("mode", "RGB")}}});
   for (const Value& entry : config.get<List>("map", List())) {
@@ -53,7 +57,7 @@ DatasetSpec dataset_spec_from(const Dict& entry) {
   files.newlines_in_values = config.get<bool>("newlines_in_values", files.newlines_in_values);
   files.labels = static_cast<int>(config.get<std::int64_t>("labels", files.labels));
   files.include_paths = config.get<bool>("include_paths", files.include_paths);
-  spec.maps = maps_of(config, spec.format);
+  spec.maps = maps_of(config, spec);
   spec.skip_rows_max = config.get<std::int64_t>("skip_rows_max", spec.skip_rows_max);
   spec.items = config.get<List>("items", spec.items);
   spec.split = config.get<bool>("split", spec.split);

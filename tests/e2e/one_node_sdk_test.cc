@@ -89,6 +89,39 @@ TEST(Sdk, ThreeWorkersShareTheLinesOfTextFiles) {
             expected);
 }
 
+TEST(Sdk, ThreeWorkersShareMappedPicturesAndSamples) {
+  Cluster cluster;
+  const std::string pictures = TRAIN_SOURCE_DIR "/tests/unit/lib_data/pictures/";
+  for (int number = 10; number < 22; ++number) {
+    const std::string folder = cluster.path("pics/" + std::to_string(number));
+    std::filesystem::create_directories(folder);
+    std::filesystem::copy_file(number == 15 ? pictures + "make.py" : pictures + "rgb.png",
+                               folder + "/a.png");
+  }
+  const auto run_with = [&](const std::string& dataset) {
+    Process& run = cluster.train_run({sdk_job(
+        cluster, 3, "batch_size: 4", "", "datasets: {train: {" + dataset + "}}", "data_worker")});
+    EXPECT_EQ(run.wait(), 0) << run.err();
+    std::vector<std::int64_t> all;
+    const auto results = cluster.run_json("job").at("results").as_array();
+    for (const auto& result : results)
+      for (const auto& x : result.at("rows").as_array()) all.push_back(x.as_int64());
+    std::sort(all.begin(), all.end());
+    std::filesystem::remove_all(cluster.run_dir("job"));
+    return all;
+  };
+
+  // The one that is no picture is left out.
+  EXPECT_EQ(run_with("format: images, path: " + cluster.path("pics") +
+                     ", size: [8, 8], shuffle: true, map: [{random_crop: {size: [4, 4]}}, "
+                     "{rename: {from: label}}], on_error: {rows: skip, rows_max: 1}"),
+            (std::vector<std::int64_t>{0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11}));
+  EXPECT_EQ(run_with("path: " + pictures +
+                     "samples.tar.gz, columns: [cls, jpg], map: "
+                     "[{decode_image: {column: jpg, size: [8, 8]}}, {rename: {from: cls}}]"),
+            (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
+}
+
 TEST(Sdk, CollectivesOverFourRanks) {
   Cluster cluster;
 

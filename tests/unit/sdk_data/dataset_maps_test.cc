@@ -229,28 +229,6 @@ TEST_F(DatasetMaps, RegisterEachNameOnce) {
   EXPECT_THAT(failure_of([] { register_map("x", nullptr); }), HasSubstr("the function is empty"));
 }
 
-TEST_F(DatasetMaps, DecodePicturesThatHaveASize) {
-  add_pictures({picture(), picture()});
-  auto shard = get_dataset_shard();
-
-  EXPECT_THAT(shard.schema()->ToString(/*show_metadata=*/false), HasSubstr("[5]>[4]>[3]"));
-  for (const Batch& batch : shard.iter_batches())
-    EXPECT_THAT(sdk::column_views(batch).front().shape, ElementsAre(2, 3, 4, 5));
-}
-
-TEST_F(DatasetMaps, NameThePictureThatCannotBeDecoded) {
-  add_pictures({picture(), "GIF89a"});
-
-  EXPECT_EQ(failure_of([] {
-              for (const Batch& batch : get_dataset_shard().iter_batches())
-                static_cast<void>(batch);
-            }),
-            "corrupt: dataset 'train': map 'decode_image': cannot read " +
-                folder_ / "pics/101/a.png" +
-                ": neither a JPEG nor a PNG: it begins 47 49 46 38 (the dataset's `on_error` can "
-                "leave such rows out)");
-}
-
 /// Return "labels of the valid rows|labels of the others" of each batch.
 std::vector<std::string> labels_of_pass(std::int64_t batch_size) {
   std::vector<std::string> batches;
@@ -266,6 +244,34 @@ std::vector<std::string> labels_of_pass(std::int64_t batch_size) {
     batches.push_back(text);
   }
   return batches;
+}
+
+TEST_F(DatasetMaps, DecodePicturesThatHaveASize) {
+  add_pictures({picture(), picture()});
+  auto shard = get_dataset_shard();
+
+  EXPECT_THAT(shard.schema()->ToString(/*show_metadata=*/false), HasSubstr("[5]>[4]>[3]"));
+  for (const Batch& batch : shard.iter_batches())
+    EXPECT_THAT(sdk::column_views(batch).front().shape, ElementsAre(2, 3, 4, 5));
+}
+
+TEST_F(DatasetMaps, DecodeNoPicturesThatAreNotRead) {
+  add_pictures({"no picture", "nor this"}, {{"columns", List{"label"}}});
+
+  EXPECT_THAT(labels_of_pass(2), ElementsAre("0 1"));
+}
+
+TEST_F(DatasetMaps, NameThePictureThatCannotBeDecoded) {
+  add_pictures({picture(), "GIF89a"});
+
+  EXPECT_EQ(failure_of([] {
+              for (const Batch& batch : get_dataset_shard().iter_batches())
+                static_cast<void>(batch);
+            }),
+            "corrupt: dataset 'train': map 'decode_image': cannot read " +
+                folder_ / "pics/101/a.png" +
+                ": neither a JPEG nor a PNG: it begins 47 49 46 38 (the dataset's `on_error` can "
+                "leave such rows out)");
 }
 
 TEST_F(DatasetMaps, LeaveOutPicturesThatCannotBeDecoded) {
