@@ -21,6 +21,7 @@
 #include "launcher/spec/job_spec_parser.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/print.h"
+#include "lib/base/size_text.h"
 #include "lib/storage/checkpoint_export.h"
 #include "lib/storage/posix_file_system.h"
 #include "lib/storage/run_folder.h"

@@ -40,7 +40,4 @@ std::string checkpoints_text(const CheckpointTable& table);
 /// Return one array with an object per checkpoint, each on its own line. Unknown values are null.
 std::string checkpoints_json(const CheckpointTable& table);
 
-/// Return "512 B", "1.2 MiB".
-std::string size_text(std::uint64_t bytes);
-
 }  // namespace train

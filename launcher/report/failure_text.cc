@@ -9,8 +9,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "launcher/report/checkpoint_table.h"
 #include "lib/base/exit_code.h"
+#include "lib/base/size_text.h"
 #include "lib/base/utf8.h"
 
 namespace train {

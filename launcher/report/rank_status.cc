@@ -8,8 +8,8 @@
 #include <numeric>
 #include <tuple>
 
-#include "launcher/report/checkpoint_table.h"
 #include "launcher/report/rank_set.h"
+#include "lib/base/size_text.h"
 #include "lib/base/terminal_text.h"
 #include "lib/base/time.h"
 

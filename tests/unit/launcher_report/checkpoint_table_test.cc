@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/base/size_text.h"
+
 namespace train {
 namespace {
 
