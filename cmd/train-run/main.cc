@@ -165,8 +165,8 @@ void add_profile_options(CLI::App* command, train::ProfileCommand& profile) {
   command
       ->add_option("--kind", profile.kind,
                    "cpu: where it uses a processor (default); wall: where its threads are, also "
-                   "where they wait")
-      ->check(CLI::IsMember({"cpu", "wall"}));
+                   "where they wait; memory: where it allocates memory, and what is not freed")
+      ->check(CLI::IsMember({"cpu", "wall", "memory"}));
   command->add_option("-o", profile.file,
                       "Copy the profile to this file, whose ending says the format: .html, "
                       ".speedscope.json, .folded or .txt");
@@ -322,9 +322,9 @@ int main(int argc, char** argv) {
       "Print every thread of every rank, not only what the ranks have in common");
   add_output_option(stacks_command, stacks_output);
   train::ProfileCommand profile;
-  CLI::App* profile_command =
-      commands.add(app, "profile", "Show where a rank spends its time, and make a flame graph",
-                   [&] { return train::profile_command(reference, profile); });
+  CLI::App* profile_command = commands.add(
+      app, "profile", "Show where a rank spends its time or memory, and make a flame graph",
+      [&] { return train::profile_command(reference, profile); });
   add_reference(profile_command);
   add_profile_options(profile_command, profile);
   train::DebugCommand debug;

@@ -92,7 +92,11 @@ Result<std::string> stacks_of(std::string_view payload, Unwinder& unwinder) {
 Result<std::string> profile_of(std::string_view payload, Unwinder& unwinder) {
   TRY(const SampleBatch batch, decode_samples(payload));
   ProfileBuilder profile;
-  profile.add(unwinder.unwind(batch.process), batch.samples, batch.other_process);
+  const ProcessStacks stacks = unwinder.unwind(batch.process);
+  if (batch.of_memory)
+    profile.add_memory(stacks, batch.samples);
+  else
+    profile.add(stacks, batch.samples, batch.other_process);
   return encode_profile(std::move(profile).take());
 }
 

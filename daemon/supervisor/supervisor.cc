@@ -69,17 +69,20 @@ class Supervisor {
         checkpoints_(executor_, scope_, clock_,
                      {options.attempt, options.spool_dir, options.data_dir},
                      [this](const Frame& frame) { uplink_.send(frame); }),
+        memory_profiles_(executor_, options.attempt,
+                         [this](Rank rank, const Frame& frame) { workers_->send(rank, frame); }),
         messages_(options.attempt,
                   {scope_, changed_, slots_, uplink_, checkpoints_,
                    [this](Rank rank, const Frame& frame) { workers_->send(rank, frame); },
-                   [this](Rank rank) { cannot_be_asked(rank, "it has left its loop"); }}),
+                   [this](Rank rank) { cannot_be_asked(rank, "it has left its loop"); },
+                   memory_profiles_}),
         runner_({executor_, scope_, changed_, clock_, orders_, confinement_, uplink_, checkpoints_,
                  [this](const GroupEvent& event) { feed(event); }}),
         admission_({changed_, orders_, slots_, standbys_, runner_, checkpoints_}),
         validations_(executor_, scope_, uplink_),
         sampler_(slots_),
         stack_taker_(slots_, uplink_),
-        profile_taker_(slots_, uplink_) {}
+        profile_taker_(slots_, uplink_, memory_profiles_) {}
 
   int run();
 
@@ -139,6 +142,7 @@ class Supervisor {
   Scope scope_;
   Uplink uplink_;
   NodeCheckpoints checkpoints_;
+  MemoryProfiles memory_profiles_;
   WorkerMessages messages_;
   WorkerRunner runner_;
   WorkerAdmission admission_;
@@ -415,6 +419,7 @@ Result<Unit> Supervisor::open_worker_port() {
     slots_.at(rank).connected = true;
     slots_.at(rank).program = static_cast<pid_t>(hello.pid);
     slots_.at(rank).knows_checkpoint_requests = hello.checkpoint_requests;
+    slots_.at(rank).knows_memory_profiles = hello.memory_profiles;
     if (pause_) {
       if (const auto pause = decode<PauseWorkers>(*pause_))
         pause_passed_on(slots_.at(rank), *pause);
@@ -428,6 +433,7 @@ Result<Unit> Supervisor::open_worker_port() {
   handlers.closed = [this](Rank rank) {
     slots_.at(rank).connected = false;
     cannot_be_asked(rank, "it has closed its connection");
+    memory_profiles_.closed(rank);
     changed_.notify();
   };
   TRY(workers_,

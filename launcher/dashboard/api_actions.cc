@@ -47,7 +47,7 @@ Result<ProfileRequest> profile_wanted(const boost::json::object& body, std::int6
   ProfileRequest wanted{.rank = Rank{static_cast<std::int32_t>(*rank)}};
   if (body.contains("kind")) {
     const auto kind = profile_kind(text_member(body, "kind"));
-    if (!kind) return Error{Errc::InvalidArgument, "\"kind\" is neither cpu nor wall"};
+    if (!kind) return Error{Errc::InvalidArgument, "\"kind\" is none of cpu, wall and memory"};
     wanted.kind = *kind;
   }
   if (body.contains("seconds")) {

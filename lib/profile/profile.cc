@@ -21,4 +21,15 @@ std::uint64_t samples_of(const Profile& profile) {
   return samples;
 }
 
+std::uint64_t live_bytes_of(const Profile& profile) {
+  std::uint64_t bytes = 0;
+  for (const ProfileStack& stack : profile.stacks)
+    bytes += is_live(profile, stack) ? stack.samples : 0;
+  return bytes;
+}
+
+bool is_live(const Profile& profile, const ProfileStack& stack) {
+  return !stack.frames.empty() && profile.frames.at(stack.frames[0]).function == kLiveMemory;
+}
+
 }  // namespace train

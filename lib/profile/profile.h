@@ -1,5 +1,6 @@
-// A profile: the stacks that samples of a rank's threads have shown, and how often each. Plain
-// values; all texts come from others' programs.
+// A profile: the stacks that samples of a rank's threads have shown, and how often each; or the
+// stacks that have allocated memory, and how much. Plain values; all texts come from others'
+// programs.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +13,20 @@
 
 namespace train {
 
-enum class ProfileKind { Cpu, Wall };
+enum class ProfileKind { Cpu, Wall, Memory };
 
 constexpr std::string_view to_string(ProfileKind kind) {
-  return kind == ProfileKind::Cpu ? "cpu" : "wall";
+  return kind == ProfileKind::Cpu ? "cpu" : kind == ProfileKind::Wall ? "wall" : "memory";
 }
 constexpr std::optional<ProfileKind> profile_kind(std::string_view name) {
   if (name == "cpu") return ProfileKind::Cpu;
   if (name == "wall") return ProfileKind::Wall;
+  if (name == "memory") return ProfileKind::Memory;
   return std::nullopt;
 }
 
-/// A function, whatever its line. The outermost frame of each stack is a thread: only `function`.
+/// A function, whatever its line. The outermost frame of each stack has only `function`: a thread,
+/// or in a profile of memory kLiveMemory or kFreedMemory.
 struct ProfileFrame {
   std::string function{};  // with parameters; empty: unknown, then `module` names the frame
   std::string module{};    // the file that holds the code, without its folder; or empty
@@ -31,23 +34,29 @@ struct ProfileFrame {
   auto operator<=>(const ProfileFrame&) const = default;
 };
 
+/// The outermost frames of a profile of memory: what became of it until the profile's end.
+inline constexpr std::string_view kLiveMemory = "[still allocated]";
+inline constexpr std::string_view kFreedMemory = "[freed]";
+
 struct ProfileStack {
   std::vector<std::uint32_t> frames{};  // indices in Profile::frames, outermost first
-  std::uint64_t samples = 0;
+  std::uint64_t samples = 0;            // of a profile of memory: bytes
   bool operator==(const ProfileStack&) const = default;
 };
 
 /// How the samples were taken.
 struct ProfileFacts {
   ProfileKind kind = ProfileKind::Cpu;
-  std::string engine{};      // "perf_event", "ptrace" or "py-spy"
+  std::string engine{};      // "perf_event", "ptrace" or "py-spy"; of memory: "the SDK" or "memray"
   std::string executable{};  // of the rank's program
   std::int64_t pid = 0;
   Duration lasted{0};
-  Duration period{0};         // the time that a sample stands for
-  Duration cpu_time{0};       // of the rank's processes meanwhile
-  std::uint64_t lost = 0;     // samples that could not be kept
-  std::uint64_t guessed = 0;  // samples whose outer frames may be wrong
+  Duration period{0};                // the time that a sample stands for
+  Duration cpu_time{0};              // of the rank's processes meanwhile
+  std::uint64_t sample_bytes = 0;    // of memory: the bytes that a sample stands for; 0: no samples
+  std::uint64_t memory_samples = 0;  // of memory
+  std::uint64_t lost = 0;            // samples that could not be kept
+  std::uint64_t guessed = 0;         // samples whose outer frames may be wrong
   std::vector<std::string> notes{};
   bool operator==(const ProfileFacts&) const = default;
 };
@@ -70,7 +79,11 @@ inline constexpr Duration kProfileTimeMax = seconds{60};
 std::string short_name(const ProfileFrame& frame);
 /// Return the complete name of a frame, "[libfoo.so]" if its function is not known.
 std::string full_name(const ProfileFrame& frame);
-/// Return the number of samples of all stacks.
+/// Return the number of samples of all stacks, or of a profile of memory the bytes.
 std::uint64_t samples_of(const Profile& profile);
+/// Return the bytes of a profile of memory that were still allocated at its end.
+std::uint64_t live_bytes_of(const Profile& profile);
+/// Return whether a stack is of memory that was still allocated.
+bool is_live(const Profile& profile, const ProfileStack& stack);
 
 }  // namespace train

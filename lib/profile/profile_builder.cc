@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/base/utf8.h"
+#include "lib/stacks/function_names.h"
 
 namespace train {
 namespace {
@@ -108,7 +109,23 @@ void ProfileBuilder::add(const Profile& other) {
   for (const std::string& note : other.facts.notes) add_note(facts_, note);
 }
 
-void ProfileBuilder::add(const ProcessStacks& process, const std::vector<std::uint32_t>& samples,
+void ProfileBuilder::add_memory(const ProcessStacks& process,
+                                const std::vector<std::uint64_t>& bytes) {
+  for (std::size_t i = 0; i < std::min(process.threads.size(), bytes.size()); ++i) {
+    const auto& inner = process.threads[i].frames;
+    auto first = inner.begin();
+    while (first != inner.end() && is_allocator(short_name(frame_of(*first)))) ++first;
+    if (first == inner.end()) first = inner.begin();
+    std::vector<ProfileFrame> frames{{.function = process.threads[i].facts.name}};
+    for (auto frame = inner.rbegin(); frame.base() != first; ++frame)
+      frames.push_back(frame_of(*frame));
+    if (inner.empty()) frames.emplace_back();  // unknown
+    add(frames, bytes[i]);
+  }
+  for (const std::string& note : process.notes) add_note(facts_, note);
+}
+
+void ProfileBuilder::add(const ProcessStacks& process, const std::vector<std::uint64_t>& samples,
                          std::string_view other_process) {
   for (std::size_t i = 0; i < std::min(process.threads.size(), samples.size()); ++i) {
     const ThreadStack& thread = process.threads[i];

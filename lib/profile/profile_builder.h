@@ -23,8 +23,12 @@ class ProfileBuilder {
   void add(const Profile& other);
   /// Count each thread's stack as often as the thread at the same place in `samples` says.
   /// `other_process`: the name of the process if it is not the rank's program.
-  void add(const ProcessStacks& process, const std::vector<std::uint32_t>& samples,
+  void add(const ProcessStacks& process, const std::vector<std::uint64_t>& samples,
            std::string_view other_process);
+  /// Count the bytes that each stack has allocated. A "thread" is a stack, and its name the
+  /// outermost frame. The functions that only pass the request on (malloc, operator new) are left
+  /// out.
+  void add_memory(const ProcessStacks& process, const std::vector<std::uint64_t>& bytes);
 
   ProfileFacts& facts() { return facts_; }
   /// Return the profile, its stacks in the order of their frames' names.

@@ -24,11 +24,13 @@ Duration get_duration(ByteReader& in) {
 }
 
 void put_facts(ByteWriter& out, const ProfileFacts& facts) {
-  out.number(facts.kind == ProfileKind::Wall ? 1 : 0, 1);
+  out.number(static_cast<std::uint64_t>(facts.kind), 1);
   out.text(facts.engine, kEngineBytesMax);
   out.text(facts.executable, kMappingPathBytesMax);
   out.number(static_cast<std::uint64_t>(facts.pid));
   for (const Duration time : {facts.lasted, facts.period, facts.cpu_time}) put_duration(out, time);
+  out.number(facts.sample_bytes);
+  out.number(facts.memory_samples);
   out.number(facts.lost);
   out.number(facts.guessed);
   const std::size_t count = std::min(facts.notes.size(), kProfileNotesMax);
@@ -38,11 +40,14 @@ void put_facts(ByteWriter& out, const ProfileFacts& facts) {
 
 ProfileFacts get_facts(ByteReader& in) {
   ProfileFacts facts;
-  facts.kind = in.flag() ? ProfileKind::Wall : ProfileKind::Cpu;
+  facts.kind = static_cast<ProfileKind>(
+      std::min(in.number(1), static_cast<std::uint64_t>(ProfileKind::Memory)));
   facts.engine = in.text(kEngineBytesMax);
   facts.executable = in.text(kMappingPathBytesMax);
   facts.pid = static_cast<std::int64_t>(in.number());
   for (Duration* time : {&facts.lasted, &facts.period, &facts.cpu_time}) *time = get_duration(in);
+  facts.sample_bytes = std::min(in.number(), kProfileSamplesMax);
+  facts.memory_samples = std::min(in.number(), kProfileSamplesMax);
   facts.lost = std::min(in.number(), kProfileSamplesMax);
   facts.guessed = std::min(in.number(), kProfileSamplesMax);
   facts.notes.resize(in.count(kProfileNotesMax, 4));
@@ -99,8 +104,9 @@ Result<Profile> decode_profile(std::string_view bytes) {
 std::string encode_samples(const SampleBatch& batch) {
   ByteWriter out;
   out.text(batch.other_process, kTextBytesMax);
+  out.number(batch.of_memory ? 1 : 0, 1);
   out.number(batch.samples.size(), 4);
-  for (const std::uint32_t samples : batch.samples) out.number(samples, 4);
+  for (const std::uint64_t samples : batch.samples) out.number(samples);
   out.text(encode_capture(batch.process), kStackMessageBytesMax);
   return std::move(out).take();
 }
@@ -109,8 +115,9 @@ Result<SampleBatch> decode_samples(std::string_view payload) {
   ByteReader in(payload);
   SampleBatch batch;
   batch.other_process = in.text(kTextBytesMax);
-  batch.samples.resize(in.count(kCapturedThreadsMax, 4));
-  for (std::uint32_t& samples : batch.samples) samples = static_cast<std::uint32_t>(in.number(4));
+  batch.of_memory = in.flag();
+  batch.samples.resize(in.count(kCapturedThreadsMax, 8));
+  for (std::uint64_t& samples : batch.samples) samples = in.number();
   const std::string_view capture = in.text(kStackMessageBytesMax);
   if (!in.complete()) return bad("a message with samples");
   TRY(batch.process, decode_capture(capture));

@@ -19,10 +19,13 @@ Result<Profile> decode_profile(std::string_view bytes);
 /// The most bytes that an encoded profile has: its frames and stacks, and its facts.
 inline constexpr std::size_t kEncodedProfileBytesMax = 2 * kProfileBytesMax;
 
-/// Samples of one process: each of its `threads` is one, or stands for several.
+/// Samples of one process: each of its `threads` is one, or stands for several. Of memory, a
+/// thread is a stack that has allocated some, its name is the outermost frame, and its samples are
+/// bytes.
 struct SampleBatch {
-  std::string other_process{};           // the name of the process if it is not the rank's program
-  std::vector<std::uint32_t> samples{};  // of each of the threads
+  std::string other_process{};  // the name of the process if it is not the rank's program
+  bool of_memory = false;
+  std::vector<std::uint64_t> samples{};  // of each of the threads
   ProcessCapture process{};
 };
 

@@ -61,6 +61,19 @@ constexpr std::string_view kMachineryNames[] = {
     "__restore_rt", "Py_RunMain",   "Py_BytesMain", "run_mod", "uv_run",
 };
 
+// "operator new" has a suffix for arrays.
+constexpr std::string_view kAllocators[] = {
+    "operator new",
+    "std::allocator",
+    "std::__new_allocator",
+    "__gnu_cxx::new_allocator",
+    "__gnu_cxx::__alloc_traits",
+};
+constexpr std::string_view kAllocatorNames[] = {
+    "malloc",        "calloc",   "realloc", "reallocarray", "posix_memalign",
+    "aligned_alloc", "memalign", "valloc",  "pvalloc",
+};
+
 constexpr std::string_view kWaits[] = {"accept",
                                        "accept4",
                                        "clock_nanosleep",
@@ -302,6 +315,12 @@ bool is_wait_for_others(std::string_view short_name) {
   if (short_name.starts_with("c10d::Reducer::") || short_name.starts_with("c10d::Logger"))
     return false;
   return begins_with_any(short_name, kWaitsForOthers);
+}
+
+bool is_allocator(std::string_view short_name) {
+  return begins_with_any(short_name, kAllocators) ||
+         std::find(std::begin(kAllocatorNames), std::end(kAllocatorNames),
+                   public_name(short_name)) != std::end(kAllocatorNames);
 }
 
 bool is_machinery(std::string_view short_name) {

@@ -22,6 +22,10 @@ bool is_wait(std::string_view short_name);
 /// thread is. Takes short names.
 bool is_machinery(std::string_view short_name);
 
+/// Return whether a function only passes on a request for memory: malloc, operator new, an
+/// allocator. Takes short names.
+bool is_allocator(std::string_view short_name);
+
 /// Return whether a function is part of a collective call of LibTorch, Gloo, NCCL, MPI or our SDK,
 /// or waits for a GPU, on which one may run. Takes short names.
 bool is_wait_for_others(std::string_view short_name);

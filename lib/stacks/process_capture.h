@@ -32,6 +32,9 @@ struct ThreadCapture {
   std::uint64_t sp = 0;
   std::uint64_t stack_start = 0;  // the address of the first byte of `stack`
   std::string stack{};
+  /// A stack that was unwound before: return addresses, innermost first. Then nothing of the above
+  /// is there.
+  std::vector<std::uint64_t> addresses{};
   bool operator==(const ThreadCapture&) const = default;
 };
 
@@ -61,6 +64,7 @@ struct ProcessCapture {
 
 // Bounds of a capture. 512 KiB of stack hold more frames than anybody reads.
 inline constexpr std::size_t kCapturedThreadsMax = 1024;
+inline constexpr std::size_t kCapturedAddressesMax = 512;
 inline constexpr std::size_t kCapturedStackBytesMax = 512u << 10;
 inline constexpr std::size_t kCapturedProcessBytesMax = 32u << 20;  // of stacks
 inline constexpr std::size_t kCapturedMappingsMax = 16384;

@@ -14,7 +14,7 @@ constexpr std::size_t kNameBytesMax = 256;
 constexpr std::size_t kRegistersMax = 128;
 // The least that an element takes: its numbers, and four bytes for the length of each text.
 constexpr std::size_t kFactsBytes = 4 + 1 + 8 + 5 * 4;
-constexpr std::size_t kThreadBytes = kFactsBytes + (8 + 8 + 8) + (4 + 4);
+constexpr std::size_t kThreadBytes = kFactsBytes + (8 + 8 + 8) + (4 + 4 + 4);
 constexpr std::size_t kMappingBytes = 5 * 8 + 1 + 4;
 constexpr std::uint64_t kInlined = 1, kPython = 2;  // bits of what a frame is
 constexpr std::size_t kFrameBytes = 2 * 8 + 4 + 2 + 3 * 4;
@@ -81,6 +81,9 @@ void put_thread(ByteWriter& out, const ThreadCapture& thread) {
   out.number(thread.sp);
   out.number(thread.stack_start);
   out.text(thread.stack, kCapturedStackBytesMax);
+  const std::size_t count = std::min(thread.addresses.size(), kCapturedAddressesMax);
+  out.number(count, 4);
+  for (std::size_t i = 0; i < count; ++i) out.number(thread.addresses[i]);
 }
 
 ThreadCapture get_thread(ByteReader& in) {
@@ -92,6 +95,8 @@ ThreadCapture get_thread(ByteReader& in) {
   thread.sp = in.number();
   thread.stack_start = in.number();
   thread.stack = in.text(kCapturedStackBytesMax);
+  thread.addresses.resize(in.count(kCapturedAddressesMax, 8));
+  for (std::uint64_t& address : thread.addresses) address = in.number();
   return thread;
 }
 

@@ -200,7 +200,7 @@ struct TakeProfile {  // launcher → supervisor
   static constexpr MessageType kType = MessageType::TakeProfile;
   std::uint64_t request = 0;  // chosen by the launcher; the answer has it
   std::int32_t rank = 0;
-  std::string kind = {};  // cpu | wall
+  std::string kind = {};  // cpu | wall | memory
   std::uint32_t time_ms = 0;
   TRAIN_FIELDS(request, rank, kind, time_ms)
 };

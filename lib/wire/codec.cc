@@ -99,6 +99,8 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(WorkerError);
     TRAIN_NAME(WorkerGoodbye);
     TRAIN_NAME(GoodbyeAck);
+    TRAIN_NAME(TakeMemoryProfile);
+    TRAIN_NAME(AllocationStacks);
 #undef TRAIN_NAME
   }
   return fmt::format("type {:#06x}", static_cast<std::uint16_t>(type));

@@ -83,6 +83,8 @@ enum class MessageType : std::uint16_t {
   WorkerError = 0x206,
   WorkerGoodbye = 0x207,
   GoodbyeAck = 0x208,
+  TakeMemoryProfile = 0x209,
+  AllocationStacks = 0x20a,
 };
 
 /// Return whether traind relays frames of this type by their attempt alone, without decoding them.

@@ -12,5 +12,7 @@ TRAIN_CODEC(OnceEnd);
 TRAIN_CODEC(WorkerError);
 TRAIN_CODEC(WorkerGoodbye);
 TRAIN_CODEC(GoodbyeAck);
+TRAIN_CODEC(TakeMemoryProfile);
+TRAIN_CODEC(AllocationStacks);
 
 }  // namespace train

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "lib/model/allocation_stack.h"
 #include "lib/model/job_context.h"
 #include "lib/model/user_error.h"
 #include "lib/model/worker_ranks.h"
@@ -22,7 +24,9 @@ struct WorkerHello {
   std::int64_t pid = 0;
   std::int32_t standby = -1;         // TRAINRUN_STANDBY of a worker on standby; −1: it has `rank`
   bool checkpoint_requests = false;  // it knows RequestCheckpoint; an older SDK drops its link
-  TRAIN_FIELDS(protocol_min, protocol_max, build, rank, attempt, pid, standby, checkpoint_requests)
+  bool memory_profiles = false;      // it knows TakeMemoryProfile, likewise
+  TRAIN_FIELDS(protocol_min, protocol_max, build, rank, attempt, pid, standby, checkpoint_requests,
+               memory_profiles)
 };
 
 struct Welcome {
@@ -84,6 +88,24 @@ struct WorkerGoodbye {  // the loop has ended, and everything was handed over be
 struct GoodbyeAck {
   static constexpr MessageType kType = MessageType::GoodbyeAck;
   TRAIN_FIELDS()
+};
+
+// supervisor → those workers that know it (WorkerHello::memory_profiles): note what is allocated
+struct TakeMemoryProfile {
+  static constexpr MessageType kType = MessageType::TakeMemoryProfile;
+  std::uint64_t request = 0;  // chosen by the supervisor; the answer has it
+  std::uint32_t time_ms = 0;
+  TRAIN_FIELDS(request, time_ms)
+};
+
+struct AllocationStacks {  // worker → supervisor: the answer, in as many messages as are needed
+  static constexpr MessageType kType = MessageType::AllocationStacks;
+  std::uint64_t request = 0;
+  std::vector<AllocationStack> stacks = {};
+  bool last = false;           // nothing more comes for this request
+  AllocationFacts facts = {};  // in the last one
+  std::string error = {};      // why there is none
+  TRAIN_FIELDS(request, stacks, last, facts, error)
 };
 
 }  // namespace train

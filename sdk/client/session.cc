@@ -35,6 +35,7 @@ int int_variable(const char* name, int otherwise) {
 std::unique_ptr<WorkerSession> join_run(const char* socket) {
   WorkerHello hello;
   hello.checkpoint_requests = true;
+  hello.memory_profiles = true;
   hello.build = TRAINRUN_BUILD;
   hello.rank = int_variable("RANK", 0);
   hello.attempt = static_cast<std::uint32_t>(int_variable("TRAINRUN_ATTEMPT", 0));

@@ -14,6 +14,7 @@
 #include "lib/wire/reports.h"
 #include "lib/wire/worker_messages.h"
 #include "sdk/client/failure.h"
+#include "sdk/client/memory/allocation_watch.h"
 #include "sdk/client/metrics_dict.h"
 #include "sdk/client/progress.h"
 #include "sdk/client/report_time.h"
@@ -24,7 +25,7 @@ namespace {
 /// The messages that a supervisor sends to a worker after the welcome.
 using SupervisorMessage =
     AnyOf<AckReports, CheckpointOutcome, CollectiveResult, ReportedCheckpoints, OnceReply,
-          PauseWorkers, RequestCheckpoint, GoodbyeAck>;
+          PauseWorkers, RequestCheckpoint, TakeMemoryProfile, GoodbyeAck>;
 
 constexpr auto kHandOverWithin = seconds(30);
 
@@ -88,6 +89,10 @@ SupervisedSession::SupervisedSession(JoinedSocket joined)
     const std::lock_guard lock(mutex_);
     push_message(staged);  // it is sent after its report, which was queued before
   });
+  profiler_ = std::make_unique<MemoryProfiler>([this](const AllocationStacks& piece) {
+    const std::lock_guard lock(mutex_);
+    if (!closed_ && !goodbye_sent_) push_message(piece);
+  });
   SupervisorLink::Owner owner;
   owner.fill = [this](std::string& out) { fill(out); };
   owner.on_frame = [this](const Frame& frame) { return on_frame(frame); };
@@ -97,11 +102,13 @@ SupervisedSession::SupervisedSession(JoinedSocket joined)
       closed_ = error.describe();
     }
     changed_.notify_all();
+    profiler_->cancel();  // nobody waits for it any more
   };
   link_ = std::make_unique<SupervisorLink>(joined.fd, std::move(joined.reader), std::move(owner));
 }
 
 SupervisedSession::~SupervisedSession() {
+  profiler_->end();
   stager_.reset();
   link_.reset();
 }
@@ -328,6 +335,7 @@ bool SupervisedSession::should_stop() const {
 void SupervisedSession::finish() {
   set_base_phase(Phase::Stop);
   stager_->drain();
+  profiler_->end();
   Lock lock(mutex_);
   if (goodbye_sent_) return;
   goodbye_sent_ = true;
@@ -427,6 +435,19 @@ void SupervisedSession::on_once_reply(OnceReply message) {
   call->second.state = OnceCall::State::Answered;
 }
 
+void SupervisedSession::on_take_memory_profile(const TakeMemoryProfile& message) {
+  if (goodbye_sent_) return;
+  std::string refused = profiler_->begin(message);
+  if (!refused.empty())
+    push_message(
+        AllocationStacks{.request = message.request, .last = true, .error = std::move(refused)});
+}
+
+void SupervisedSession::abandon_in_fork_child() {
+  abandon_watch_in_fork_child();
+  link_->abandon_in_fork_child();
+}
+
 // Handle a frame. The visit has no default: a message without a handler does not compile.
 Result<Unit> SupervisedSession::on_frame(const Frame& frame) {
   TRY(auto message, decode_any<SupervisorMessage>(frame));
@@ -456,6 +477,7 @@ Result<Unit> SupervisedSession::on_frame(const Frame& frame) {
                  [&](OnceReply& m) { on_once_reply(std::move(m)); },
                  [&](const PauseWorkers& m) { taken = on_pause(m); },
                  [&](const RequestCheckpoint& m) { taken = on_request_checkpoint(m); },
+                 [&](const TakeMemoryProfile& m) { on_take_memory_profile(m); },
                  [&](const GoodbyeAck&) { goodbye_acked_ = true; },
              },
              message);

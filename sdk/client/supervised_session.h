@@ -12,6 +12,7 @@
 #include "lib/wire/codec.h"
 #include "sdk/client/checkpoint_gate.h"
 #include "sdk/client/checkpoint_stager.h"
+#include "sdk/client/memory/memory_profiler.h"
 #include "sdk/client/report_queue.h"
 #include "sdk/client/stop_gate.h"
 #include "sdk/client/supervisor_link.h"
@@ -40,7 +41,7 @@ class SupervisedSession final : public WorkerSession {
   void send_error(const UserError& error) override;
   void flush(std::chrono::milliseconds within) override;
   void finish() override;
-  void abandon_in_fork_child() override { link_->abandon_in_fork_child(); }
+  void abandon_in_fork_child() override;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -80,6 +81,7 @@ class SupervisedSession final : public WorkerSession {
   Result<Unit> on_request_checkpoint(const RequestCheckpoint& message);
   void on_outcome(CheckpointOutcome message);
   void on_once_reply(OnceReply message);
+  void on_take_memory_profile(const TakeMemoryProfile& message);
 
   const Attempt attempt_;
   mutable std::mutex mutex_;
@@ -111,6 +113,7 @@ class SupervisedSession final : public WorkerSession {
   std::map<std::string, OnceCall> once_;
   bool goodbye_sent_ = false, goodbye_acked_ = false;
   std::unique_ptr<CheckpointStager> stager_;
+  std::unique_ptr<MemoryProfiler> profiler_;
   std::unique_ptr<SupervisorLink> link_;  // last: its thread uses all of the above
 };
 

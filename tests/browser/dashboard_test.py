@@ -241,6 +241,16 @@ class Dashboard(unittest.TestCase):
         self.browser.see(inspection.get_by_label("About the profile"), "wall profile of rank")
         self.browser.shot("profile")
 
+    def test_a_profile_of_memory_is_in_bytes(self):
+        self.open_run("live", "Workers")
+        self.page.get_by_role("link", name="1", exact=True).click()
+        inspection = self.page.get_by_role("region", name="Stacks and profiles")
+        inspection.get_by_role("button", name="Memory profile").click()
+        self.browser.see(inspection.get_by_label("About the profile"), "memory profile of rank 1")
+        self.browser.see(inspection.locator(".files"), "Memory profile")
+        self.browser.see(inspection.locator(".flame-said"), "iB")
+        self.browser.shot("memory_profile")
+
     def test_workers_have_a_row_each_and_lead_to_their_page(self):
         self.open_run("live", "Workers")
         rows = self.page.locator("tbody tr")

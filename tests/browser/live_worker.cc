@@ -58,6 +58,12 @@ void print_lines(int rank, int report) {
   if (report % 7 == 0) std::fprintf(stderr, "warning %d of rank %d\n", report, rank);
 }
 
+/// Need memory for a moment, and show that to the compiler.
+[[gnu::noinline]] void load_batch() {
+  std::vector<char> batch(std::size_t{1} << 20, 'x');
+  asm volatile("" : : "r"(batch.data()) : "memory");
+}
+
 train::Dict metrics_of(int report) {
   const double left = std::exp(-report / 40.0);
   train::Dict metrics{{"epoch", report / 10},
@@ -85,6 +91,7 @@ int main(int argc, char** argv) {
     int report = train::start_epoch() * 10;
     for (; report < config.get<int>("reports", 1'000'000) && !train::should_stop(); ++report) {
       print_lines(context.world_rank(), report);
+      load_batch();
       signals.wait(step);
       if (Signals::appeared(crash)) ::kill(::getpid(), SIGKILL);
       const auto ends =

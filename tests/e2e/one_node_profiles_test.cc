@@ -3,6 +3,8 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "tests/e2e/cluster.h"
 
@@ -84,6 +86,95 @@ TEST(Profiles, OfAWorkerThatWaitsSayWhere) {
   ASSERT_TRUE(wait_until([&] { return contains(run.out(), "stopping"); }));
   run.signal(SIGINT);
   EXPECT_EQ(run.wait(), 130);
+}
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+/// Return whether a process has a thread of this name.
+bool has_thread(pid_t pid, const std::string& name) {
+  std::error_code error;
+  const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
+  for (std::filesystem::directory_iterator task(tasks, error), end; !error && task != end;
+       task.increment(error)) {
+    std::string comm;
+    std::getline(std::ifstream(task->path() / "comm"), comm);
+    if (comm == name) return true;
+  }
+  return false;
+}
+
+/// Return the bytes of folded stacks below `root` that end with a function, which is a whole frame.
+double folded_bytes(const std::string& folded, const std::string& root,
+                    const std::string& function) {
+  double bytes = 0;
+  std::istringstream lines(folded);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t blank = line.rfind(' ');
+    if (line.starts_with(root + ";") && line.substr(0, blank).ends_with("::" + function + "()"))
+      bytes += std::stod(line.substr(blank));
+  }
+  return bytes;
+}
+
+TEST(Profiles, OfMemoryNameTheFunctionThatKeepsIt) {
+  if (kSanitized) GTEST_SKIP() << "SKIPPED: a sanitizer has its own malloc";
+  Cluster cluster;
+  Process& run = cluster.train_run({cluster.job(
+      "job", "command: [" + program("allocating_worker") +
+                 "]\ntrain_loop_config: {leak_at: " + cluster.path("leak") +
+                 "}\nscaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}")});
+  ASSERT_TRUE(wait_until([&] { return cluster.metrics("job").size() >= 6; }));
+
+  const std::string copy = cluster.path("copy.speedscope.json");
+  Process& memory = cluster.train_run({"profile", cluster.run_dir("job"), "--rank", "1",
+                                       "--seconds", "5", "--kind", "memory", "-o", copy});
+  ASSERT_TRUE(wait_until([&] { return has_thread(*cluster.worker(1), "trainrun-memory"); }));
+  const std::size_t steps = cluster.metrics("job").size();
+  ASSERT_TRUE(wait_until([&] { return cluster.metrics("job").size() > steps + 40; }));
+  cluster.write("leak", "");
+  EXPECT_EQ(memory.wait(), 0) << memory.err();
+  EXPECT_TRUE(memory.out().starts_with("memory profile of rank 1 on ")) << memory.out();
+  EXPECT_TRUE(contains(memory.out(), " samples, one each 512.0 KiB on average, by the SDK\n"))
+      << memory.out();
+  EXPECT_TRUE(contains(memory.out(), "leak_in_pieces  [allocating_worker]\n")) << memory.out();
+
+  const std::string folded = cluster.read(profiles_of(cluster, "-rank-0001-memory.folded").at(0));
+  constexpr double kMiB = 1u << 20;
+  EXPECT_NEAR(folded_bytes(folded, "[still allocated]", "leak_in_pieces"), 64 * kMiB, kMiB)
+      << folded;
+  EXPECT_EQ(folded_bytes(folded, "[freed]", "leak_in_pieces"), 0) << folded;
+  EXPECT_GT(folded_bytes(folded, "[freed]", "need_for_a_moment"), 8 * kMiB) << folded;
+  EXPECT_LE(folded_bytes(folded, "[still allocated]", "need_for_a_moment"), 5 * kMiB) << folded;
+  EXPECT_TRUE(contains(cluster.read(copy), R"("unit":"bytes")")) << cluster.read(copy);
+  EXPECT_EQ(cluster.json_lines(cluster.read(copy)).size(), 1u);
+  const std::string page = cluster.read(profiles_of(cluster, "-rank-0001-memory.html").at(0));
+  EXPECT_TRUE(contains(page, R"("unit":"bytes")"));
+  EXPECT_TRUE(contains(page, "leak_in_pieces"));
+
+  // Once more: what the first has left behind is not in the way, and nothing leaks any more.
+  Process& again = cluster.train_run(
+      {"profile", cluster.run_dir("job"), "--rank", "1", "--seconds", "0.5", "--kind", "memory"});
+  EXPECT_EQ(again.wait(), 0) << again.err();
+  EXPECT_FALSE(contains(again.out(), "leak_in_pieces")) << again.out();
+  EXPECT_TRUE(run.running());
+  EXPECT_EQ(cluster.workers().size(), 2u);
+}
+
+TEST(Profiles, OfMemoryNeedTheSdk) {
+  Cluster cluster;
+  cluster.train_run({cluster.job("job",
+                                 "command: [sleep, '1000']\nscaling_config: {num_workers: "
+                                 "1, resources_per_worker: {CPU: 0}}")});
+  ASSERT_TRUE(wait_until([&] { return cluster.worker(0).has_value(); }));
+  Process& none = cluster.train_run(
+      {"profile", cluster.run_dir("job"), "--rank", "0", "--seconds", "0.1", "--kind", "memory"});
+  EXPECT_EQ(none.wait(), 69);
+  EXPECT_TRUE(contains(none.err(), "its program does not use trainrun's SDK")) << none.err();
+  EXPECT_TRUE(contains(none.err(), "call train::run()")) << none.err();
 }
 
 TEST(Profiles, AreRefusedWithAReason) {

@@ -55,6 +55,7 @@ class Node {
         (void)decode<CheckpointStaged>(frame);
         (void)decode<WorkerError>(frame);
         (void)decode<WorkerGoodbye>(frame);
+        (void)decode<AllocationStacks>(frame);
         (void)decode<Welcome>(frame);
         return;
     }

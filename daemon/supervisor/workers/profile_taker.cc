@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "daemon/supervisor/processes/process_sampler.h"
 #include "lib/net/blocking.h"
 #include "lib/profile/profile_codec.h"
+#include "lib/profile/sampling/allocation_profile.h"
 #include "lib/profile/sampling/take_profile.h"
 #include "lib/stacks/proc_files.h"
+#include "lib/stacks/process_reader.h"
 
 namespace train {
 namespace {
@@ -33,6 +36,49 @@ ListProcesses processes_of(pid_t root, pid_t program) {
 
 }  // namespace
 
+Task<Profile> ProfileTaker::take_of(Rank rank, ProfileKind kind, Duration time) {
+  const WorkerSlot& slot = slots_.at(rank);
+  if (kind == ProfileKind::Memory) {
+    auto of_memory = take_of_memory(rank, time);
+    co_return co_await std::move(of_memory);
+  }
+  const auto root = static_cast<pid_t>(slot.pid);
+  const auto program = static_cast<pid_t>(sample_processes(root, slot.program).pid);
+  const SamplingOrder sampling{
+      .kind = kind, .time = time, .processes = processes_of(root, program)};
+  std::function<Result<Profile>()> work = [sampling] { return take_profile(sampling); };
+  auto taking = run_unjoined<Profile>(std::move(work));
+  co_return co_await std::move(taking);
+}
+
+Task<Profile> ProfileTaker::take_of_memory(Rank rank, Duration time) {
+  const WorkerSlot& slot = slots_.at(rank);
+  if (slot.said_goodbye) co_return Error{Errc::Unavailable, "the worker has left its loop"};
+  if (!slot.connected)
+    co_return Error{Errc::Unavailable,
+                    "its program does not use trainrun's SDK, which alone sees its memory",
+                    "call train::run(), or trainrun_start() of train_c.h, in it"};
+  if (!slot.knows_memory_profiles)
+    co_return Error{Errc::Unavailable,
+                    "the program was built with an SDK that knows no profiles of memory",
+                    "build it with the SDK of this version"};
+  // Read before and after: it may end, or load code, meanwhile.
+  const auto program =
+      static_cast<pid_t>(sample_processes(static_cast<pid_t>(slot.pid), slot.program).pid);
+  const auto reader = std::make_shared<ProcessReader>(program, 0);
+  auto asking = memory_.ask(rank, time);
+  auto seen = co_await std::move(asking);
+  if (seen.has_error()) co_return seen.error();
+  std::function<Result<Profile>()> work = [reader, seen = std::move(*seen)] {
+    reader->read_mappings();
+    ProcessCapture process = reader->describe();
+    process.ended = reader->is_outdated();
+    return allocation_profile(seen.stacks, seen.facts, process);
+  };
+  auto naming = run_unjoined<Profile>(std::move(work));
+  co_return co_await std::move(naming);
+}
+
 asio::awaitable<void> ProfileTaker::take(TakeProfile order) {
   const Rank rank{order.rank};
   const auto slot = slots_.find(rank);
@@ -51,14 +97,9 @@ asio::awaitable<void> ProfileTaker::take(TakeProfile order) {
     co_return;
   }
   busy_.insert(rank);
-  const auto root = static_cast<pid_t>(slot->second.pid);
-  const auto program = static_cast<pid_t>(sample_processes(root, slot->second.program).pid);
   const Duration time =
       std::clamp<Duration>(milliseconds(order.time_ms), milliseconds(1), kProfileTimeMax);
-  const SamplingOrder sampling{
-      .kind = *kind, .time = time, .processes = processes_of(root, program)};
-  std::function<Result<Profile>()> work = [sampling] { return take_profile(sampling); };
-  auto taking = run_unjoined<Profile>(std::move(work));
+  auto taking = take_of(rank, *kind, time);
   const auto taken = co_await std::move(taking);
   busy_.erase(rank);
   const std::string bytes = taken ? encode_profile(*taken) : "";

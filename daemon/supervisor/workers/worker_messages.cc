@@ -39,7 +39,7 @@ Result<Unit> WorkerMessages::received(Rank rank, Frame frame) {
   WorkerSlot& slot = parts_.slots.at(rank);
   frame.attempt = attempt_;
   if (frame.type != MessageType::WorkerError && frame.type != MessageType::WorkerGoodbye &&
-      frame.type != MessageType::CheckpointPosition)
+      frame.type != MessageType::CheckpointPosition && frame.type != MessageType::AllocationStacks)
     slot.numbering_begun = true;
   switch (frame.type) {
     case MessageType::ReportBatch: {
@@ -112,6 +112,10 @@ Result<Unit> WorkerMessages::received(Rank rank, Frame frame) {
       parts_.left(rank);
       parts_.send(rank, encode(GoodbyeAck{}, attempt_));
       return Unit{};
+    }
+    case MessageType::AllocationStacks: {
+      TRY(AllocationStacks message, decode<AllocationStacks>(frame));
+      return parts_.memory_profiles.received(rank, std::move(message));
     }
     default:
       return Unit{};

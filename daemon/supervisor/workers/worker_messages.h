@@ -7,6 +7,7 @@
 
 #include "daemon/supervisor/checkpoints/node_checkpoints.h"
 #include "daemon/supervisor/uplink.h"
+#include "daemon/supervisor/workers/memory_profiles.h"
 #include "daemon/supervisor/workers/once_per_node.h"
 #include "daemon/supervisor/workers/worker_slot.h"
 #include "lib/net/notifier.h"
@@ -24,6 +25,7 @@ class WorkerMessages {
     NodeCheckpoints& checkpoints;
     std::function<void(Rank rank, const Frame& frame)> send;  // to a worker
     std::function<void(Rank rank)> left;                      // it has said goodbye
+    MemoryProfiles& memory_profiles;
   };
   WorkerMessages(Attempt attempt, Parts parts) : attempt_(attempt), parts_(std::move(parts)) {}
 

@@ -81,6 +81,7 @@ struct WorkerSlot {
       false;  // a program of it has reported or called: the next would count anew
   bool said_goodbye = false;
   bool knows_checkpoint_requests = false;  // its SDK does
+  bool knows_memory_profiles = false;      // likewise
   bool told_to_stop = false;               // to leave its loop, before it had left
   std::chrono::system_clock::time_point reaped_at{};
   std::uint64_t reaped_ns = 0;  // of progress_now()

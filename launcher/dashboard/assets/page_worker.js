@@ -20,6 +20,8 @@ const kShownEnding = {
   profile: '.speedscope.json'
 };  // of the files of each, the one that is shown here
 
+const kProfileNames = {cpu: 'CPU', wall: 'Wall', memory: 'Memory'};
+
 const kFields = [
   {field: 'cpu_cores', title: 'CPU (cores)', format: cores},
   {field: 'rss_bytes', title: 'Resident memory', format: bytes, binary: true},
@@ -94,7 +96,8 @@ class Inspection {
       {icon: 'stack', kind: 'small', on_click: () => this.take('stacks', {ranks: String(this.rank)}, stacks)});
     return h('div', {class: 'tools'}, stacks,
       choice('for', [['5', '5 s'], ['15', '15 s'], ['60', '60 s']], seconds, (value) => (seconds = value)),
-      profile('cpu', 'CPU profile', 'flame'), profile('wall', 'Wall profile', 'hourglass'));
+      profile('cpu', 'CPU profile', 'flame'), profile('wall', 'Wall profile', 'hourglass'),
+      profile('memory', 'Memory profile', 'memory'));
   }
   async take(what, wanted, node) {
     const progress = h('div', {class: 'progress', role: 'status'},
@@ -132,7 +135,7 @@ class Inspection {
       all.filter((one) => one.id.startsWith(`${name}.`))
         .map((one) => h('a', {href: file_href(this.run.id, one.id), title: bytes(one.bytes), download: true},
                one.id.slice(name.length)));
-    const label = file.kind === 'stacks' ? 'Stacks' : `${file.why === 'wall' ? 'Wall' : 'CPU'} profile`;
+    const label = file.kind === 'stacks' ? 'Stacks' : `${kProfileNames[file.why] ?? 'CPU'} profile`;
     return h('li', {}, icon(file.kind === 'stacks' ? 'stack' : 'flame'),
       h('button', {type: 'button', class: 'link', on: {click: () => this.open(file)}}, label),
       h('span', {class: 'note'}, time_element(file.t, '')),

@@ -16,6 +16,7 @@ std::string json_of(const Profile& profile, const ProfiledRank& whom) {
   out.object().member("title", profile_title(profile, whom));
   out.member("sampling", describe_sampling(profile));
   out.member("period_ms", std::chrono::duration<double, std::milli>(profile.facts.period).count());
+  out.member("unit", profile.facts.kind == ProfileKind::Memory ? "bytes" : "samples");
   out.key("notes").array();
   for (const std::string& note : profile.facts.notes) out.value(note);
   out.end().key("hot").array();

@@ -22,10 +22,10 @@ std::string folded_stacks(const Profile& profile) {
 }
 
 std::string speedscope_json(const Profile& profile, const ProfiledRank& whom) {
+  const bool of_memory = profile.facts.kind == ProfileKind::Memory;
   const double period_us = std::chrono::duration<double, std::micro>(profile.facts.period).count();
-  const auto weight = [period_us](std::uint64_t samples) {
-    return std::max(period_us, 1.0) * static_cast<double>(samples);
-  };
+  const double one = of_memory ? 1.0 : std::max(period_us, 1.0);
+  const auto weight = [one](std::uint64_t samples) { return one * static_cast<double>(samples); };
   JsonWriter out;
   out.object().member("$schema", "https://www.speedscope.app/file-format-schema.json");
   out.member("name", profile_title(profile, whom)).member("exporter", "trainrun");
@@ -36,7 +36,8 @@ std::string speedscope_json(const Profile& profile, const ProfiledRank& whom) {
     out.end();
   }
   out.end().end().key("profiles").array().object().member("type", "sampled");
-  out.member("name", profile_title(profile, whom)).member("unit", "microseconds");
+  out.member("name", profile_title(profile, whom))
+      .member("unit", of_memory ? "bytes" : "microseconds");
   out.member("startValue", 0).member("endValue", weight(samples_of(profile)));
   out.key("samples").array();
   for (const ProfileStack& stack : profile.stacks) {

@@ -130,7 +130,7 @@ void ProfiledProcesses::flush(Process& process) {
   batch.process.threads = std::move(threads);
   batch.other_process = process.other_process;
   std::uint64_t samples = 0;
-  for (const std::uint32_t one : batch.samples) samples += one;
+  for (const std::uint64_t one : batch.samples) samples += one;
   if (!queue_.push(std::move(batch))) lost_ += samples;
 }
 

@@ -8,6 +8,7 @@
 #include "lib/profile/profile_builder.h"
 #include "lib/profile/profile_codec.h"
 #include "lib/profile/sampling/python_profile.h"
+#include "lib/profile/sampling/unwound_profiles.h"
 #include "lib/stacks/proc_files.h"
 #include "lib/stacks/stacks_codec.h"
 #include "lib/stacks/take_stacks.h"
@@ -62,18 +63,6 @@ std::uint64_t pass_on(Sampling& sampling, UnwinderStream& unwinder, TimePoint de
   return samples;
 }
 
-/// Add the profiles that the unwinder has made, and return how many samples they account for.
-std::uint64_t merge(std::string_view messages, ProfileBuilder& all) {
-  std::uint64_t samples = 0;
-  while (const auto payload = next_stack_message(messages)) {
-    const auto profile = decode_profile(*payload);
-    if (!profile) break;
-    samples += samples_of(*profile) + profile->facts.lost;
-    all.add(*profile);
-  }
-  return samples;
-}
-
 Result<Profile> take_native_profile(const SamplingOrder& order, const TakeProfileOptions& options) {
   const std::string program = options.unwinder.empty() ? find_unwinder() : options.unwinder;
   if (program.empty()) return Error{Errc::NotFound, "trainrun-unwind is not installed"};
@@ -97,7 +86,7 @@ Result<Profile> take_native_profile(const SamplingOrder& order, const TakeProfil
   facts.executable = executable;
   if (!begun.note.empty()) add_note(facts, begun.note);
   if (facts.lasted + kListEvery < order.time) add_note(facts, "the worker ended meanwhile");
-  const std::uint64_t merged = merge(output.messages, all);
+  const std::uint64_t merged = add_unwound_profiles(output.messages, all);
   facts.lost += passed - std::min(merged, passed);
   if (!output.trouble.empty())
     add_note(facts, "some samples have no stacks: the program that unwinds them " + output.trouble);

@@ -43,11 +43,25 @@ ProcessStacks Unwinder::unwind(const ProcessCapture& capture) {
   DwflSession session(capture, open_);
   for (const ThreadCapture& thread : capture.threads) {
     ThreadStack stack{.facts = thread.facts};
-    if (!thread.registers.empty()) stack.frames = frames_of(thread, session, capture, stack.facts);
+    if (!thread.addresses.empty())
+      stack.frames = frames_at(thread.addresses, session, capture);
+    else if (!thread.registers.empty())
+      stack.frames = frames_of(thread, session, capture, stack.facts);
     stacks.threads.push_back(std::move(stack));
   }
   note_missing_files(session, stacks);
   return stacks;
+}
+
+std::vector<StackFrame> Unwinder::frames_at(const std::vector<std::uint64_t>& addresses,
+                                            DwflSession& session, const ProcessCapture& capture) {
+  std::vector<StackFrame> frames;
+  for (const std::uint64_t address : addresses) {
+    for (StackFrame& frame : names_.frames_of({.pc = address}, session, capture)) {
+      if (frames.size() < kStackFramesMax) frames.push_back(std::move(frame));
+    }
+  }
+  return frames;
 }
 
 std::vector<StackFrame> Unwinder::frames_of(const ThreadCapture& thread, DwflSession& session,

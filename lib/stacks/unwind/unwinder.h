@@ -19,6 +19,8 @@ class Unwinder {
   ProcessStacks unwind(const ProcessCapture& capture);
 
  private:
+  std::vector<StackFrame> frames_at(const std::vector<std::uint64_t>& addresses,
+                                    DwflSession& session, const ProcessCapture& capture);
   std::vector<StackFrame> frames_of(const ThreadCapture& thread, DwflSession& session,
                                     const ProcessCapture& capture, ThreadFacts& facts);
 

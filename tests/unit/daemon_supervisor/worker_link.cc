@@ -36,6 +36,7 @@ void WorkerLink::say_hello(const std::string& build) {
   hello.rank = 0;
   hello.attempt = kAttempt.value;
   hello.build = build;
+  hello.memory_profiles = knows_memory_profiles_;
   ASSERT_TRUE(say(hello));
 }
 

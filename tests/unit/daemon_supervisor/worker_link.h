@@ -38,7 +38,8 @@ class WorkerLink : public testing::Test {
 
   SupervisorProcess supervisor_;
   FileDescriptor link_;
-  std::string staging_;  // where it makes its checkpoints' files
+  std::string staging_;                // where it makes its checkpoints' files
+  bool knows_memory_profiles_ = true;  // says its next hello
 
  private:
   void say_hello(const std::string& build);

@@ -281,6 +281,18 @@ TEST_F(ApiTest, SecretsOfTheSpecAreHidden) {
   EXPECT_THAT(answer.body, HasSubstr("redacted:HF_TOKEN"));
 }
 
+TEST_F(ApiTest, AProfileMayBeOfMemoryButNotOfAnythingElse) {
+  const FileDescriptor held = lock();
+
+  const HttpResponse heap = post("/profile", R"({"rank":1,"kind":"heap"})");
+  EXPECT_EQ(heap.status, 400);
+  EXPECT_THAT(heap.body, HasSubstr("is none of cpu, wall and memory"));
+
+  EXPECT_EQ(post("/profile", R"({"rank":1,"kind":"memory","seconds":7})").status, 202);
+  EXPECT_EQ(read_text(path(name_beginning_with(".profile-"))),
+            R"({"rank":1,"kind":"memory","time_ms":7000})");
+}
+
 TEST_F(ApiTest, AProfileIsAskedForAndItsAnswerLeadsToAllOfItsFiles) {
   const FileDescriptor held = lock();
 
@@ -318,7 +330,7 @@ TEST_F(ApiTest, NoProfileIsTakenThatNobodyCouldTake) {
   const FileDescriptor held = lock();
   for (const char* body :
        {"", "{}", "[0]", "7", R"({"rank":2})", R"({"rank":-1})", R"({"rank":"0"})",
-        R"({"rank":0.5})", R"({"rank":0,"kind":"memory"})", R"({"rank":0,"kind":7})",
+        R"({"rank":0.5})", R"({"rank":0,"kind":"heap"})", R"({"rank":0,"kind":7})",
         R"({"rank":0,"seconds":0})", R"({"rank":0,"seconds":61})", R"({"rank":0,"seconds":1.5})",
         R"({"rank":0,"seconds":9223372036854775807})"})
     EXPECT_EQ(post("/profile", body).status, 400) << body;

@@ -30,9 +30,20 @@ TEST(FlameGraph, HoldsTheProfileAsData) {
       data_of(flame_graph_html(profile, {.rank = 3, .node = "n2"})),
       R"json({"title":"wall profile of rank 3 on n2",)json"
       R"json("sampling":"1.00 of 5.0 s on a CPU; 100 samples, one each 50 ms, by ptrace",)json"
-      R"json("period_ms":50.0,"notes":["a note"],"hot":[["main","worker",100,100]],)json"
+      R"json("period_ms":50.0,"unit":"samples","notes":["a note"],"hot":[["main","worker",100,100]],)json"
       R"json("frames":[["thread worker","thread worker","",""],)json"
       R"json(["main","int main(int)","worker","w.cc"]],"stacks":[[100,[0,1]]]})json");
+}
+
+TEST(FlameGraph, OfMemoryIsInBytes) {
+  const Profile profile{
+      .facts = {.kind = ProfileKind::Memory},
+      .frames = {{std::string(kLiveMemory), "", ""}, {"int main(int)", "worker", "w.cc"}},
+      .stacks = {{{0, 1}, 100}}};
+  const std::string data = data_of(flame_graph_html(profile, {}));
+  EXPECT_THAT(data, HasSubstr(R"("title":"memory profile of rank 0")"));
+  EXPECT_THAT(data, HasSubstr(R"("unit":"bytes")"));
+  EXPECT_THAT(data, HasSubstr(R"("hot":[["main","worker",100,100]])"));
 }
 
 TEST(FlameGraph, NamesCannotLeaveTheirPlace) {

@@ -94,5 +94,36 @@ TEST(ProfileBuilder, CutsDeepStacks) {
   EXPECT_EQ(std::move(builder).take().stacks.at(0).frames.size(), kProfileDepthMax);
 }
 
+TEST(ProfileBuilder, TakesStacksOfMemoryWithoutWhatOnlyPassesTheRequestOn) {
+  const auto stack = [](std::string_view what, std::vector<StackFrame> frames) {
+    return ThreadStack{.facts = {.name = std::string(what)}, .frames = std::move(frames)};
+  };
+  const StackFrame main{.function = "main", .module = "m"};
+  ProcessStacks process;
+  process.threads = {
+      stack(kLiveMemory, {{.function = "malloc", .module = "libc.so.6"},
+                          {.function = "operator new(unsigned long)", .module = "libstdc++.so.6"},
+                          {.function = "Model::Model(int)", .module = "m"},
+                          main}),
+      stack(kFreedMemory, {{.function = "__libc_calloc", .module = "libc.so.6"}, main}),
+      stack(kFreedMemory, {{.function = "operator new[](unsigned long)", .module = "m"}}),
+      stack(kLiveMemory, {})};
+  ProfileBuilder builder;
+  builder.add_memory(process, {std::uint64_t{5} << 40, 3, 2, 1});
+
+  const Profile profile = std::move(builder).take();
+
+  std::string text;
+  for (const ProfileStack& one : profile.stacks) {
+    for (const std::uint32_t frame : one.frames) text += full_name(profile.frames[frame]) + ";";
+    text += fmt::format(" {}\n", one.samples);
+  }
+  EXPECT_EQ(text,
+            "[freed];main; 3\n"
+            "[freed];operator new[](unsigned long); 2\n"
+            "[still allocated];[unknown]; 1\n"
+            "[still allocated];main;Model::Model(int); 5497558138880\n");
+}
+
 }  // namespace
 }  // namespace train

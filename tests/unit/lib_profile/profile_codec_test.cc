@@ -27,6 +27,17 @@ TEST(ProfileCodec, BringsAProfileBack) {
   EXPECT_EQ(*decoded, example());
 }
 
+TEST(ProfileCodec, BringsAProfileOfMemoryBack) {
+  Profile profile = example();
+  profile.facts.kind = ProfileKind::Memory;
+  profile.facts.sample_bytes = 512u << 10;
+  profile.facts.memory_samples = 9;
+  profile.stacks[0].samples = std::uint64_t{5} << 40;
+  const auto decoded = decode_profile(encode_profile(profile));
+  ASSERT_TRUE(decoded) << decoded.error().describe();
+  EXPECT_EQ(*decoded, profile);
+}
+
 TEST(ProfileCodec, RefusesWhatIsCutOrTooLong) {
   const std::string bytes = encode_profile(example());
   for (std::size_t size = 0; size < bytes.size(); ++size)
@@ -52,11 +63,13 @@ TEST(ProfileCodec, KeepsNumbersWithinWhatIsShown) {
 
 TEST(ProfileCodec, BringsSamplesBack) {
   const SampleBatch batch{.other_process = "loader",
-                          .samples = {1, 5},
+                          .of_memory = true,
+                          .samples = {1, std::uint64_t{5} << 40},
                           .process = {.pid = 7, .threads = {{}, {.sp = 9}}}};
   const auto decoded = decode_samples(encode_samples(batch));
   ASSERT_TRUE(decoded) << decoded.error().describe();
   EXPECT_EQ(decoded->other_process, "loader");
+  EXPECT_TRUE(decoded->of_memory);
   EXPECT_EQ(decoded->samples, batch.samples);
   EXPECT_EQ(decoded->process, batch.process);
   EXPECT_FALSE(decode_samples(encode_samples(batch) + "x"));

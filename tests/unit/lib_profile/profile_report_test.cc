@@ -89,5 +89,55 @@ TEST(Speedscope, HasAProfileOfSampledStacks) {
       R"json("samples":[[0,1,2],[0,1,2,3],[0,1,2,2]],"weights":[20000.0,70000.0,10000.0]}]})json");
 }
 
+Profile memory_example() {
+  return {.facts = {.kind = ProfileKind::Memory,
+                    .engine = "the SDK",
+                    .executable = "/bin/worker",
+                    .pid = 42,
+                    .lasted = seconds{5},
+                    .sample_bytes = 512u << 10,
+                    .memory_samples = 1234},
+          .frames = {{std::string(kLiveMemory), "", ""},
+                     {std::string(kFreedMemory), "", ""},
+                     {"int main(int, char**)", "worker", "worker.cc"},
+                     {"void load(int)", "worker", "worker.cc"},
+                     {"std::vector<int>::push_back(int const&)", "worker", "stl_vector.h"}},
+          .stacks = {{{0, 2, 3}, 1u << 20},
+                     {{0, 2, 3, 4}, 63u << 20},
+                     {{1, 2, 3}, 1u << 20},
+                     {{1, 2}, std::uint64_t{1} << 31}}};
+}
+
+TEST(MemoryProfile, BelongsToTheFunctionsThatWantedTheMemory) {
+  EXPECT_EQ(hot_functions(memory_example(), 10),
+            (std::vector<HotFunction>{{"load", "worker", 64u << 20, 65u << 20},
+                                      {"main", "worker", 0, std::uint64_t{1} << 31}}));
+}
+
+TEST(MemoryProfile, IsShownInBytes) {
+  EXPECT_EQ(describe_profile(memory_example(), kRank),
+            "memory profile of rank 3 on n2, pid 42, /bin/worker\n"
+            "2.1 GiB allocated in 5.0 s, 64.0 MiB of it still allocated at the end; 1234 samples, "
+            "one each 512.0 KiB on average, by the SDK\n"
+            "\n"
+            "      live  allocated  function\n"
+            "  64.0 MiB   65.0 MiB  load  [worker]\n"
+            "         -    2.0 GiB  main  [worker]\n");
+  Profile nothing = memory_example();
+  nothing.stacks.clear();
+  nothing.facts.memory_samples = 0;
+  EXPECT_THAT(
+      describe_profile(nothing, kRank),
+      HasSubstr("0 B allocated in 5.0 s, none of it still allocated at the end; 0 samples"));
+}
+
+TEST(MemoryProfile, OtherProgramsGetBytes) {
+  EXPECT_THAT(folded_stacks(memory_example()),
+              HasSubstr("[still allocated];int main(int, char**);void load(int) 1048576\n"));
+  const std::string json = speedscope_json(memory_example(), kRank);
+  EXPECT_THAT(json, HasSubstr(R"("unit":"bytes","startValue":0,"endValue":2215641088.0)"));
+  EXPECT_THAT(json, HasSubstr(R"("weights":[1048576.0,66060288.0,1048576.0,2147483648.0])"));
+}
+
 }  // namespace
 }  // namespace train

@@ -236,6 +236,15 @@ TEST(FunctionNames, OfTheCLibraryAreThoseThatUsersKnow) {
   EXPECT_FALSE(is_machinery("clone_model"));
 }
 
+TEST(FunctionNames, AllocatorsOnlyPassARequestOn) {
+  for (const char* name : {"malloc", "__libc_malloc", "__GI___libc_calloc", "posix_memalign",
+                           "operator new", "operator new[]", "std::allocator::allocate"})
+    EXPECT_TRUE(is_allocator(name)) << name;
+  for (const char* name : {"free", "mallocate", "std::vector::push_back"})
+    EXPECT_FALSE(is_allocator(name)) << name;
+  EXPECT_TRUE(is_allocator(short_function_name("operator new(unsigned long, std::align_val_t)")));
+}
+
 TEST(StackText, ShowsEveryThreadAfterTheClasses) {
   RankStacks one = rank(3, in_read());
   one.process.notes = {"'/bin/x' was deleted"};

@@ -34,7 +34,8 @@ ProcessCapture a_capture() {
                        .pc = 0x1234,
                        .sp = 0x9000,
                        .stack_start = 0x8f80,
-                       .stack = std::string(300, '\x01')}},
+                       .stack = std::string(300, '\x01')},
+                      {.facts = {.tid = 8}, .addresses = {5, 6}}},
           .notes = {"left out"}};
 }
 

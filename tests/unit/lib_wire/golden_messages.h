@@ -270,7 +270,8 @@ inline std::vector<Frame> golden_frames() {
                          .attempt = 4,
                          .pid = 5,
                          .standby = 6,
-                         .checkpoint_requests = true}),
+                         .checkpoint_requests = true,
+                         .memory_profiles = true}),
       encode(Welcome{.protocol = 1,
                      .attempt = 8,
                      .ranks = {.world_size = 2,
@@ -298,6 +299,13 @@ inline std::vector<Frame> golden_frames() {
       encode(WorkerError{.error = error}),
       encode(WorkerGoodbye{.told_to_stop = true}),
       encode(GoodbyeAck{}),
+      encode(TakeMemoryProfile{.request = 1, .time_ms = 2}),
+      encode(AllocationStacks{
+          .request = 1,
+          .stacks = {{.addresses = {2, 3}, .allocated = 4, .live = 5, .samples = 6}},
+          .last = true,
+          .facts = {.lasted_ns = 7, .sample_bytes = 8, .entries = 9, .unwatched = 10},
+          .error = "e"}),
   };
 }
 

@@ -1,0 +1,168 @@
+// The parts of a profile of memory: which allocations are samples, and what is known of them.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "lib/wire/codec.h"
+#include "sdk/client/memory/live_samples.h"
+#include "sdk/client/memory/memory_profiler.h"
+#include "sdk/client/memory/sample_distance.h"
+#include "sdk/client/memory/sampled_stacks.h"
+
+namespace train::sdk {
+namespace {
+
+constexpr std::uint64_t kMean = 512u << 10;
+
+const void* address(std::uintptr_t number) { return reinterpret_cast<const void*>(number); }
+
+/// Return what the samples of so many allocations say that these have, as a part of the truth.
+double estimate(std::size_t bytes, std::size_t count) {
+  SampleDistance distance{};
+  distance.begin(7, kMean);
+  double sum = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    if (distance.take(bytes, kMean)) sum += static_cast<double>(sample_weight(bytes, kMean));
+  return sum / (static_cast<double>(bytes) * static_cast<double>(count));
+}
+
+TEST(SampleDistance, SumsOfSamplesAreWhatWasAllocated) {
+  EXPECT_NEAR(estimate(64, 64u << 20), 1, 0.05);  // 8,192 samples
+  EXPECT_NEAR(estimate(100 << 10, 40'000), 1, 0.05);
+  EXPECT_NEAR(estimate(512 << 10, 10'000), 1, 0.05);
+  EXPECT_NEAR(estimate(64u << 20, 100), 1, 0.001);  // each is a sample
+}
+
+TEST(SampleDistance, ASampleStandsForItsSizeByItsProbability) {
+  EXPECT_EQ(sample_weight(0, kMean), sample_weight(1, kMean));
+  EXPECT_NEAR(static_cast<double>(sample_weight(1, kMean)), static_cast<double>(kMean), 2);
+  EXPECT_EQ(sample_weight(kMean, kMean), 829'411u);  // 1 − 1/e of these are samples
+  EXPECT_EQ(sample_weight(1u << 30, kMean), 1u << 30);
+  EXPECT_EQ(sample_weight(~std::size_t{0}, kMean), SampleDistance::kBytesMax);
+}
+
+TEST(SampleDistance, ThreadsWithOtherSeedsTakeOtherSamples) {
+  SampleDistance one{}, other{};
+  one.begin(1, kMean);
+  other.begin(2, kMean);
+  EXPECT_NE(one.bytes_left, other.bytes_left);
+}
+
+TEST(LiveSamples, AreThereUntilTheyAreTaken) {
+  const auto live = std::make_unique<LiveSamples>();
+  EXPECT_TRUE(live->add(address(0x1000), {.bytes = 5, .stack = 2}));
+  EXPECT_FALSE(live->take(address(0x1010)));
+  const auto taken = live->take(address(0x1000));
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->bytes, 5u);
+  EXPECT_EQ(taken->stack, 2u);
+  EXPECT_FALSE(live->take(address(0x1000)));
+}
+
+TEST(LiveSamples, RefuseWhatHasNoPlaceAndLoseNothingElse) {
+  const auto live = std::make_unique<LiveSamples>();
+  std::vector<std::uintptr_t> added;
+  std::size_t refused = 0;
+  for (std::uintptr_t i = 1; i <= 2 * LiveSamples::kBuckets * LiveSamples::kWays; ++i) {
+    if (live->add(address(i * 16), {.bytes = i, .stack = 0}))
+      added.push_back(i);
+    else
+      ++refused;
+  }
+  EXPECT_LE(added.size(), LiveSamples::kBuckets * LiveSamples::kWays);
+  EXPECT_GT(added.size(), LiveSamples::kBuckets * LiveSamples::kWays / 2);
+  EXPECT_GT(refused, 0u);
+  for (const std::uintptr_t i : added) {
+    const auto taken = live->take(address(i * 16));
+    ASSERT_TRUE(taken);
+    EXPECT_EQ(taken->bytes, i);
+  }
+  EXPECT_TRUE(live->add(address(16), {}));
+}
+
+TEST(LiveSamples, ThreadsTakeWhatOthersHaveAdded) {
+  const auto live = std::make_unique<LiveSamples>();
+  constexpr std::uintptr_t kEach = 2'000, kThreads = 4;
+  const auto in_threads = [](const auto& work) {
+    std::vector<std::thread> threads;
+    for (std::uintptr_t t = 0; t < kThreads; ++t) threads.emplace_back([&work, t] { work(t); });
+    for (std::thread& thread : threads) thread.join();
+  };
+  std::array<std::size_t, kThreads> taken{};
+  for (int round = 0; round < 10; ++round) {
+    in_threads([&](std::uintptr_t t) {
+      for (std::uintptr_t i = 1; i <= kEach; ++i)
+        (void)live->add(address((t * kEach + i) * 16), {.bytes = t, .stack = 0});
+    });
+    in_threads([&](std::uintptr_t t) {
+      const std::uintptr_t of = (t + 1) % kThreads;
+      for (std::uintptr_t i = 1; i <= kEach; ++i) {
+        const auto sample = live->take(address((of * kEach + i) * 16));
+        if (sample && sample->bytes == of) ++taken[t];
+      }
+    });
+  }
+  for (const std::size_t count : taken) EXPECT_EQ(count, 10 * kEach);
+}
+
+TEST(SampledStacks, CountWhatEachHasAllocated) {
+  const auto stacks = std::make_unique<SampledStacks>();
+  int a = 0, b = 0, c = 0;
+  void* const outer[] = {&a, &b};
+  void* const inner[] = {&a, &b, &c};
+  const std::uint32_t first = stacks->number_of(outer), second = stacks->number_of(inner);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(stacks->number_of(outer), first);
+  stacks->allocated(first, 100);
+  stacks->allocated(first, 50);
+  stacks->allocated(second, 7);
+  stacks->freed(first, 100);
+
+  std::vector<AllocationStack> all = stacks->all();
+  ASSERT_EQ(all.size(), 2u);
+  if (all[0].addresses.size() == 3) std::swap(all[0], all[1]);
+  const auto number = [](const void* at) { return reinterpret_cast<std::uintptr_t>(at); };
+  EXPECT_EQ(all[0], (AllocationStack{{number(&a), number(&b)}, 150, 50, 2}));
+  EXPECT_EQ(all[1], (AllocationStack{{number(&a), number(&b), number(&c)}, 7, 7, 1}));
+}
+
+TEST(SampledStacks, WhatDoesNotFitIsOneStackWithoutAddresses) {
+  const auto stacks = std::make_unique<SampledStacks>();
+  std::vector<void*> addresses(kAllocationDepthMax + 5);
+  constexpr std::uintptr_t kCount = 2 * SampledStacks::kStacksMax;
+  for (std::uintptr_t i = 1; i <= kCount; ++i) {
+    addresses[0] = reinterpret_cast<void*>(i);
+    stacks->allocated(stacks->number_of(addresses), 1);
+  }
+  std::uint64_t known = 0, others = 0;
+  for (const AllocationStack& stack : stacks->all()) {
+    EXPECT_LE(stack.addresses.size(), kAllocationDepthMax);
+    (stack.addresses.empty() ? others : known) += stack.allocated;
+  }
+  EXPECT_EQ(known, SampledStacks::kAddressesMax / kAllocationDepthMax);
+  EXPECT_EQ(known + others, kCount);
+}
+
+TEST(MemoryProfiler, AnAnswerGoesInPiecesThatFitIntoAFrame) {
+  std::vector<AllocationStack> stacks(
+      5000, {.addresses = std::vector<std::uint64_t>(kAllocationDepthMax, ~std::uint64_t{0}),
+             .allocated = 1});
+  const auto pieces = answer_in_pieces(7, stacks, {.sample_bytes = 3});
+  std::size_t count = 0;
+  for (const AllocationStacks& piece : pieces) {
+    EXPECT_EQ(piece.request, 7u);
+    EXPECT_EQ(piece.last, &piece == &pieces.back());
+    EXPECT_LT(encode(piece).payload.size(), 1u << 20);
+    count += piece.stacks.size();
+  }
+  EXPECT_EQ(count, stacks.size());
+  EXPECT_EQ(pieces.back().facts.sample_bytes, 3u);
+  ASSERT_EQ(answer_in_pieces(1, {}, {}).size(), 1u);
+  EXPECT_TRUE(answer_in_pieces(1, {}, {})[0].last);
+}
+
+}  // namespace
+}  // namespace train::sdk
