@@ -135,5 +135,16 @@ TEST_F(PythonWorkers, HaveProfilesOfPythonsFunctions) {
   stop(run);
 }
 
+// Attaching memray could kill it.
+TEST_F(PythonWorkers, AreToldHowToProfileTheirMemory) {
+  Process& run = start("read");
+  Process& none = cluster.train_run(
+      {"profile", cluster.run_dir("job"), "--rank", "1", "--seconds", "0.1", "--kind", "memory"});
+  EXPECT_EQ(none.wait(), 69);
+  EXPECT_TRUE(contains(none.err(), "does not use trainrun's SDK")) << none.err();
+  EXPECT_TRUE(contains(none.err(), "memray.Tracker")) << none.err();
+  stop(run);
+}
+
 }  // namespace
 }  // namespace train::e2e

@@ -9,16 +9,22 @@
 
 #include "daemon/supervisor/processes/process_sampler.h"
 #include "lib/net/blocking.h"
+#include "lib/profile/profile_builder.h"
 #include "lib/profile/profile_codec.h"
 #include "lib/profile/sampling/allocation_profile.h"
 #include "lib/profile/sampling/take_profile.h"
 #include "lib/stacks/proc_files.h"
 #include "lib/stacks/process_reader.h"
+#include "lib/stacks/py_spy.h"
 
 namespace train {
 namespace {
 
 constexpr std::size_t kPieceBytes = 1u << 20;  // a quarter of a frame
+// `memray attach` has a debugger stop the program and run code in it. If that is interrupted before
+// Python 3.14, the program dies (docs/architecture.md), so we do not.
+constexpr const char* kOfPython =
+    "memray shows what Python allocates: 'memray run', or memray.Tracker in the program";
 
 /// List the processes of a rank: the one that matters first. None, once the worker has ended.
 ListProcesses processes_of(pid_t root, pid_t program) {
@@ -54,26 +60,30 @@ Task<Profile> ProfileTaker::take_of(Rank rank, ProfileKind kind, Duration time) 
 Task<Profile> ProfileTaker::take_of_memory(Rank rank, Duration time) {
   const WorkerSlot& slot = slots_.at(rank);
   if (slot.said_goodbye) co_return Error{Errc::Unavailable, "the worker has left its loop"};
+  const auto program =
+      static_cast<pid_t>(sample_processes(static_cast<pid_t>(slot.pid), slot.program).pid);
+  const bool python = runs_python(program);
   if (!slot.connected)
-    co_return Error{Errc::Unavailable,
-                    "its program does not use trainrun's SDK, which alone sees its memory",
-                    "call train::run(), or trainrun_start() of train_c.h, in it"};
+    co_return Error{
+        Errc::Unavailable, "its program does not use trainrun's SDK, which alone sees its memory",
+        python ? kOfPython : "call train::run(), or trainrun_start() of train_c.h, in it"};
   if (!slot.knows_memory_profiles)
     co_return Error{Errc::Unavailable,
                     "the program was built with an SDK that knows no profiles of memory",
                     "build it with the SDK of this version"};
   // Read before and after: it may end, or load code, meanwhile.
-  const auto program =
-      static_cast<pid_t>(sample_processes(static_cast<pid_t>(slot.pid), slot.program).pid);
   const auto reader = std::make_shared<ProcessReader>(program, 0);
   auto asking = memory_.ask(rank, time);
   auto seen = co_await std::move(asking);
   if (seen.has_error()) co_return seen.error();
-  std::function<Result<Profile>()> work = [reader, seen = std::move(*seen)] {
+  std::function<Result<Profile>()> work = [reader, python, seen = std::move(*seen)] {
     reader->read_mappings();
     ProcessCapture process = reader->describe();
     process.ended = reader->is_outdated();
-    return allocation_profile(seen.stacks, seen.facts, process);
+    auto profile = allocation_profile(seen.stacks, seen.facts, process);
+    if (profile && python)
+      add_note(profile->facts, std::string("without the functions of Python: ") + kOfPython);
+    return profile;
   };
   auto naming = run_unjoined<Profile>(std::move(work));
   co_return co_await std::move(naming);
