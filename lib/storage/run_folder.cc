@@ -42,6 +42,7 @@ std::string RunFolder::goodput_json(Attempt id) const {
 }
 std::string RunFolder::stacks(Attempt id) const { return join_path(attempt(id), "stacks"); }
 std::string RunFolder::profiles(Attempt id) const { return join_path(attempt(id), "profiles"); }
+std::string RunFolder::cores(Attempt id) const { return join_path(attempt(id), "cores"); }
 
 Result<Unit> check_run_name(std::string_view name) {
   const bool fits =

@@ -44,6 +44,7 @@ class RunFolder {
   std::string goodput_json(Attempt id) const;
   std::string stacks(Attempt id) const;    // attempts/000/stacks, a folder
   std::string profiles(Attempt id) const;  // attempts/000/profiles, a folder
+  std::string cores(Attempt id) const;     // attempts/000/cores, a folder
 
  private:
   std::string in(std::string_view name) const { return join_path(path_, name); }

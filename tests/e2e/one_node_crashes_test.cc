@@ -135,9 +135,22 @@ TEST_F(Crash, StillLeavesACoreFileWhereOneIsAllowed) {
   const auto error = boost::json::parse(
       cluster.read(cluster.run_dir("job") + "/attempts/000/ranks/0001/error.json"));
   const std::string core(error.at("core").as_string());
+  EXPECT_TRUE(core.starts_with(cluster.run_dir("job") + "/attempts/000/cores/core.rank-0001."))
+      << core;
   EXPECT_TRUE(std::filesystem::is_regular_file(core)) << core;
   EXPECT_THAT(said, HasSubstr("core dump    " + core + "\n"));
   EXPECT_THAT(cause(), HasSubstr("in Layer::forward ("));
+}
+
+TEST_F(Crash, WithoutTheSdksHandlerItsCoreFileHasTheStack) {
+  if (read_file("/proc/sys/kernel/core_pattern").starts_with('|'))
+    GTEST_SKIP() << "SKIPPED: kernel.core_pattern hands core files to a program";
+  crash("pointer", 128 + SIGSEGV, "env: {TRAINRUN_CRASH_HANDLER: '0'}\n", "",
+        "  rlimits: {core: 1000000000}\n");
+
+  EXPECT_THAT(cause(), HasSubstr("in Layer::forward ("));
+  EXPECT_THAT(stack(), MatchesRegex("#0 .*Layer::forward.int. const .*crashing_worker.cc:.*\n"
+                                    "#1 .*Model::forward.int. const .*crashing_worker.cc:.*"));
 }
 
 TEST_F(Crash, OfAllRanksAtOnceLeavesAStackOfEach) {

@@ -1,5 +1,6 @@
 #include "daemon/supervisor/workers/worker_runner.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -11,14 +12,35 @@
 #include "daemon/supervisor/limits/oom_watch.h"
 #include "daemon/supervisor/network_interface.h"
 #include "daemon/supervisor/processes/spawn.h"
+#include "daemon/supervisor/workers/core_copy.h"
+#include "lib/base/file_descriptor.h"
 #include "lib/net/blocking.h"
 #include "lib/progress/progress_clock.h"
+#include "lib/stacks/core_image.h"
 
 namespace train {
 namespace {
 
 constexpr std::uint64_t kSpoolBytesMax = 1u << 30;  // for all workers together
 constexpr Duration kUnwindWithin = seconds(6);      // less than kCrashStackMax
+constexpr Duration kCoreCopiedWithin = seconds(7);  // likewise
+
+struct FoundCore {
+  std::string core = {};                       // as find_core_dump() says
+  std::optional<ProcessCapture> process = {};  // with the stack of the crash
+};
+
+/// Find the core file, and read the stack of the crash that it holds.
+FoundCore find_core(const CoreDump& dump) {
+  FoundCore found{.core = find_core_dump(dump)};
+  if (!found.core.starts_with('/')) return found;
+  const FileDescriptor file(
+      ::open(found.core.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  auto image = file.get() < 0 ? std::nullopt : read_core_image(file.get());
+  if (image && image->pid != dump.pid) return {};  // another process has overwritten it
+  if (image) found.process = std::move(image->process);
+  return found;
+}
 
 }  // namespace
 
@@ -135,19 +157,35 @@ void WorkerRunner::look_into_crash(WorkerSlot& slot, const WaitStatus& status) {
 asio::awaitable<void> WorkerRunner::explain_crash(WorkerSlot& slot,
                                                   std::optional<ProcessCapture> capture,
                                                   std::optional<CoreDump> dump) {
+  const TimePoint copied_by = std::chrono::steady_clock::now() + kCoreCopiedWithin;
+  CoreCopyOrder copy{.pid = dump ? dump->pid : 0,
+                     .run_dir = parts_.orders.prepare->run_dir,
+                     .attempt = parts_.orders.attempt,
+                     .rank = Rank{slot.ranks.rank},
+                     .deadline = copied_by};
+  if (dump) {
+    std::function<Result<FoundCore>()> find = [dump = std::move(*dump)] {
+      return Result<FoundCore>(find_core(dump));
+    };
+    auto finding = run_unjoined<FoundCore>(std::move(find));
+    auto found = co_await std::move(finding);
+    if (found && slot.unwinding) slot.crash.core = copy.core = std::move(found->core);
+    if (found && !capture) capture = std::move(found->process);
+  }
   if (capture) {
     auto unwinding =
         crashes_.stack_of(std::move(*capture), std::chrono::steady_clock::now() + kUnwindWithin);
     auto stack = co_await std::move(unwinding);
-    if (stack && slot.unwinding) slot.crash = std::move(*stack);
+    if (stack && slot.unwinding) {
+      stack->core = std::move(slot.crash.core);
+      slot.crash = std::move(*stack);
+    }
   }
-  if (dump && slot.unwinding) {
-    std::function<Result<std::string>()> find = [dump = std::move(*dump)] {
-      return Result<std::string>(find_core_dump(dump));
-    };
-    auto finding = run_unjoined<std::string>(std::move(find));
-    auto core = co_await std::move(finding);
-    if (core && slot.unwinding) slot.crash.core = std::move(*core);
+  if (copy.core.starts_with('/') && slot.unwinding) {
+    std::function<Result<std::string>()> work = [copy] { return copy_core(copy); };
+    auto copying = run_unjoined<std::string>(std::move(work));
+    auto path = co_await std::move(copying);
+    if (path && slot.unwinding) slot.crash.core = std::move(*path);
   }
   tell_crash(slot);
 }
