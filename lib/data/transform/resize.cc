@@ -68,7 +68,8 @@ void to_planes(const std::uint8_t* __restrict row, int width, int channels,
   }
   std::uint8_t* __restrict green = plane + plane_bytes;
   std::uint8_t* __restrict blue = green + plane_bytes;
-  for (int x = 0; x < width; ++x) {  // all at once: half the time of one plane after the other
+  const auto pixels = static_cast<std::size_t>(width);
+  for (std::size_t x = 0; x < pixels; ++x) {  // all at once: half the time of one after the other
     plane[x] = row[3 * x];
     green[x] = row[3 * x + 1];
     blue[x] = row[3 * x + 2];
