@@ -90,6 +90,25 @@ TEST_F(CheckpointCommitterTest, NodesKeepTheDataOfOneThatWasGivenUpAndMayYetCome
   EXPECT_EQ(committer_->keep_on_nodes(), kData);
 }
 
+TEST_F(CheckpointCommitterTest, SaysWhyOneCannotBeCommitted) {
+  StagedShard shard;
+  shard.dir = record_->folder().path() + "/checkpoints/none";
+  scope_.spawn(
+      "commit",
+      committer_->commit(
+          {.attempt = Attempt{2}, .checkpoint_seq = 7, .number = 1, .shards = {shard}}, {}));
+  io_.run();
+
+  ASSERT_EQ(events_.events.size(), 1u);
+  const auto& finished = std::get<CommitFinished>(events_.events[0]);
+  EXPECT_EQ(finished.attempt, Attempt{2});
+  EXPECT_EQ(finished.checkpoint_seq, 7u);
+  EXPECT_NE(finished.error, "");
+  EXPECT_FALSE(finished.no_space);
+  EXPECT_FALSE(finished.may_come);
+  EXPECT_TRUE(record_->checkpoints().list()->empty());
+}
+
 TEST_F(CheckpointCommitterTest, NodesDropTheDataOfOneThatWasGivenUpInTime) {
   committer_->give_up({Attempt{0}, 1, "no answer"});
   EXPECT_EQ(committer_->keep_on_nodes(), std::vector<std::string>{});

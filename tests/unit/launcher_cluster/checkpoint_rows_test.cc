@@ -41,6 +41,21 @@ TEST(CheckpointRows, KnowTheBestAndTheLatestOfThoseThatCanBeUsed) {
   EXPECT_FALSE(table.rows[2].latest || table.rows[2].best);
 }
 
+TEST(CheckpointRows, SayHowTheirValidationEnded) {
+  ListedCheckpoint failed = listed(1, {}), good = listed(2, {});
+  failed.validation = ValidationRecord{
+      .checkpoint = CheckpointNumber{1}, .status = ValidationStatus::Failed, .error = "row 7 of 5"};
+  good.validation = ValidationRecord{.checkpoint = CheckpointNumber{2}};
+
+  const CheckpointTable table = checkpoint_table({failed, good, listed(3, {})}, {});
+
+  EXPECT_EQ(table.rows[0].validation, "failed");
+  EXPECT_EQ(table.rows[0].validation_error, "row 7 of 5");
+  EXPECT_EQ(table.rows[1].validation, "validated");
+  EXPECT_EQ(table.rows[1].validation_error, "");
+  EXPECT_EQ(table.rows[2].validation, "");
+}
+
 TEST(CheckpointRows, WithoutAScoreTheLatestIsTheBest) {
   const CheckpointTable table = checkpoint_table({listed(1, {}), listed(2, {})}, {});
 

@@ -129,6 +129,14 @@ TEST_F(RunRequestsTest, MayBeAnythingAndNobodyWaitsForThem) {
   EXPECT_TRUE(fs::exists(path(".stacks-4")));
 }
 
+TEST_F(RunRequestsTest, HaveIdsOfBoundedLength) {
+  const std::string longest(64, 'a');
+  std::ofstream(path(".stacks-" + longest + "a")) << "[1]";
+  std::ofstream(path(".stacks-" + longest)) << "[1]";
+  EXPECT_EQ(next().id, longest);
+  EXPECT_TRUE(fs::exists(path(".stacks-" + longest + "a")));
+}
+
 TEST_F(RunRequestsTest, OfVeryManySomeAreTakenLater) {
   for (int i = 0; i < 100; ++i) {
     std::ofstream(path(".stacks-" + std::to_string(i))) << "[1]";
@@ -141,7 +149,8 @@ TEST_F(RunRequestsTest, OfVeryManySomeAreTakenLater) {
 TEST_F(RunRequestsTest, AnAnswerLeadsNowhereElse) {
   for (const char* text :
        {R"({"path":"attempts/../../secret","error":""})", R"({"path":"/etc/passwd","error":""})",
-        R"({"path":"attempts//a"})", R"({"error":7})", "[]", ""}) {
+        R"({"path":"attempts//a"})", R"({"path":"spec.json"})", R"({"checkpoint":0})",
+        R"({"error":7})", "[]", ""}) {
     auto request = leave({});
     ASSERT_TRUE(request);
     std::ofstream(path(".answer-" + next().id)) << text;

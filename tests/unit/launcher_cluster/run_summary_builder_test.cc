@@ -228,6 +228,47 @@ TEST_F(RunSummaryBuilderTest, AnEarlierFailureIsNotTheCauseOfALaterEnd) {
   EXPECT_FALSE(summary(RunState::Errored).root);
 }
 
+TEST_F(RunSummaryBuilderTest, ANodeThatWasLostIsNamedWithoutARank) {
+  begin(0, seconds(0));
+  AttemptEnded ended;
+  ended.attempt = Attempt{0};
+  ended.failed = true;
+  ended.failure = FailureKind::NodeLost;
+  ended.cause = "n0 was lost";
+  ended.root_node = "n0";
+  ended.collateral = 2;
+  builder_->attempt_ended(ended);
+
+  const RunSummary told = summary(RunState::Errored);
+
+  ASSERT_TRUE(told.root);
+  EXPECT_FALSE(told.root->worker);
+  EXPECT_EQ(told.root->node, "n0");
+  EXPECT_EQ(told.root->text.cause, "n0 was lost");
+  EXPECT_EQ(told.root->collateral, 2);
+}
+
+TEST_F(RunSummaryBuilderTest, TheBestCheckpointIsToldBesideTheLatest) {
+  spec_.run_config.checkpoint_config.score_attribute = "acc";
+  begin(0, seconds(0));
+  CheckpointManager::Outcome outcome;
+  outcome.committed.info = {2, "/runs/vit/checkpoints/checkpoint_000002", 0};
+  outcome.committed.score = 0.5;
+  outcome.best.emplace().score = 0.9;
+  outcome.best->info = {1, "/runs/vit/checkpoints/checkpoint_000001", 0};
+  builder_->checkpoint_committed(outcome, Attempt{0}, 4);
+
+  const RunSummary told = summary(RunState::Finished);
+
+  EXPECT_EQ(told.world_size, 2);
+  ASSERT_TRUE(told.latest && told.best);
+  EXPECT_EQ(told.latest->name, "checkpoint_000002");
+  EXPECT_EQ(told.best->name, "checkpoint_000001");
+  EXPECT_EQ(told.best->score_metric, "acc");
+  EXPECT_EQ(told.best->score, 0.9);
+  EXPECT_EQ(told.latest->score, 0.5);
+}
+
 TEST_F(RunSummaryBuilderTest, ARankThatEndedWellLeavesNoErrorFile) {
   begin(0, seconds(0));
   builder_->rank_exited("n0", RankExited{Attempt{0}, Rank{0}, {}});
@@ -245,7 +286,17 @@ TEST_F(RunSummaryBuilderTest, ACommandThatIsNotThereIsTheCause) {
   const RunSummary told = summary(RunState::Errored);
 
   EXPECT_EQ(told.root->text.cause, "rank 0 could not be started on n0");
+  EXPECT_EQ(told.root->node, "n0");
+  ASSERT_TRUE(told.root->worker);
+  EXPECT_EQ(told.root->worker->rank, 0);
+  EXPECT_EQ(told.root->worker->attempt, 0u);
+  EXPECT_EQ(told.root->worker->program, "./train");
+  EXPECT_EQ(told.root->worker->detail, "./train does not exist");
   EXPECT_EQ(exit_code_of(told), 127);
+  begin(1, seconds(1));
+  ended.attempt = Attempt{1};
+  builder_->attempt_ended(ended);
+  EXPECT_EQ(summary(RunState::Errored).root->worker->attempt, 1u);
 }
 
 TEST_F(RunSummaryBuilderTest, ARankThatCannotStartGivesTheExitCodeOfAShell) {

@@ -76,6 +76,19 @@ TEST_F(SampleRecorderTest, KeepsWhatIsKnownOfEachRank) {
   EXPECT_THAT(messages_.warnings, IsEmpty());
 }
 
+TEST_F(SampleRecorderTest, KeepsWhatIsKnownOfEachNodeAndOfTheRunsFolder) {
+  EXPECT_THAT(recorder_.node_told("n0", {.taken_us = 1'000'000, .node = {.cpus = 8}}), IsEmpty());
+  sample(1, 1, 10);
+  record_until([this] { return !kept(SampleKind::Nodes).empty(); });
+
+  const auto nodes = kept(SampleKind::Nodes);
+  ASSERT_FALSE(nodes.empty());
+  EXPECT_THAT(nodes.front().rows, ElementsAre("n0"));
+  EXPECT_EQ(nodes.front().number("cpus", 0), 8);
+  EXPECT_GT(nodes.front().number("run_size", 0), 0);
+  EXPECT_LE(nodes.front().number("run_free", 0), nodes.front().number("run_size", 0));
+}
+
 TEST_F(SampleRecorderTest, ShowsAllOfManyRanksButKeepsTheWorst) {
   sample(600, 1, 10);
   record_until([this] { return !newest().empty(); });
