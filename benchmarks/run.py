@@ -33,6 +33,7 @@ MEASURES = {
     "checkpoint": "Checkpoints",
     "restore": "Restoring a checkpoint",
     "object_store": "Checkpoints in an object store",
+    "ingest": "Reading a dataset",
     "memory": "Memory of the idle system",
     "controller": "The launcher of a large cluster",
 }

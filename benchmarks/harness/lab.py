@@ -8,6 +8,7 @@ from pathlib import Path
 
 TORCH_VERSION = "2.11.0"
 RAY_VERSION = "2.60.0"
+ARROW_VERSION = "26.0.1"
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -40,6 +41,11 @@ class Lab:
     @property
     def ray_python(self) -> Path:
         return self.deps / f"ray-venv-{RAY_VERSION}-2" / "bin" / "python"
+
+    @property
+    def pyarrow(self) -> Path:
+        """Return a folder for PYTHONPATH that has PyArrow."""
+        return self.deps / f"pyarrow-{ARROW_VERSION}"
 
     @property
     def programs(self) -> Path:

@@ -49,6 +49,14 @@ constexpr std::string_view to_text(DatasetFormat format) {
   return kDatasetFormats[static_cast<std::size_t>(format)];
 }
 
+/// What a shuffle mixes: lib/data/plan/row_order.h.
+enum class ShuffleMode { Window, Files, Global };
+// As specs and workers name them, in the order of ShuffleMode.
+inline constexpr std::array<std::string_view, 3> kShuffleModes{"window", "files", "global"};
+/// What happens if a dataset has changed since the checkpoint within whose epoch a run goes on.
+enum class OnChange { Fail, RestartEpoch };
+inline constexpr std::array<std::string_view, 2> kOnChanges{"fail", "restart_epoch"};
+
 struct WorkerCount {  // `8`, or `{min: 4, max: 8}`
   int min = 1;
   int max = 1;
@@ -190,12 +198,19 @@ struct DatasetSpec {
   ImageColors mode = ImageColors::Rgb;             // images with a size
   bool include_paths = false;                      // images
   std::vector<MapStep> map = {};
-  std::optional<MapFrom> map_from = {};   // while it is read
-  std::optional<int> skip_rows_max = {};  // on_error: {rows: skip, rows_max: N}; unset: fail
-  boost::json::array items = {};          // format: items
-  bool split = false;                     // only "train" by default
+  std::optional<MapFrom> map_from = {};    // while it is read
+  std::optional<int> skip_rows_max = {};   // on_error: {rows: skip, rows_max: N}; unset: fail
+  std::string filter = {};                 // lib/model/row_filter.h; empty: all rows
+  std::optional<std::int64_t> limit = {};  // rows
+  boost::json::array items = {};           // format: items
+  bool split = false;                      // only "train" by default
   bool shuffle = false;
   std::uint64_t shuffle_seed = 0;
+  ShuffleMode shuffle_mode = ShuffleMode::Window;
+  std::int64_t shuffle_window = 32 << 20;  // bytes of decoded rows
+  std::optional<int> lanes = {};           // unset: by the number of workers
+  bool preserve_order = false;
+  OnChange on_change = OnChange::Fail;
   bool operator==(const DatasetSpec&) const = default;
 };
 

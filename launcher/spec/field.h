@@ -41,7 +41,8 @@ enum class Kind {
   Notify,     // a list of {on, command} or {on, webhook}
   Types,      // columns → their types
   Durations,  // names that the user chooses → min … max, in milliseconds
-  Shuffle,    // true, false, or {seed: 1}
+  Shuffle,    // true, false, or {seed: 1, mode: window, window: 32MiB}
+  Filter,     // a condition on a row's columns (lib/model/row_filter.h)
   Sides,      // [height, width], each min … max
   Maps,       // a list of maps, or {from: dataset, without: [maps]}
   OnError,    // fail, or {rows: skip, rows_max: 100}
@@ -64,8 +65,8 @@ EnumRef enum_ref(E& where) {
 }
 
 using FieldRef =
-    std::variant<std::monostate, int*, std::optional<int>*, bool*, std::string*,
-                 std::optional<std::string>*, Duration*, std::vector<std::string>*,
+    std::variant<std::monostate, int*, std::optional<int>*, std::optional<std::int64_t>*, bool*,
+                 std::string*, std::optional<std::string>*, Duration*, std::vector<std::string>*,
                  std::map<std::string, std::string>*, boost::json::object*, boost::json::array*,
                  WorkerCount*, Resources*, std::vector<StopCondition>*, std::vector<NotifyRule>*,
                  DatasetSpec*, std::optional<ImageSides>*, train::Umask*, ResourceLimits*,

@@ -186,6 +186,13 @@ boost::json::object datasets_json(const JobSpec& spec) {
         {"split", dataset.split},
         {"shuffle", dataset.shuffle},
         {"shuffle_seed", dataset.shuffle_seed},
+        {"shuffle_mode", kShuffleModes[static_cast<std::size_t>(dataset.shuffle_mode)]},
+        {"shuffle_window", dataset.shuffle_window},
+        {"lanes", dataset.lanes.value_or(0)},
+        {"preserve_order", dataset.preserve_order},
+        {"on_change", kOnChanges[static_cast<std::size_t>(dataset.on_change)]},
+        {"filter", dataset.filter},
+        {"limit", dataset.limit.value_or(0)},
     };
     if (dataset.format == DatasetFormat::Images) {
       if (dataset.size)

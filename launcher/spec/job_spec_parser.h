@@ -46,7 +46,8 @@ std::string job_spec_schema_json();
 std::string job_spec_reference_markdown();
 
 /// Return what a worker's get_dataset_shard needs: name → {format, path (a list), columns,
-/// schema, delimiter, newlines_in_values, labels, items, split, shuffle, shuffle_seed}.
+/// schema, delimiter, newlines_in_values, labels, items, split, shuffle, shuffle_seed,
+/// shuffle_mode, shuffle_window, lanes, preserve_order, on_change, filter, limit}.
 boost::json::object datasets_json(const JobSpec& spec);
 
 }  // namespace train

@@ -47,6 +47,7 @@ void read_maps(Reading& reading, const yaml::Cursor& cursor, const Field& field,
                DatasetSpec& dataset);
 void read_on_error(Reading& reading, const yaml::Cursor& cursor, const Field& field,
                    DatasetSpec& dataset);
+void read_filter(const yaml::Cursor& cursor, std::string& filter);
 
 /// Return what is wrong with an address "host:port" or "[v6]:port", or "" if nothing is.
 std::string node_address_mistake(std::string_view address);

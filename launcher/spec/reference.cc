@@ -91,7 +91,7 @@ std::string kind_words(const Field& field) {
     case Kind::Nodes:
       return "list of host:port";
     case Kind::Integer:
-      if (field.max == std::numeric_limits<int>::max())
+      if (field.max >= std::numeric_limits<int>::max())
         return fmt::format("whole number, {} or more", field.min);
       return fmt::format("whole number, {} to {}", field.min, field.max);
     case Kind::Boolean:
@@ -114,7 +114,9 @@ std::string kind_words(const Field& field) {
                          yaml::format_duration_yaml(milliseconds(field.min)),
                          yaml::format_duration_yaml(milliseconds(field.max)));
     case Kind::Shuffle:
-      return "true, false, {seed}";
+      return "true, false, {seed, mode, window}";
+    case Kind::Filter:
+      return "condition";
     case Kind::Sides:
       return "[height, width]";
     case Kind::Maps:

@@ -55,14 +55,17 @@ json::object count_schema(const Field& field) {
   return one_of({whole(field.min, field.max), std::move(range)});
 }
 
+json::object size_type() {
+  return one_of({json::object{{"type", "string"}, {"pattern", kSizePattern}},
+                 whole(0, std::numeric_limits<std::int64_t>::max())});
+}
+
 json::object resources_schema() {
-  json::object size = one_of({json::object{{"type", "string"}, {"pattern", kSizePattern}},
-                              whole(0, std::numeric_limits<std::int64_t>::max())});
   return {{"type", "object"},
           {"properties",
            {{"CPU", at_least_zero()},
             {"GPU", whole(0, std::numeric_limits<int>::max())},
-            {"memory", std::move(size)}}},
+            {"memory", size_type()}}},
           {"propertyNames",
            {{"pattern", spec::kNamePattern},
             {"not", enumeration(std::array<std::string_view, 6>{"cpu", "Cpu", "gpu", "Gpu",
@@ -233,8 +236,12 @@ json::object kind_schema(const Field& field) {
               {"additionalProperties",
                json::object{{"type", "string"}, {"pattern", kDurationPattern}}}};
     case Kind::Shuffle:
-      return one_of({type("boolean"),
-                     closed({{"seed", whole(0, std::numeric_limits<std::int64_t>::max())}})});
+      return one_of(
+          {type("boolean"), closed({{"seed", whole(0, std::numeric_limits<std::int64_t>::max())},
+                                    {"mode", enumeration(kShuffleModes)},
+                                    {"window", size_type()}})});
+    case Kind::Filter:
+      return text_type();
     case Kind::Sides:
       return sides_schema(field.min, field.max);
     case Kind::Maps:

@@ -47,6 +47,8 @@ void read_integer(const Cursor& cursor, const Field& field, const FieldRef& ref)
   if (!value) return;
   if (const auto* optional = std::get_if<std::optional<int>*>(&ref)) {
     **optional = static_cast<int>(*value);
+  } else if (const auto* wide = std::get_if<std::optional<std::int64_t>*>(&ref)) {
+    **wide = *value;
   } else {
     *std::get<int*>(ref) = static_cast<int>(*value);
   }
@@ -193,6 +195,8 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
       return read_maps(reading, cursor, field, *std::get<DatasetSpec*>(ref));
     case Kind::OnError:
       return read_on_error(reading, cursor, field, *std::get<DatasetSpec*>(ref));
+    case Kind::Filter:
+      return read_filter(cursor, *std::get<std::string*>(ref));
     case Kind::Umask:
       return read_umask(cursor, *std::get<Umask*>(ref));
     case Kind::Limits:

@@ -107,6 +107,8 @@ void check_dataset(Reading& reading, const std::string& name, const DatasetSpec&
     needs("items", "items", "items: [{x: 1}, {x: 2}]");
     excludes("path", "items", "remove it, or the format");
     excludes("columns", "items", "remove it, and the other columns from the items");
+    excludes("filter", "items", "remove it, and the other rows from the items");
+    excludes("limit", "items", "remove it, and the other rows from the items");
   } else {
     needs("path", format, "path: a file, folder or glob; or write format: items, and items");
     excludes("items", format, "remove it, or write format: items");
@@ -181,6 +183,15 @@ void resolve_maps(Reading& reading, JobSpec& spec, const Origin& top) {
     if (dataset.map_from) dataset.map = std::move(resolved[name]);
     dataset.map_from.reset();
   }
+}
+
+void check_order(Reading& reading, const std::string& name, const DatasetSpec& dataset) {
+  const Origin* preserve = reading.given(fmt::format("datasets.{}.preserve_order", name));
+  if (preserve == nullptr || !dataset.preserve_order || !dataset.shuffle) return;
+  reading.diagnostics.error(
+      preserve->at,
+      fmt::format("datasets.{}.preserve_order is true, but the dataset is shuffled", name),
+      "remove one of them");
 }
 
 void check_replicas(Reading& reading, const JobSpec& spec) {
@@ -258,7 +269,10 @@ void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
   check_validation(reading, spec);
   check_metadata(reading, spec, top);
   resolve_maps(reading, spec, top);
-  for (const auto& [name, dataset] : spec.datasets) check_dataset(reading, name, dataset, top);
+  for (const auto& [name, dataset] : spec.datasets) {
+    check_dataset(reading, name, dataset, top);
+    check_order(reading, name, dataset);
+  }
 }
 
 }  // namespace train::spec

@@ -55,6 +55,9 @@ struct Writer {
   json::value operator()(const std::optional<int>* value) const {
     return *value ? json::value(**value) : json::value();
   }
+  json::value operator()(const std::optional<std::int64_t>* value) const {
+    return *value ? json::value(**value) : json::value();
+  }
   json::value operator()(const bool* value) const { return *value; }
   json::value operator()(const std::string* value) const {
     return value->empty() ? json::value() : text(*value);
@@ -109,7 +112,14 @@ struct Writer {
       return json::object{{"rows", "skip"}, {"rows_max", *dataset->skip_rows_max}};
     }
     if (!dataset->shuffle) return false;
-    return json::object{{"seed", dataset->shuffle_seed}};
+    json::object object{{"seed", dataset->shuffle_seed}};
+    const DatasetSpec plain;
+    if (dataset->shuffle_mode != plain.shuffle_mode)
+      object["mode"] = kShuffleModes[static_cast<std::size_t>(dataset->shuffle_mode)];
+    if (dataset->shuffle_window != plain.shuffle_window)
+      object["window"] =
+          yaml::format_size_yaml(static_cast<std::uint64_t>(dataset->shuffle_window));
+    return object;
   }
   json::value operator()(const Umask* umask) const {
     return json::string(fmt::format("{:03o}", umask->bits));
@@ -147,6 +157,9 @@ bool left_out(const Field& field, const Target& target) {
   if (field.path == "datasets.*.schema") return target.dataset->schema.empty();
   if (field.path == "datasets.*.delimiter") return !target.dataset->delimiter;
   if (field.path == "datasets.*.newlines_in_values") return !target.dataset->newlines_in_values;
+  if (field.path == "datasets.*.lanes") return !target.dataset->lanes;
+  if (field.path == "datasets.*.filter") return target.dataset->filter.empty();
+  if (field.path == "datasets.*.limit") return !target.dataset->limit;
   if (field.path == "datasets.*.labels") return target.dataset->format != DatasetFormat::Cifar;
   const bool images = target.dataset != nullptr && target.dataset->format == DatasetFormat::Images;
   if (field.path == "datasets.*.size") return !images || !target.dataset->size;

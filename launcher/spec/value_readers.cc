@@ -12,6 +12,7 @@
 #include "launcher/spec/kind_readers.h"
 #include "launcher/spec/section_reader.h"
 #include "lib/model/column_type.h"
+#include "lib/model/row_filter.h"
 #include "lib/yaml/nearest.h"
 #include "lib/yaml/scalar.h"
 
@@ -269,6 +270,27 @@ void read_limits(Reading& reading, const Cursor& cursor, ResourceLimits& limits)
   }
 }
 
+namespace {
+
+constexpr std::uint64_t kWindowBytesMin = 1u << 20;
+constexpr std::uint64_t kWindowBytesMax = std::uint64_t{1} << 40;
+
+void read_shuffle_mode(const Cursor& cursor, ShuffleMode& mode) {
+  if (const auto index = cursor.choice(kShuffleModes)) mode = static_cast<ShuffleMode>(*index);
+}
+
+void read_shuffle_window(const Cursor& cursor, std::int64_t& window) {
+  const auto bytes = cursor.size();
+  if (!bytes) return;
+  if (*bytes < kWindowBytesMin || *bytes > kWindowBytesMax)
+    return cursor.error(
+        fmt::format("is {}, and must be from 1MiB to 1TiB", yaml::format_size_yaml(*bytes)),
+        "write about as much as a worker may hold in memory, such as 64MiB");
+  window = static_cast<std::int64_t>(*bytes);
+}
+
+}  // namespace
+
 void read_shuffle(Reading& reading, const Cursor& cursor, DatasetSpec& dataset) {
   if (!cursor.node().is(Node::Kind::Map)) {
     if (cursor.node().is(Node::Kind::Sequence))
@@ -276,18 +298,31 @@ void read_shuffle(Reading& reading, const Cursor& cursor, DatasetSpec& dataset) 
     if (const auto value = cursor.boolean()) dataset.shuffle = *value;
     return;
   }
-  constexpr std::array<std::string_view, 1> kKeys{"seed"};
+  constexpr std::array<std::string_view, 3> kKeys{"seed", "mode", "window"};
   dataset.shuffle = true;
   for (const Cursor::Entry& entry : cursor.entries()) {
-    if (entry.key != "seed") {
+    if (std::find(kKeys.begin(), kKeys.end(), entry.key) == kKeys.end()) {
       report_unknown_key(reading, entry.key_at, cursor.path(), entry.key, kKeys);
       continue;
     }
     if (entry.value.is_null()) continue;
     reading.remember(entry.value);
-    if (const auto seed = entry.value.integer(0, std::numeric_limits<std::int64_t>::max()))
+    if (entry.key == "mode") {
+      read_shuffle_mode(entry.value, dataset.shuffle_mode);
+    } else if (entry.key == "window") {
+      read_shuffle_window(entry.value, dataset.shuffle_window);
+    } else if (const auto seed = entry.value.integer(0, std::numeric_limits<std::int64_t>::max())) {
       dataset.shuffle_seed = static_cast<std::uint64_t>(*seed);
+    }
   }
+}
+
+void read_filter(const Cursor& cursor, std::string& filter) {
+  auto text = cursor.text();
+  if (!text) return;
+  if (const auto parsed = parse_row_filter(*text); parsed.has_error())
+    return cursor.error(parsed.error().message, parsed.error().hint);
+  filter = std::move(*text);
 }
 
 }  // namespace train::spec

@@ -1,52 +1,25 @@
 #include "lib/data/batch_reader.h"
 
-#include <arrow/array.h>
-#include <arrow/buffer.h>
-#include <arrow/compute/api_vector.h>
 #include <arrow/record_batch.h>
-#include <arrow/type.h>
 
 #include <algorithm>
-#include <map>
 
 #include "lib/data/arrow_error.h"
+#include "lib/data/row_gatherer.h"
 
 namespace train::data {
-namespace {
 
-/// The rows that a batch needs from one row group, and their positions in the batch.
-struct Wanted {
-  std::vector<std::int64_t> rows;
-  std::vector<std::int64_t> positions;
-};
-
-std::shared_ptr<arrow::Array> index_array(const std::vector<std::int64_t>& indices) {
-  // a view: the array must not outlive the vector
-  return std::make_shared<arrow::Int64Array>(static_cast<std::int64_t>(indices.size()),
-                                             arrow::Buffer::Wrap(indices));
-}
-
-arrow::Result<std::shared_ptr<arrow::RecordBatch>> take(
-    const std::shared_ptr<arrow::RecordBatch>& rows, const std::vector<std::int64_t>& indices) {
-  const auto array = index_array(indices);
-  arrow::ArrayVector columns;
-  for (const auto& column : rows->columns()) {
-    ARROW_ASSIGN_OR_RAISE(
-        auto taken,
-        arrow::compute::Take(*column, *array, arrow::compute::TakeOptions::NoBoundsCheck()));
-    columns.push_back(std::move(taken));
-  }
-  return arrow::RecordBatch::Make(rows->schema(), array->length(), std::move(columns));
-}
-
-}  // namespace
+static constexpr std::string_view kGathering = "cannot gather the rows of a batch";
 
 BatchReader::BatchReader(std::shared_ptr<const RowSource> source, ShardPlan plan)
-    : source_(std::move(source)), plan_(std::move(plan)) {}
+    : source_(std::move(source)),
+      plan_(std::move(plan)),
+      open_max_(static_cast<std::size_t>(std::max<std::int64_t>(1, plan_.open_blocks()))) {}
 
 Result<ReadBatch> BatchReader::read(std::int64_t index) {
   PlannedBatch planned = take_plan(index);
-  TRY(auto rows, gather(planned.ranges));
+  TRY(auto rows, plan_.reads_single_rows() ? gather_single_rows(planned.ranges)
+                                           : gather(cut_at_blocks(planned.ranges)));
   return ReadBatch{std::move(rows), planned.valid_rows, planned.rows_consumed,
                    std::move(planned.ranges)};
 }
@@ -56,86 +29,161 @@ PlannedBatch BatchReader::take_plan(std::int64_t index) {
   PlannedBatch planned =
       upcoming_ && upcoming_index_ == index ? std::move(*upcoming_) : plan_.batch(index);
   upcoming_.reset();
-  upcoming_groups_.clear();
+  upcoming_blocks_.clear();
   if (index + 1 < plan_.batches()) {
     upcoming_ = plan_.batch(index + 1);
     upcoming_index_ = index + 1;
-    for (const RowRange& range : upcoming_->ranges) upcoming_groups_.insert(range.group);
+    if (!plan_.reads_single_rows()) {
+      for (const RowRange& range : cut_at_blocks(upcoming_->ranges))
+        upcoming_blocks_.insert(block_of(range));
+    }
   }
   return planned;
 }
 
-bool BatchReader::is_open(std::int64_t index) const {
-  return std::any_of(open_groups_.begin(), open_groups_.end(),
-                     [&](const auto& open) { return open.first == index; });
+std::int64_t BatchReader::rows_of(std::int64_t unit) const {
+  return source_->unit_rows()[static_cast<std::size_t>(unit)];
 }
 
-/// Make room for a group before it is decoded, so that the number of groups never exceeds the
-/// limit.
+/// Return the block of a range that lies within one.
+BatchReader::UnitBlock BatchReader::block_of(const RowRange& range) const {
+  const Block block = plan_.block_of(range.unit, range.first);
+  return {range.unit, block.number, block.first, block.rows};
+}
+
+std::vector<RowRange> BatchReader::cut_at_blocks(const std::vector<RowRange>& ranges) const {
+  std::vector<RowRange> cut;
+  cut.reserve(ranges.size());
+  for (RowRange range : ranges) {
+    while (range.count > 0) {
+      const Block block = plan_.block_of(range.unit, range.first);
+      const std::int64_t count = std::min(range.count, block.first + block.rows - range.first);
+      cut.push_back({range.unit, range.first, count});
+      range.first += count;
+      range.count -= count;
+    }
+  }
+  return cut;
+}
+
+/// Make room for a block before it is decoded. What the next batch needs of the blocks of this one
+/// stays: to decode it again would mean to read its unit from the beginning. That is at most a
+/// block a lane.
 void BatchReader::make_room() {
-  while (static_cast<std::int64_t>(open_groups_.size()) >=
-         std::max<std::int64_t>(1, plan_.open_groups())) {
-    const auto done =
-        std::find_if(open_groups_.rbegin(), open_groups_.rend(),
-                     [&](const auto& open) { return upcoming_groups_.count(open.first) == 0; });
-    open_groups_.erase(done == open_groups_.rend() ? std::prev(open_groups_.end())
-                                                   : std::prev(done.base()));
+  auto open = open_blocks_.rbegin();
+  while (open_blocks_.size() >= open_max_ && open != open_blocks_.rend()) {
+    if (upcoming_blocks_.contains(open->first)) {
+      ++open;
+      continue;
+    }
+    place_of_.erase(open->first);
+    open = std::make_reverse_iterator(open_blocks_.erase(std::next(open).base()));
   }
 }
 
-Result<BatchReader::Group> BatchReader::group(std::int64_t index) {
-  const auto found = std::find_if(open_groups_.begin(), open_groups_.end(),
-                                  [&](const auto& open) { return open.first == index; });
-  if (found != open_groups_.end()) {
-    open_groups_.splice(open_groups_.begin(), open_groups_, found);
-    return found->second;
+Result<BatchReader::Rows> BatchReader::block(const UnitBlock& block) {
+  if (const auto found = place_of_.find(block); found != place_of_.end()) {
+    open_blocks_.splice(open_blocks_.begin(), open_blocks_, found->second);
+    return found->second->second;
   }
   make_room();
-  TRY(auto rows, source_->read(index));
-  open_groups_.emplace_front(index, rows);
+  TRY(auto rows, decode(block));
+  if (open_blocks_.size() < open_max_ || upcoming_blocks_.contains(block)) {
+    open_blocks_.emplace_front(block, rows);
+    place_of_[block] = open_blocks_.begin();
+  }
   return rows;
 }
 
-Result<BatchReader::Group> BatchReader::gather(const std::vector<RowRange>& ranges) {
-  if (ranges.size() == 1) {
-    TRY(const auto rows, group(ranges.front().group));
-    return rows->Slice(ranges.front().first, ranges.front().count);
-  }
-  std::map<std::int64_t, Wanted> wanted;
-  std::int64_t position = 0;
-  for (const RowRange& range : ranges) {
-    Wanted& of_group = wanted[range.group];
-    for (std::int64_t row = range.first; row < range.first + range.count; ++row) {
-      of_group.rows.push_back(row);
-      of_group.positions.push_back(position++);
+Result<BatchReader::Rows> BatchReader::decode(const UnitBlock& block) {
+  TRY(OpenUnit* const open, unit_before(block));
+  auto decoded = [&]() -> Result<Rows> {
+    while (open->next_row < block.first) {
+      const Block passed = plan_.block_of(block.unit, open->next_row);
+      TRY_VOID(open->stream->next(passed.rows));
+      open->next_row += passed.rows;
     }
-  }
+    return open->stream->next(block.rows);
+  }();
+  open->next_row = block.first + block.rows;
+  if (decoded.has_error() || open->next_row == rows_of(block.unit)) open_units_.pop_front();
+  return decoded;
+}
 
-  // Visit each group once, and open groups first: if all lanes change their group in one batch, no
-  // group is dropped before it is read.
-  std::vector<std::int64_t> visits;
-  for (const auto& [index, of_group] : wanted) visits.push_back(index);
+/// Return the stream of the block's unit that is at the block's first row, or before it by as
+/// little as possible, as the first of the open ones.
+Result<BatchReader::OpenUnit*> BatchReader::unit_before(const UnitBlock& block) {
+  auto best = open_units_.end();
+  for (auto open = open_units_.begin(); open != open_units_.end(); ++open) {
+    if (open->unit != block.unit || open->next_row > block.first) continue;
+    if (best == open_units_.end() || open->next_row > best->next_row) best = open;
+  }
+  if (best == open_units_.end()) {
+    // Each lane may end a unit and begin another in the same batch.
+    if (open_units_.size() >= 2 * open_max_) open_units_.pop_back();
+    TRY(auto stream, source_->open(block.unit, block.rows));
+    open_units_.push_front({.unit = block.unit, .next_row = 0, .stream = std::move(stream)});
+  } else {
+    open_units_.splice(open_units_.begin(), open_units_, best);
+  }
+  return &open_units_.front();
+}
+
+/// Gather rows whose ranges each lie within one block.
+Result<BatchReader::Rows> BatchReader::gather(const std::vector<RowRange>& ranges) {
+  if (ranges.size() == 1) {
+    const UnitBlock wanted = block_of(ranges.front());
+    TRY(const auto rows, block(wanted));
+    return rows->Slice(ranges.front().first - wanted.first, ranges.front().count);
+  }
+  // Visit each block once, and open blocks first: if all lanes change their block in one batch, no
+  // block is dropped before it is read.
+  std::map<UnitBlock, std::int64_t> part_of;
+  for (const RowRange& range : ranges) part_of.try_emplace(block_of(range), 0);
+  std::vector<UnitBlock> visits;
+  for (const auto& [wanted, part] : part_of) visits.push_back(wanted);
   std::stable_partition(visits.begin(), visits.end(),
-                        [&](std::int64_t index) { return is_open(index); });
-
-  static constexpr std::string_view kDoing = "cannot gather the rows of a batch";
+                        [&](const UnitBlock& wanted) { return place_of_.contains(wanted); });
   arrow::RecordBatchVector parts;
-  // For each row of the batch, its index in the concatenated parts.
-  std::vector<std::int64_t> order(static_cast<std::size_t>(position));
-  std::int64_t row_of_parts = 0;
-  for (const std::int64_t index : visits) {
-    const Wanted& of_group = wanted[index];
-    TRY(const auto rows, group(index));
-    ARROW_TRY(auto part, kDoing, take(rows, of_group.rows));
-    parts.push_back(std::move(part));
-    for (const std::int64_t at : of_group.positions)
-      order[static_cast<std::size_t>(at)] = row_of_parts++;
+  for (const UnitBlock& wanted : visits) {
+    TRY(auto rows, block(wanted));
+    part_of[wanted] = static_cast<std::int64_t>(parts.size());
+    parts.push_back(std::move(rows));
   }
-  if (parts.size() == 1) return parts.front();
-  ARROW_TRY(auto joined, kDoing, arrow::ConcatenateRecordBatches(parts));
-  if (std::is_sorted(order.begin(), order.end())) return joined;
-  ARROW_TRY(auto ordered, kDoing, take(joined, order));
-  return ordered;
+  std::vector<RowsOfPart> of_parts;
+  of_parts.reserve(ranges.size());
+  for (const RowRange& range : ranges) {
+    const UnitBlock of_range = block_of(range);
+    of_parts.push_back({part_of[of_range], range.first - of_range.first, range.count});
+  }
+  ARROW_TRY(auto rows, kGathering, gather_rows(parts, of_parts));
+  return rows;
+}
+
+/// Gather rows that are read one by one.
+Result<BatchReader::Rows> BatchReader::gather_single_rows(const std::vector<RowRange>& ranges) {
+  std::map<std::int64_t, std::vector<std::int64_t>> rows_of_unit;
+  for (const RowRange& range : ranges) {
+    auto& rows = rows_of_unit[range.unit];
+    for (std::int64_t row = range.first; row < range.first + range.count; ++row)
+      rows.push_back(row);
+  }
+  arrow::RecordBatchVector parts;
+  std::map<std::int64_t, RowsOfPart> next;  // of each unit
+  for (const auto& [unit, rows] : rows_of_unit) {
+    TRY(auto part, source_->read_rows(unit, rows));
+    next[unit] = {.part = static_cast<std::int64_t>(parts.size())};
+    parts.push_back(std::move(part));
+  }
+  std::vector<RowsOfPart> of_parts;
+  for (const RowRange& range : ranges) {
+    RowsOfPart& at = next[range.unit];
+    at.count = range.count;
+    of_parts.push_back(at);
+    at.first += range.count;
+  }
+  ARROW_TRY(auto rows, kGathering, gather_rows(parts, of_parts));
+  return rows;
 }
 
 }  // namespace train::data

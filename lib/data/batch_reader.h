@@ -1,15 +1,17 @@
 // A BatchReader carries out a ShardPlan: it gathers the rows of each planned batch into one record
-// batch. It holds at most ShardPlan::open_groups() decoded row groups. To make room, it drops the
-// least recently used group that the next batch does not need, so that each group is decoded once
-// per pass. One thread uses a reader at a time.
+// batch. Between two batches it holds at most ShardPlan::open_blocks() decoded blocks, or those
+// that the next batch needs, and as many units half read. To make room, it drops the least recently
+// used block that the next batch does not need, so that each block is decoded once per pass. One
+// thread uses a reader at a time.
 #pragma once
 
 #include <list>
+#include <map>
 #include <optional>
 #include <set>
 
+#include "lib/data/plan/shard_plan.h"
 #include "lib/data/row_source.h"
-#include "lib/data/shard_plan.h"
 
 namespace train::data {
 
@@ -25,25 +27,46 @@ class BatchReader {
   /// `source` is shared with the other passes over the same dataset.
   BatchReader(std::shared_ptr<const RowSource> source, ShardPlan plan);
 
-  /// Return batch `index` of the plan. A batch of consecutive rows of one row group is a view; any
+  /// Return batch `index` of the plan. A batch of consecutive rows of one block is a view; any
   /// other is a copy.
   Result<ReadBatch> read(std::int64_t index);
 
  private:
-  using Group = std::shared_ptr<arrow::RecordBatch>;
+  using Rows = std::shared_ptr<arrow::RecordBatch>;
+  struct UnitBlock {
+    std::int64_t unit = 0;
+    std::int64_t number = 0;  // of the block in its unit
+    std::int64_t first = 0;   // its first row in the unit
+    std::int64_t rows = 0;
+    auto operator<=>(const UnitBlock&) const = default;
+  };
+  struct OpenUnit {
+    std::int64_t unit = 0;
+    std::int64_t next_row = 0;  // of the unit
+    std::unique_ptr<UnitStream> stream;
+  };
 
   PlannedBatch take_plan(std::int64_t index);
-  bool is_open(std::int64_t index) const;
+  std::int64_t rows_of(std::int64_t unit) const;
+  UnitBlock block_of(const RowRange& range) const;
+  std::vector<RowRange> cut_at_blocks(const std::vector<RowRange>& ranges) const;
   void make_room();
-  Result<Group> group(std::int64_t index);
-  Result<Group> gather(const std::vector<RowRange>& ranges);
+  Result<Rows> block(const UnitBlock& block);
+  Result<Rows> decode(const UnitBlock& block);
+  Result<OpenUnit*> unit_before(const UnitBlock& block);
+  Result<Rows> gather(const std::vector<RowRange>& ranges);
+  Result<Rows> gather_single_rows(const std::vector<RowRange>& ranges);
 
   std::shared_ptr<const RowSource> source_;
   ShardPlan plan_;
+  std::size_t open_max_;
   std::optional<PlannedBatch> upcoming_;  // the batch after the current one, if planned
   std::int64_t upcoming_index_ = -1;
-  std::set<std::int64_t> upcoming_groups_;
-  std::list<std::pair<std::int64_t, Group>> open_groups_;  // most recently used first
+  std::set<UnitBlock> upcoming_blocks_;
+  using OpenBlocks = std::list<std::pair<UnitBlock, Rows>>;
+  OpenBlocks open_blocks_;  // most recently used first
+  std::map<UnitBlock, OpenBlocks::iterator> place_of_;
+  std::list<OpenUnit> open_units_;  // most recently used first
 };
 
 }  // namespace train::data

@@ -35,6 +35,8 @@ struct FilesSpec {
   std::map<std::string, std::string> types = {};
   char delimiter = 0;               // csv; 0: a tab in a file named .tsv, else a comma
   bool newlines_in_values = false;  // csv: values in quotes may have line ends
+  std::string filter = {};          // lib/model/row_filter.h; empty: all rows
+  std::int64_t limit = 0;           // the first rows that pass the filter; 0: all
   int labels = 1;                   // cifar: bytes of labels before each image, 1 or 2
   bool include_paths = false;       // images: with the column path
 };

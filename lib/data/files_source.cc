@@ -1,7 +1,4 @@
 // This file implements open_files: a RowSource over the units of all files of a dataset.
-#include <arrow/array.h>
-#include <arrow/array/concatenate.h>
-#include <arrow/chunked_array.h>
 #include <arrow/record_batch.h>
 #include <arrow/table.h>
 #include <arrow/type.h>
@@ -9,18 +6,21 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
 
 #include "lib/base/check.h"
 #include "lib/data/arrow_error.h"
 #include "lib/data/formats/format_file.h"
+#include "lib/data/unit_stream.h"
 
 namespace train::data {
 namespace {
 
-struct UnitOfFile {
+struct PlaceInFiles {
   std::size_t file = 0;
   std::int64_t unit = 0;
+  std::int64_t rows = 0;  // also those beyond a limit
 };
 
 Result<std::shared_ptr<arrow::Schema>> select_columns(const std::string& path,
@@ -94,15 +94,31 @@ OpenedFile open_file(FileFormat format, const std::string& path, const FilesSpec
   return Error{Errc::Internal, "no format"};
 }
 
-arrow::Result<std::shared_ptr<arrow::Array>> whole_column(const arrow::ChunkedArray& column) {
-  if (column.num_chunks() == 1) return column.chunk(0);
-  if (column.num_chunks() == 0) return arrow::MakeEmptyArray(column.type());
-  return arrow::Concatenate(column.chunks());
+/// Return about how many bytes a row of this type has; of values without a fixed length, what
+/// points to them.
+std::int64_t row_bytes(const arrow::DataType& type) {
+  if (const auto* list = dynamic_cast<const arrow::FixedSizeListType*>(&type))
+    return list->list_size() * row_bytes(*list->value_type());
+  if (const auto* fixed = dynamic_cast<const arrow::FixedWidthType*>(&type))
+    return (fixed->bit_width() + 7) / 8;
+  return 8;
 }
 
-std::int64_t total_rows(const FormatFile& file) {
+std::int64_t bytes_of(const std::string& path) {
+  std::error_code gone;
+  const auto bytes = std::filesystem::file_size(path, gone);
+  return gone ? 0 : static_cast<std::int64_t>(bytes);
+}
+
+std::int64_t rows_of(const FormatFile& file) {
   const auto& rows = file.unit_rows();
   return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+}
+
+/// Return an error of reading a unit, which names the file.
+Error named(const FormatFile& file, const UnitOfFile& unit, Error error) {
+  if (file.has_many_files() || error.message.find(unit.path) != std::string::npos) return error;
+  return std::move(error).with_context(unit.doing);
 }
 
 class FilesSource final : public RowSource {
@@ -114,10 +130,13 @@ class FilesSource final : public RowSource {
 
   Result<Unit> add(const std::string& path, FileFormat format, const FilesSpec& spec,
                    std::unique_ptr<FormatFile> file) {
-    if ((is_text(format) || format == FileFormat::WebDataset) && total_rows(*file) == 0) {
+    if ((is_text(format) || format == FileFormat::WebDataset) && rows_of(*file) == 0) {
       // A text or an archive without rows tells no types, and JSON no columns.
       if (!schema_of_empty_) schema_of_empty_ = file->schema();
       return train::Unit{};
+    }
+    if (!spec.filter.empty()) {
+      TRY(file, filter_file(std::move(file), path, spec.filter));
     }
     const auto& columns = spec.columns.empty() ? file->schema()->field_names() : spec.columns;
     TRY(auto selected, select_columns(path, *file->schema(), columns));
@@ -125,71 +144,128 @@ class FilesSource final : public RowSource {
       first_schema_ = file->schema();
       schema_ = std::move(selected);
     } else {
-      TRY_VOID(check_same(files_.front().first, *schema_, path, *selected));
+      TRY_VOID(check_same(file_rows_.front().path, *schema_, path, *selected));
     }
-    const auto& unit_rows = file->unit_rows();
-    for (std::size_t unit = 0; unit < unit_rows.size(); ++unit) {
-      const std::int64_t rows = unit_rows[unit];
-      if (rows < 0 || __builtin_add_overflow(rows_, rows, &rows_))
-        return Error{Errc::Corrupt, fmt::format("{} says that it has {} rows in {} {}", path, rows,
-                                                file->unit_word(), unit)};
-      units_.push_back({files_.size(), static_cast<std::int64_t>(unit)});
-      group_rows_.push_back(rows);
-    }
-    files_.emplace_back(path, std::move(file));
+    TRY(const std::int64_t rows, add_units(path, *file));
+    const std::int64_t size = bytes_of(path);
+    const std::int64_t decoded = file->decoded_bytes(*schema_);
+    decoded_bytes_ += static_cast<double>(decoded > 0 ? decoded : size);
+    all_read_rows_ = all_read_rows_ && file->reads_rows();
+    file_rows_.push_back({.path = path,
+                          .units = static_cast<std::int64_t>(file->unit_rows().size()),
+                          .rows = rows,
+                          .bytes = size,
+                          .digest = file->digest()});
+    files_.push_back(std::move(file));
     return train::Unit{};
   }
 
-  const std::vector<std::int64_t>& group_rows() const override { return group_rows_; }
+  /// Leave out all rows but the first `limit`.
+  void keep_first(std::int64_t limit) {
+    std::int64_t left = limit;
+    std::size_t kept_units = 0, kept_files = 0;
+    for (; kept_files < file_rows_.size() && left > 0; ++kept_files) {
+      FileRows& file = file_rows_[kept_files];
+      const std::int64_t rows_of_file = std::min(left, file.rows);
+      const std::int64_t units = file.units;
+      file.rows = rows_of_file;
+      file.units = 0;
+      for (std::int64_t unit = 0; unit < units && left > 0; ++unit, ++kept_units, ++file.units) {
+        unit_rows_[kept_units] = std::min(left, unit_rows_[kept_units]);
+        left -= unit_rows_[kept_units];
+      }
+    }
+    file_rows_.resize(kept_files);
+    units_.resize(kept_units);
+    unit_rows_.resize(kept_units);
+    const std::int64_t kept = limit - left;
+    decoded_bytes_ *=
+        static_cast<double>(kept) / static_cast<double>(std::max<std::int64_t>(1, rows_));
+    rows_ = kept;
+  }
+
+  const std::vector<std::int64_t>& unit_rows() const override { return unit_rows_; }
+  const std::vector<FileRows>& files() const override { return file_rows_; }
   const std::shared_ptr<arrow::Schema>& schema() const override {
     return schema_ ? schema_ : schema_of_empty_;
   }
 
-  std::string describe(std::int64_t group, std::int64_t row) const override {
-    const UnitOfFile& at = units_[static_cast<std::size_t>(group)];
-    const auto& [path, file] = files_[at.file];
+  std::string describe(std::int64_t unit, std::int64_t row) const override {
+    const PlaceInFiles& at = units_[static_cast<std::size_t>(unit)];
+    const auto& file = files_[at.file];
     const std::string inside = file->describe(at.unit, row);
-    return file->has_many_files() ? inside : fmt::format("{}, {}", path, inside);
+    return file->has_many_files() ? inside
+                                  : fmt::format("{}, {}", file_rows_[at.file].path, inside);
   }
 
-  Result<std::shared_ptr<arrow::RecordBatch>> read(std::int64_t group) const override {
-    const UnitOfFile& at = units_[static_cast<std::size_t>(group)];
-    const std::int64_t rows = group_rows_[static_cast<std::size_t>(group)];
-    const auto& [path, file] = files_[at.file];
-    const std::string doing =
-        fmt::format("cannot read {} {} of {}", file->unit_word(), at.unit, path);
-    auto table = file->read(at.unit, *schema_);
-    if (table.has_error()) {
-      Error error = std::move(table).error();  // names the file if it could not be opened
-      if (file->has_many_files() || error.message.find(path) != std::string::npos) return error;
-      return std::move(error).with_context(doing);
-    }
-    if ((*table)->num_rows() != rows) {
-      return Error{Errc::Corrupt,
-                   fmt::format("{}: it holds {} rows, and {} were counted when the dataset was "
-                               "opened",
-                               doing, (*table)->num_rows(), rows),
-                   "the file changed, or is damaged"};
-    }
-    arrow::ArrayVector columns;
-    for (const auto& field : schema_->fields()) {
-      const auto column = (*table)->GetColumnByName(field->name());
-      if (!column || !column->type()->Equals(*field->type()))
-        return Error{Errc::Corrupt,
-                     fmt::format("{}: its column '{}' is {}, and {} in the file's schema", doing,
-                                 field->name(), column ? column->type()->ToString() : "missing",
-                                 field->type()->ToString())};
-      ARROW_TRY(auto array, doing, whole_column(*column));
-      columns.push_back(std::move(array));
-    }
-    return arrow::RecordBatch::Make(schema_, rows, std::move(columns));
+  std::int64_t decoded_bytes() const override {
+    // What a file says of itself need not be true, and encoded values are smaller than decoded
+    // ones.
+    double bytes = decoded_bytes_;
+    double by_type = 0;
+    for (const auto& field : schema()->fields())
+      by_type += static_cast<double>(row_bytes(*field->type()));
+    bytes = std::max(bytes, by_type * static_cast<double>(rows_));
+    return static_cast<std::int64_t>(std::clamp(bytes, 1.0, 9e18));
+  }
+
+  Result<std::unique_ptr<UnitStream>> open(std::int64_t unit,
+                                           std::int64_t rows_at_once) const override {
+    const PlaceInFiles& at = units_[static_cast<std::size_t>(unit)];
+    UnitOfFile of_file = unit_of_file(unit);
+    auto decoded = files_[at.file]->open(at.unit, *schema_, rows_at_once);
+    if (decoded.has_error()) return named(*files_[at.file], of_file, std::move(decoded).error());
+    return stream_of(std::move(of_file), std::move(*decoded));
+  }
+
+  bool reads_rows() const override { return all_read_rows_; }
+
+  Result<std::shared_ptr<arrow::RecordBatch>> read_rows(
+      std::int64_t unit, const std::vector<std::int64_t>& rows) const override {
+    const PlaceInFiles& at = units_[static_cast<std::size_t>(unit)];
+    UnitOfFile of_file = unit_of_file(unit);
+    of_file.rows = static_cast<std::int64_t>(rows.size());
+    auto table = files_[at.file]->read_rows(at.unit, rows, *schema_);
+    if (table.has_error()) return named(*files_[at.file], of_file, std::move(table).error());
+    const std::int64_t count = of_file.rows;
+    const auto stream =
+        stream_of(std::move(of_file), std::make_shared<arrow::TableBatchReader>(*table));
+    return stream->next(count);
   }
 
  private:
-  std::vector<std::pair<std::string, std::unique_ptr<FormatFile>>> files_;  // with their paths
-  std::vector<UnitOfFile> units_;
-  std::vector<std::int64_t> group_rows_;
-  std::int64_t rows_ = 0;                        // in all units
+  /// Count the units of a file, and return its rows.
+  Result<std::int64_t> add_units(const std::string& path, const FormatFile& file) {
+    const auto& unit_rows = file.unit_rows();
+    const std::int64_t before = rows_;
+    for (std::size_t unit = 0; unit < unit_rows.size(); ++unit) {
+      const std::int64_t rows = unit_rows[unit];
+      if (rows < 0 || __builtin_add_overflow(rows_, rows, &rows_))
+        return Error{Errc::Corrupt, fmt::format("{} says that it has {} rows in {} {}", path, rows,
+                                                file.unit_word(), unit)};
+      units_.push_back({files_.size(), static_cast<std::int64_t>(unit), rows});
+      unit_rows_.push_back(rows);
+    }
+    return rows_ - before;
+  }
+
+  UnitOfFile unit_of_file(std::int64_t unit) const {
+    const PlaceInFiles& at = units_[static_cast<std::size_t>(unit)];
+    const std::string& path = file_rows_[at.file].path;
+    return {.doing =
+                fmt::format("cannot read {} {} of {}", files_[at.file]->unit_word(), at.unit, path),
+            .path = path,
+            .rows = at.rows,
+            .schema = schema_};
+  }
+
+  std::vector<std::unique_ptr<FormatFile>> files_;
+  std::vector<FileRows> file_rows_;  // of each file
+  std::vector<PlaceInFiles> units_;
+  std::vector<std::int64_t> unit_rows_;
+  std::int64_t rows_ = 0;  // in all units
+  double decoded_bytes_ = 0;
+  bool all_read_rows_ = true;
   std::shared_ptr<arrow::Schema> first_schema_;  // of the first file, with all of its columns
   std::shared_ptr<arrow::Schema> schema_;
   std::shared_ptr<arrow::Schema> schema_of_empty_;  // of a text file without rows
@@ -208,6 +284,19 @@ Result<std::shared_ptr<arrow::Table>> checked_table(std::shared_ptr<arrow::Recor
   return table;
 }
 
+Result<std::shared_ptr<arrow::RecordBatchReader>> FormatFile::open(std::int64_t unit,
+                                                                   const arrow::Schema& selected,
+                                                                   std::int64_t) const {
+  TRY(auto table, read(unit, selected));
+  return std::make_shared<arrow::TableBatchReader>(std::move(table));
+}
+
+Result<std::shared_ptr<arrow::Table>> FormatFile::read_rows(std::int64_t,
+                                                            const std::vector<std::int64_t>&,
+                                                            const arrow::Schema&) const {
+  return Error{Errc::Internal, "single rows of this format cannot be read"};
+}
+
 Result<std::unique_ptr<RowSource>> open_files(const FilesSpec& spec) {
   TRY(const auto found, find_files(spec.paths, spec.format));
   auto source = std::make_unique<FilesSource>();
@@ -217,6 +306,7 @@ Result<std::unique_ptr<RowSource>> open_files(const FilesSpec& spec) {
   } else {
     for (const std::string& path : found.paths) TRY_VOID(source->add(path, found.format, spec));
   }
+  if (spec.limit > 0) source->keep_first(spec.limit);
   if (source->schema()->num_fields() == 0) {
     return Error{Errc::InvalidArgument, fmt::format("{} has no columns", found.paths.front())};
   }

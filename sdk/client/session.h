@@ -31,7 +31,7 @@ struct WorkerInfo : WorkerRanks {
   std::string staging_dir;
   Config config;  // train_loop_config
   Dict metadata;
-  /// Name → {format, path, columns, items, split, shuffle, shuffle_seed}, from launcher/spec.
+  /// Name → the entry that launcher/spec's datasets_json() makes.
   Dict datasets;
   std::string master_addr = "127.0.0.1";
   int master_port = 0;
@@ -59,7 +59,8 @@ std::vector<std::string> all_gather(
 struct DataPosition {
   std::uint64_t epoch = 0;
   std::int64_t rows_consumed = 0;
-  std::string order = {};  // identifies the order of the rows that `rows_consumed` counts in
+  /// What the rows that `rows_consumed` counts are, for the checkpoint (sdk/data/cursor.h).
+  std::shared_ptr<const Dict> order = {};
   bool operator==(const DataPosition&) const = default;
 };
 

@@ -81,29 +81,36 @@ void WorkerSession::take_histograms(std::string& report) {
 }
 
 void WorkerSession::set_data_position(const std::string& dataset, const DataPosition& position) {
-  // An epoch beyond int64 wraps, and comes back as it was.
-  Dict entry{{"epoch", static_cast<std::int64_t>(position.epoch)},
-             {"rows", position.rows_consumed}};
-  if (!position.order.empty()) entry["order"] = position.order;
   const std::lock_guard lock(base_mutex_);
-  data_positions_.insert_or_assign(dataset, std::move(entry));
+  data_positions_.insert_or_assign(dataset, position);
 }
 
 void WorkerSession::restore_data_positions(const Dict& metadata) {
   const auto restored = metadata.find(kPositionsKey);
   if (restored == metadata.end() || !restored->second.is_dict()) return;
   const std::lock_guard lock(base_mutex_);
-  for (const auto& [dataset, position] : restored->second.as<Dict>())
-    data_positions_.try_emplace(dataset, position);
+  restored_positions_ = restored->second.as<Dict>();
+}
+
+/// Return the positions of all datasets, as a checkpoint's metadata holds them.
+Dict WorkerSession::data_positions() const {
+  const std::lock_guard lock(base_mutex_);
+  Dict positions = restored_positions_;
+  for (const auto& [dataset, position] : data_positions_) {
+    // An epoch beyond int64 wraps, and comes back as it was.
+    Dict entry{{"epoch", static_cast<std::int64_t>(position.epoch)},
+               {"rows", position.rows_consumed}};
+    if (position.order) entry["order"] = *position.order;
+    positions.insert_or_assign(dataset, std::move(entry));
+  }
+  return positions;
 }
 
 std::string WorkerSession::metadata_json(const Checkpoint::Impl& checkpoint) const {
   Dict metadata = info_.metadata;
   for (const auto& [key, value] : checkpoint.metadata) metadata.insert_or_assign(key, value);
-  {
-    const std::lock_guard lock(base_mutex_);
-    if (!data_positions_.empty()) metadata.insert_or_assign(kPositionsKey, data_positions_);
-  }
+  if (Dict positions = data_positions(); !positions.empty())
+    metadata.insert_or_assign(kPositionsKey, std::move(positions));
   const Value whole(std::move(metadata));
   check_depth(whole, "report: the checkpoint's metadata",
               "put such data into a file of the checkpoint");

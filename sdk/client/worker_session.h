@@ -61,13 +61,16 @@ class WorkerSession {
   void take_histograms(std::string& report);
 
  private:
+  Dict data_positions() const;
+
   const WorkerInfo info_;
   mutable std::mutex base_mutex_;
   std::function<Checkpoint()> on_stop_;
   std::map<std::string, std::string> histograms_;  // by name, packed; wait for the next report
   std::size_t histogram_bytes_ = 0;
-  std::atomic<bool> histograms_wait_ = false;  // without the mutex
-  Dict data_positions_;  // by dataset, also of those that this attempt has not read yet
+  std::atomic<bool> histograms_wait_ = false;           // without the mutex
+  std::map<std::string, DataPosition> data_positions_;  // by dataset
+  Dict restored_positions_;  // of datasets that this attempt may not have read yet
 };
 
 /// Return this process's session, which the first call makes. Throws Failure when the supervisor

@@ -5,9 +5,6 @@
 #include <train/config.h>
 
 #include <map>
-#include <numeric>
-
-#include "lib/data/permutation.h"
 
 namespace train::sdk {
 namespace {
@@ -19,8 +16,9 @@ struct Shared {  // must be the same on all ranks
 };
 constexpr Shared kShared[] = {
     {"rows", "{} rows", "every node must have the same files at the dataset's path"},
-    {"layout", "row groups with digest {}",
-     "every node must have the same files at the dataset's path"},
+    {"layout", "files with digest {}", "every node must have the same files at the dataset's path"},
+    {"order", "rows in the order \"{}\"",
+     "every rank must begin from the same checkpoint, with the same spec"},
     {"epoch", "epoch {}",
      "call set_epoch() with the same number on every rank, and iterate equally often"},
     {"rows_consumed", "{} rows consumed", "call set_epoch() on every rank, or on none"},
@@ -46,16 +44,13 @@ std::string describe(const Shared& shared, const std::vector<Dict>& views) {
 }  // namespace
 
 std::string encode(const PassView& view) {
-  std::uint64_t layout = 0;
-  for (const std::int64_t rows : view.group_rows)
-    layout = data::mix(layout, static_cast<std::uint64_t>(rows));
-  return to_json(Dict{
-      {"rows", std::accumulate(view.group_rows.begin(), view.group_rows.end(), std::int64_t{0})},
-      {"layout", fmt::format("{:016x}", layout)},
-      {"batch_size", view.batch_size},
-      {"drop_last", view.drop_last},
-      {"epoch", std::to_string(view.epoch)},
-      {"rows_consumed", view.rows_consumed}});
+  return to_json(Dict{{"rows", view.rows},
+                      {"layout", view.layout},
+                      {"order", view.order},
+                      {"batch_size", view.batch_size},
+                      {"drop_last", view.drop_last},
+                      {"epoch", std::to_string(view.epoch)},
+                      {"rows_consumed", view.rows_consumed}});
 }
 
 Result<std::vector<std::int64_t>> agree(const std::vector<std::string>& views) {

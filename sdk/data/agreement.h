@@ -13,7 +13,9 @@ namespace train::sdk {
 
 /// One rank's view of the pass.
 struct PassView {
-  std::vector<std::int64_t> group_rows = {};  // of each row group
+  std::int64_t rows = 0;    // of the dataset
+  std::string layout = {};  // data::digest_of its units
+  std::string order = {};   // in words: how the epoch visits them
   std::int64_t batch_size = 1;
   bool drop_last = false;
   std::uint64_t epoch = 0;

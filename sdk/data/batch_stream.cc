@@ -119,7 +119,7 @@ void BatchStream::tell_position(const data::ReadBatch& batch) {
   if (handed_out_ == pass_.batches) {
     // a checkpoint taken at the last batch continues with the next epoch, even when drop_last
     // leaves rows over
-    sdk::set_data_position(pass_.dataset, {pass_.epoch + 1, 0, pass_.order});
+    sdk::set_data_position(pass_.dataset, {pass_.epoch + 1, 0, pass_.next_order});
   } else {
     sdk::set_data_position(pass_.dataset, {pass_.epoch, batch.rows_consumed, pass_.order});
   }
@@ -128,7 +128,7 @@ void BatchStream::tell_position(const data::ReadBatch& batch) {
 void BatchStream::tell_over() {
   if (over_) return;
   over_ = true;
-  sdk::set_data_position(pass_.dataset, {pass_.epoch + 1, 0, pass_.order});
+  sdk::set_data_position(pass_.dataset, {pass_.epoch + 1, 0, pass_.next_order});
 }
 
 BatchRange::BatchRange(std::shared_ptr<BatchStream> stream) : stream_(std::move(stream)) {}

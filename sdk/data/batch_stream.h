@@ -2,10 +2,12 @@
 // and the BatchRange that user code holds owns it. Only the user's thread calls these functions.
 #pragma once
 
+#include <train/config.h>
 #include <train/dataset.h>
 
 #include <condition_variable>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -19,7 +21,8 @@ class BatchStream {
  public:
   struct Pass {
     std::string dataset = {};
-    std::string order = {};  // data::order_of
+    std::shared_ptr<const Dict> order = {};       // cursor_order() of this pass
+    std::shared_ptr<const Dict> next_order = {};  // of the next one
     std::uint64_t epoch = 0;
     std::int64_t batches = 0;
     std::shared_ptr<const sdk::MapChain> maps = {};  // null: none

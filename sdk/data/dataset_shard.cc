@@ -6,10 +6,9 @@
 #include <cstdio>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <optional>
 
-#include "lib/data/shard_plan.h"
+#include "lib/data/plan/shard_plan.h"
 #include "sdk/client/session.h"
 #include "sdk/data/agreement.h"
 #include "sdk/data/batch_stream.h"
@@ -47,43 +46,68 @@ const Dict& spec_entry(const std::string& name) {
              : throw Failure("invalid_argument", fmt::format("dataset '{}' is not a dict", name));
 }
 
-std::string order_of(const DatasetShard::Impl& shard) {
-  return data::order_of(shard.source->group_rows(),
-                        shard.spec.shuffle ? std::optional(shard.spec.shuffle_seed) : std::nullopt);
+/// Throw `error`, with the dataset's name.
+[[noreturn]] void fail(const std::string& dataset, Error error) {
+  sdk::throw_failure(std::move(error).with_context(fmt::format("dataset '{}'", dataset)));
 }
 
-/// Let the first pass begin at the restored checkpoint's position in the dataset; without one, at
-/// the epoch after the checkpoint's. What has another form than the SDK's positions is none:
-/// earlier versions let users' metadata have the key.
-void restore_position(DatasetShard::Impl& shard) {
-  const auto restored_epoch = sdk::worker_info().restored_epoch;
-  shard.next_epoch = restored_epoch ? static_cast<std::uint64_t>(*restored_epoch + 1) : 0;
+std::optional<sdk::Cursor> restored_cursor(const DatasetShard::Impl& shard) {
   const auto checkpoint = get_checkpoint();
-  if (!checkpoint) return;
-  const auto positions = checkpoint->metadata().find(sdk::kPositionsKey);
-  if (positions == checkpoint->metadata().end()) return;
-  if (!positions->second.is_dict()) return;
-  const auto all = positions->second.as<Dict>();
+  if (!checkpoint) return std::nullopt;
+  const auto cursors = checkpoint->metadata().find(sdk::kPositionsKey);
+  if (cursors == checkpoint->metadata().end() || !cursors->second.is_dict()) return std::nullopt;
+  const auto all = cursors->second.as<Dict>();
   const auto mine = all.find(shard.name);
-  if (mine == all.end() || !mine->second.is_dict()) return;
-  const Config position(mine->second.as<Dict>());
-  std::string order;
-  try {
-    const auto epoch = static_cast<std::uint64_t>(position.get<std::int64_t>("epoch"));
-    shard.next_rows_consumed = position.get<std::int64_t>("rows");
-    shard.next_epoch = epoch;
-    order = position.get<std::string>("order", "");  // earlier versions did not write it
-  } catch (const Failure&) {
+  if (mine == all.end()) return std::nullopt;
+  auto cursor = sdk::read_cursor(mine->second);
+  if (cursor.has_error()) fail(shard.name, std::move(cursor).error());
+  return std::move(*cursor);
+}
+
+/// Let the first pass begin where the cursor is, in the order in which it counts.
+void go_on_from(const sdk::Cursor& cursor, DatasetShard::Impl& shard) {
+  shard.next_epoch = cursor.epoch;
+  if (cursor.rows_consumed == 0) return;
+  const data::OrderWish& wish = shard.spec.order;
+  if (const auto changed = sdk::difference(cursor, shard.layout, wish.shuffle, wish.seed)) {
+    if (!shard.spec.restart_changed_epoch) {
+      fail(shard.name,
+           {Errc::InvalidArgument,
+            fmt::format("its rows are not those of which the checkpoint counts {} in epoch {}: {}",
+                        cursor.rows_consumed, cursor.epoch, *changed),
+            "put the files back, or set the dataset's on_change: restart_epoch, which begins this "
+            "epoch again"});
+    }
+    if (sdk::worker_info().rank == 0)
+      std::fprintf(stderr,
+                   "trainrun: dataset '%s' has changed (%s): epoch %llu begins again from its "
+                   "first row\n",
+                   shard.name.c_str(), changed->c_str(),
+                   static_cast<unsigned long long>(cursor.epoch));
     return;
   }
-  if (shard.next_rows_consumed == 0 || order.empty() || order == order_of(shard)) return;
-  // The first rows of this order are others than those of the order that the checkpoint counted in.
-  shard.next_rows_consumed = 0;
-  if (sdk::worker_info().rank != 0) return;
-  std::fprintf(stderr,
-               "trainrun: dataset '%s' has other rows, or another order, than when the checkpoint "
-               "was made: epoch %llu begins again from its first row\n",
-               shard.name.c_str(), static_cast<unsigned long long>(shard.next_epoch));
+  shard.next_rows_consumed = cursor.rows_consumed;
+  shard.resumed_order = cursor.order ? *cursor.order
+                                     : data::order_of_version_1(shard.layout.units.unit_rows,
+                                                                wish.shuffle, wish.seed);
+}
+
+/// Choose the order of the epochs, and begin at the restored checkpoint's position in the dataset;
+/// without one, at the epoch after the checkpoint's.
+void set_start(DatasetShard::Impl& shard) {
+  const auto restored_epoch = sdk::worker_info().restored_epoch;
+  shard.next_epoch = restored_epoch ? static_cast<std::uint64_t>(*restored_epoch + 1) : 0;
+  const auto cursor = restored_cursor(shard);
+  const data::DatasetSize size{.rows = shard.source->total_rows(),
+                               .decoded_bytes = shard.source->decoded_bytes(),
+                               .reads_rows = shard.source->reads_rows()};
+  std::optional<std::int64_t> lanes;
+  if (cursor && cursor->order && cursor->order->shuffle != data::Shuffle::Rows)
+    lanes = cursor->order->lanes;
+  auto order = data::choose_order(shard.spec.order, size, shard.world_size, lanes);
+  if (order.has_error()) fail(shard.name, std::move(order).error());
+  shard.order = *order;
+  if (cursor) go_on_from(*cursor, shard);
 }
 
 std::shared_ptr<DatasetShard::Impl> open_shard(const std::string& name) {
@@ -106,7 +130,8 @@ std::shared_ptr<DatasetShard::Impl> open_shard(const std::string& name) {
     shard->world_size = sdk::worker_info().world_size;
     shard->rank = sdk::worker_info().rank;
   }
-  restore_position(*shard);
+  shard->layout = sdk::layout_of(*shard->source);
+  set_start(*shard);
   return shard;
 }
 
@@ -128,37 +153,42 @@ void check_options(const DatasetShard::Impl& shard, const BatchOptions& options)
   }
 }
 
+/// Return the order of the next epoch.
+const data::OrderSpec& next_order(const DatasetShard::Impl& shard) {
+  return shard.next_rows_consumed > 0 ? shard.resumed_order : shard.order;
+}
+
 /// Return the batch sizes of all ranks that read this dataset together, once they agree on what
 /// they read.
 std::vector<std::int64_t> agree_with_peers(const DatasetShard::Impl& shard,
                                            const BatchOptions& options) {
   if (shard.world_size == 1) return {options.batch_size};
-  const sdk::PassView view{.group_rows = shard.source->group_rows(),
-                           .batch_size = options.batch_size,
-                           .drop_last = options.drop_last,
-                           .epoch = shard.next_epoch,
-                           .rows_consumed = shard.next_rows_consumed};
+  const data::OrderSpec& order = next_order(shard);
+  const sdk::PassView view{
+      .rows = shard.source->total_rows(),
+      .layout = shard.layout.digest,
+      .order = fmt::format("{}, seed {}, {} lanes, {} rows a block", data::to_string(order.shuffle),
+                           order.seed, order.lanes, order.block_rows),
+      .batch_size = options.batch_size,
+      .drop_last = options.drop_last,
+      .epoch = shard.next_epoch,
+      .rows_consumed = shard.next_rows_consumed};
   auto batch_sizes =
       sdk::agree(sdk::all_gather(fmt::format("row counts of '{}'", shard.name), sdk::encode(view)));
-  if (batch_sizes.has_error())
-    sdk::throw_failure(
-        std::move(batch_sizes.error()).with_context(fmt::format("dataset '{}'", shard.name)));
+  if (batch_sizes.has_error()) fail(shard.name, std::move(batch_sizes.error()));
   return std::move(*batch_sizes);
 }
 
 data::ShardPlan plan_pass(const DatasetShard::Impl& shard,
                           const std::vector<std::int64_t>& batch_sizes, bool drop_last) {
-  auto plan = data::ShardPlan::make({.group_rows = shard.source->group_rows(),
+  auto plan = data::ShardPlan::make({.layout = shard.layout.units,
                                      .batch_sizes = batch_sizes,
                                      .rank = shard.rank,
-                                     .shuffle = shard.spec.shuffle,
-                                     .seed = shard.spec.shuffle_seed,
+                                     .order = next_order(shard),
                                      .epoch = shard.next_epoch,
                                      .rows_consumed = shard.next_rows_consumed,
                                      .drop_last = drop_last});
-  if (plan.has_error())
-    sdk::throw_failure(
-        std::move(plan.error()).with_context(fmt::format("dataset '{}'", shard.name)));
+  if (plan.has_error()) fail(shard.name, std::move(plan.error()));
   return std::move(*plan);
 }
 
@@ -168,10 +198,7 @@ std::int64_t DatasetShard::rows() const {
   return data::equal_share(total_rows(), impl_->world_size, impl_->rank);
 }
 
-std::int64_t DatasetShard::total_rows() const {
-  const auto& rows = impl_->source->group_rows();
-  return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
-}
+std::int64_t DatasetShard::total_rows() const { return impl_->source->total_rows(); }
 
 std::shared_ptr<arrow::Schema> DatasetShard::schema() const { return impl_->maps->schema(); }
 
@@ -193,9 +220,13 @@ BatchRange DatasetShard::iter_batches(const BatchOptions& options) {
     plan = plan_pass(*impl_, batch_sizes, options.drop_last);
   }
   const std::int64_t batches = plan.batches();
+  const auto order_entry = [&](const data::OrderSpec& order) {
+    return std::make_shared<const Dict>(sdk::cursor_order(impl_->layout, order));
+  };
   auto stream =
       std::make_shared<BatchStream>(BatchStream::Pass{.dataset = impl_->name,
-                                                      .order = order_of(*impl_),
+                                                      .order = order_entry(next_order(*impl_)),
+                                                      .next_order = order_entry(impl_->order),
                                                       .epoch = impl_->next_epoch,
                                                       .batches = batches,
                                                       .maps = impl_->maps,

@@ -8,7 +8,9 @@
 #include <memory>
 #include <string>
 
+#include "lib/data/plan/row_order.h"
 #include "lib/data/row_source.h"
+#include "sdk/data/cursor.h"
 #include "sdk/data/dataset_spec.h"
 #include "sdk/data/map_chain.h"
 
@@ -20,12 +22,15 @@ struct DatasetShard::Impl {
   /// Shared with the stream of a pass, which may outlive the shard.
   std::shared_ptr<const data::RowSource> source;
   std::shared_ptr<const sdk::MapChain> maps;
+  sdk::DatasetLayout layout;  // of source
+  data::OrderSpec order;      // of all epochs, but the one below
   /// 1, with rank 0, if the dataset is not split.
   int world_size = 1;
   int rank = 0;
   std::uint64_t next_epoch = 0;
   /// Rows of next_epoch that all ranks together have consumed, if a checkpoint was taken inside it.
   std::int64_t next_rows_consumed = 0;
+  data::OrderSpec resumed_order;  // of that epoch
   std::weak_ptr<BatchStream> last_pass;
 };
 

@@ -38,6 +38,20 @@ std::vector<MapStep> maps_of(const Config& config, const DatasetSpec& spec) {
   return maps;
 }
 
+data::OrderWish order_wish_from(const Config& entry) {
+  data::OrderWish wish;
+  wish.shuffle = entry.get<bool>("shuffle", wish.shuffle);
+  wish.seed = entry.get<std::uint64_t>("shuffle_seed", wish.seed);
+  const auto mode = entry.get<std::string>("shuffle_mode", "window");
+  wish.mode = mode == "files"    ? data::Shuffle::Files
+              : mode == "global" ? data::Shuffle::Rows
+                                 : data::Shuffle::Window;
+  wish.window_bytes = entry.get<std::int64_t>("shuffle_window", wish.window_bytes);
+  wish.lanes = entry.get<std::int64_t>("lanes", wish.lanes);
+  wish.preserve_order = entry.get<bool>("preserve_order", wish.preserve_order);
+  return wish;
+}
+
 }  // namespace
 
 DatasetSpec dataset_spec_from(const Dict& entry) {
@@ -59,10 +73,13 @@ DatasetSpec dataset_spec_from(const Dict& entry) {
   files.include_paths = config.get<bool>("include_paths", files.include_paths);
   spec.maps = maps_of(config, spec);
   spec.skip_rows_max = config.get<std::int64_t>("skip_rows_max", spec.skip_rows_max);
+
+  files.filter = config.get<std::string>("filter", files.filter);
+  files.limit = config.get<std::int64_t>("limit", files.limit);
   spec.items = config.get<List>("items", spec.items);
   spec.split = config.get<bool>("split", spec.split);
-  spec.shuffle = config.get<bool>("shuffle", spec.shuffle);
-  spec.shuffle_seed = config.get<std::uint64_t>("shuffle_seed", spec.shuffle_seed);
+  spec.order = order_wish_from(config);
+  spec.restart_changed_epoch = config.get<std::string>("on_change", "fail") == "restart_epoch";
   return spec;
 }
 
@@ -86,7 +103,7 @@ Result<std::shared_ptr<const data::RowSource>> open_dataset(const DatasetSpec& s
     files.format = *format;
     TRY(source, data::open_files(files));
   }
-  const auto& rows = source->group_rows();
+  const auto& rows = source->unit_rows();
   if (std::accumulate(rows.begin(), rows.end(), std::int64_t{0}) == 0) {
     return Error{Errc::InvalidArgument,
                  spec.format == "items"

@@ -10,6 +10,7 @@
 
 #include "lib/base/result.h"
 #include "lib/data/dataset_files.h"
+#include "lib/data/plan/choose_order.h"
 #include "lib/data/row_source.h"
 
 namespace train::sdk {
@@ -27,8 +28,8 @@ struct DatasetSpec {
   std::vector<MapStep> maps = {};
   std::int64_t skip_rows_max = 0;  // of on_error; 0: fail
   bool split = false;
-  bool shuffle = false;
-  std::uint64_t shuffle_seed = 0;
+  data::OrderWish order = {};
+  bool restart_changed_epoch = false;  // instead of refusing a dataset that has changed within one
 };
 
 /// Read the entry; absent and null keys keep their defaults. Throws Failure when a value has the

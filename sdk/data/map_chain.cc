@@ -14,7 +14,7 @@
 
 #include "lib/base/check.h"
 #include "lib/data/arrow_error.h"
-#include "lib/data/permutation.h"
+#include "lib/data/plan/permutation.h"
 #include "lib/model/built_in_maps.h"
 #include "sdk/data/map_registry.h"
 
@@ -72,7 +72,7 @@ std::vector<Place> places_of(const std::vector<data::RowRange>& ranges) {
   std::vector<Place> places;
   for (const data::RowRange& range : ranges) {
     for (std::int64_t row = range.first; row < range.first + range.count; ++row)
-      places.push_back({range.group, row});
+      places.push_back({range.unit, row});
   }
   return places;
 }
@@ -114,7 +114,7 @@ Result<std::shared_ptr<const MapChain>> MapChain::make(
 MapChain::MapChain(std::string dataset, const DatasetSpec& spec,
                    const std::shared_ptr<const data::RowSource>& source)
     : dataset_(std::move(dataset)),
-      seed_(spec.shuffle_seed),
+      seed_(spec.order.seed),
       schema_(source->schema()),
       bad_rows_(dataset_, source, spec.skip_rows_max) {}
 

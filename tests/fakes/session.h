@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,7 +28,7 @@ struct FakeSession {
   std::function<std::vector<std::string>(const std::string&, const std::string&)> gather;
   std::vector<std::string> collectives;  // names, as called
   std::vector<Position> positions;       // as told
-  std::string order;                     // of the last one
+  std::shared_ptr<const Dict> order;     // of the last one
 
   std::optional<Position> last_position() const {
     return positions.empty() ? std::nullopt : std::optional<Position>(positions.back());

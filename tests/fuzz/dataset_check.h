@@ -29,7 +29,7 @@ inline void check_file(const std::string& path, train::data::FileFormat format) 
   spec.paths = {path};
   const auto source = train::data::open_files(spec);
   if (!source) return;
-  const auto& rows = (*source)->group_rows();
+  const auto& rows = (*source)->unit_rows();
   for (std::size_t i = 0; i < rows.size() && i < kGroupsReadMax; ++i) {
     if (rows[i] > kRowsReadMax) continue;
     const auto group = (*source)->read(static_cast<std::int64_t>(i));

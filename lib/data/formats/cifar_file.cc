@@ -39,19 +39,33 @@ class CifarFile final : public FormatFile {
   Result<std::shared_ptr<arrow::Table>> read(std::int64_t unit,
                                              const arrow::Schema&) const override {
     TRY(const auto bytes, records_.read(unit));
+    return table_of(*bytes);
+  }
+  std::int64_t decoded_bytes(const arrow::Schema&) const override {
+    return records_.rows() * records_.row_bytes();
+  }
+  bool reads_rows() const override { return true; }
+  Result<std::shared_ptr<arrow::Table>> read_rows(std::int64_t unit,
+                                                  const std::vector<std::int64_t>& rows,
+                                                  const arrow::Schema&) const override {
+    TRY(const auto bytes, records_.read_rows(unit, rows));
+    return table_of(*bytes);
+  }
+
+ private:
+  Result<std::shared_ptr<arrow::Table>> table_of(const arrow::Buffer& bytes) const {
     // The label that people train on is the last byte before the picture.
-    TRY(auto images, cut(*bytes, labels_, kImageBytes));
+    TRY(auto images, cut(bytes, labels_, kImageBytes));
     TRY(auto rows, as_rows(std::move(images), kShape));
-    TRY(auto label, cut(*bytes, labels_ - 1, 1));
+    TRY(auto label, cut(bytes, labels_ - 1, 1));
     arrow::ArrayVector columns{std::move(rows), std::move(label)};
     if (labels_ == 2) {
-      TRY(auto coarse, cut(*bytes, 0, 1));
+      TRY(auto coarse, cut(bytes, 0, 1));
       columns.push_back(std::move(coarse));
     }
     return arrow::Table::Make(schema_, columns);
   }
 
- private:
   /// Return bytes [first, first + count) of each row.
   Result<std::shared_ptr<arrow::Array>> cut(const arrow::Buffer& rows, std::int64_t first,
                                             std::int64_t count) const {

@@ -46,6 +46,25 @@ Result<std::shared_ptr<arrow::Buffer>> FixedRecords::read(std::int64_t unit) con
   return buffer;
 }
 
+Result<std::shared_ptr<arrow::Buffer>> FixedRecords::read_rows(
+    std::int64_t unit, const std::vector<std::int64_t>& rows) const {
+  ARROW_TRY(auto input, "cannot open it", arrow::io::ReadableFile::Open(path_));
+  ARROW_TRY(std::shared_ptr<arrow::Buffer> buffer, "no memory for the rows",
+            arrow::AllocateBuffer(static_cast<std::int64_t>(rows.size()) * row_bytes_));
+  std::uint8_t* to = buffer->mutable_data();
+  for (const std::int64_t row : rows) {
+    ARROW_TRY(const std::int64_t read, "cannot read it",
+              input->ReadAt(begin_ + (unit * rows_per_unit_ + row) * row_bytes_, row_bytes_, to));
+    if (read != row_bytes_) {
+      return Error{Errc::Corrupt,
+                   fmt::format("it has only {} of {} bytes of a row", read, row_bytes_),
+                   "the file became shorter after the dataset was opened"};
+    }
+    to += row_bytes_;
+  }
+  return buffer;
+}
+
 Result<FileStart> read_start(const std::string& path, std::int64_t bytes) {
   ARROW_TRY(auto input, fmt::format("cannot open {}", path), arrow::io::ReadableFile::Open(path));
   const std::string doing = fmt::format("cannot read {}", path);

@@ -23,6 +23,10 @@ class FixedRecords {
   /// Read the bytes of a unit: unit_rows()[unit] times row_bytes().
   Result<std::shared_ptr<arrow::Buffer>> read(std::int64_t unit) const;
 
+  /// Read the bytes of these rows of a unit, in this order.
+  Result<std::shared_ptr<arrow::Buffer>> read_rows(std::int64_t unit,
+                                                   const std::vector<std::int64_t>& rows) const;
+
  private:
   std::string path_;
   std::int64_t begin_ = 0, row_bytes_ = 0, rows_ = 0, rows_per_unit_ = 0;

@@ -2,9 +2,9 @@
 // each has:
 //
 //   parquet  a row group            arrow  a record batch       orc  a stripe
-//   csv, json  the lines of about 8 MiB; a compressed file is one unit
-//   numpy, cifar  the rows of about 8 MiB
-//   webdataset  the samples of about 8 MiB; a compressed archive is one unit
+//   csv, json  the lines of about 2 MiB; a compressed file is one unit
+//   numpy, cifar  the rows of about 2 MiB
+//   webdataset  the samples of about 2 MiB; a compressed archive is one unit
 //   images  64 files: one FormatFile stands for all files of the dataset
 //
 // No file stays open between two calls, since a dataset may have more files than a process may
@@ -17,8 +17,9 @@
 
 namespace train::data {
 
-/// The bytes of a unit where the format leaves its size to us.
-inline constexpr std::int64_t kUnitBytes = 8 << 20;
+/// The bytes of a unit where the format leaves its size to us: a block of the usual size, so that
+/// what a lane holds (plan/row_order.h) is a block, and no more.
+inline constexpr std::int64_t kUnitBytes = 2 << 20;
 
 class FormatFile {
  public:
@@ -31,8 +32,23 @@ class FormatFile {
   /// more columns, and any order. Several threads may call this.
   virtual Result<std::shared_ptr<arrow::Table>> read(std::int64_t unit,
                                                      const arrow::Schema& selected) const = 0;
+  /// Begin to decode these columns of a unit, piece by piece: formats that can decode a part of a
+  /// unit give pieces of about `rows_at_once` rows, the others what read() returns.
+  virtual Result<std::shared_ptr<arrow::RecordBatchReader>> open(std::int64_t unit,
+                                                                 const arrow::Schema& selected,
+                                                                 std::int64_t rows_at_once) const;
+  /// Return about how many bytes these columns of all units have when they are decoded; 0: unknown.
+  virtual std::int64_t decoded_bytes(const arrow::Schema&) const { return 0; }
+  /// Return whether read_rows() works: each row can be read by itself.
+  virtual bool reads_rows() const { return false; }
+  /// Read these rows of a unit, in this order, as read() does.
+  virtual Result<std::shared_ptr<arrow::Table>> read_rows(std::int64_t unit,
+                                                          const std::vector<std::int64_t>& rows,
+                                                          const arrow::Schema& selected) const;
   /// Return what messages call a unit: "row group", "lines", …
   virtual std::string_view unit_word() const = 0;
+  /// Return what tells the rows apart from others, beside their number and the file's size.
+  virtual std::uint64_t digest() const { return 0; }
   /// Return whether this stands for several files; then the errors of read() name the file.
   virtual bool has_many_files() const { return false; }
   /// Return what messages call a row of a unit, without the file; with it, if has_many_files().
@@ -56,6 +72,12 @@ OpenedFile open_csv_file(const std::string& path, const FilesSpec& spec,
                          const std::shared_ptr<arrow::Schema>& first);
 OpenedFile open_json_file(const std::string& path, const FilesSpec& spec,
                           const std::shared_ptr<arrow::Schema>& first);
+
+/// Return the file without the rows that do not pass the filter, which is read for that. An error
+/// names the columns that there are if the filter is about another, or the types that cannot be
+/// compared.
+OpenedFile filter_file(std::unique_ptr<FormatFile> file, const std::string& path,
+                       const std::string& filter);
 
 /// Return the rows as a table. Their offsets come from a file: an error if one points outside of
 /// its values.

@@ -10,11 +10,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "lib/data/arrow_error.h"
 #include "lib/data/formats/fixed_records.h"
 #include "lib/data/formats/format_file.h"
+#include "lib/data/plan/permutation.h"
 
 namespace train::data {
 namespace {
@@ -98,6 +100,11 @@ class ImageFiles final : public FormatFile {
     schema_ = arrow::schema(std::move(fields));
     for (auto left = static_cast<std::int64_t>(files_.size()); left > 0; left -= unit_rows_.back())
       unit_rows_.push_back(std::min(left, kUnitFiles));
+    for (const FoundFile& file : files_) {
+      const std::string_view name = std::string_view(file.path).substr(file.root_bytes);
+      for (const char c : name) digest_ = mix(digest_, static_cast<unsigned char>(c));
+      digest_ = mix(digest_, 256);
+    }
   }
 
   const std::vector<std::int64_t>& unit_rows() const override { return unit_rows_; }
@@ -107,11 +114,40 @@ class ImageFiles final : public FormatFile {
   std::string describe(std::int64_t unit, std::int64_t row) const override {
     return files_[static_cast<std::size_t>(unit * kUnitFiles + row)].path;
   }
+  bool reads_rows() const override { return true; }
+  std::uint64_t digest() const override { return digest_; }
+
+  std::int64_t decoded_bytes(const arrow::Schema&) const override {
+    std::int64_t bytes = 0;
+    for (const FoundFile& file : files_) {
+      std::error_code gone;
+      const auto size = std::filesystem::file_size(file.path, gone);
+      if (!gone) bytes += static_cast<std::int64_t>(std::min<std::uintmax_t>(size, kFileBytesMax));
+    }
+    return bytes;
+  }
 
   Result<std::shared_ptr<arrow::Table>> read(std::int64_t unit,
                                              const arrow::Schema& selected) const override {
     const auto first = files_.begin() + unit * kUnitFiles;
-    const Files files(first, first + unit_rows_[static_cast<std::size_t>(unit)]);
+    return table_of({first, first + unit_rows_[static_cast<std::size_t>(unit)]}, selected);
+  }
+
+  Result<std::shared_ptr<arrow::Table>> read_rows(std::int64_t unit,
+                                                  const std::vector<std::int64_t>& rows,
+                                                  const arrow::Schema& selected) const override {
+    Files files;
+    for (const std::int64_t row : rows)
+      files.push_back(files_[static_cast<std::size_t>(unit * kUnitFiles + row)]);
+    return table_of(files, selected);
+  }
+
+ private:
+  using Files = std::vector<FoundFile>;
+  using Column = Result<std::shared_ptr<arrow::Array>>;
+
+  Result<std::shared_ptr<arrow::Table>> table_of(const Files& files,
+                                                 const arrow::Schema& selected) const {
     arrow::ArrayVector columns;
     for (const auto& field : selected.fields()) {
       TRY(auto column, field->name() == "image"   ? read_images(files)
@@ -121,10 +157,6 @@ class ImageFiles final : public FormatFile {
     }
     return arrow::Table::Make(arrow::schema(selected.fields()), columns);
   }
-
- private:
-  using Files = std::vector<FoundFile>;
-  using Column = Result<std::shared_ptr<arrow::Array>>;
 
   template <class Builder, class Value>
   static Column build(const Files& files, const Value& value) {
@@ -162,6 +194,7 @@ class ImageFiles final : public FormatFile {
 
   Files files_;
   std::vector<std::string> classes_;
+  std::uint64_t digest_ = 1;  // of the names, below their folders
   std::vector<std::int64_t> unit_rows_;
   std::shared_ptr<arrow::Schema> schema_;
 };

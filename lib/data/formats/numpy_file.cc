@@ -76,12 +76,26 @@ class NumpyFile final : public FormatFile {
   Result<std::shared_ptr<arrow::Table>> read(std::int64_t unit,
                                              const arrow::Schema&) const override {
     TRY(auto bytes, records_.read(unit));
+    return table_of(std::move(bytes));
+  }
+  std::int64_t decoded_bytes(const arrow::Schema&) const override {
+    return records_.rows() * records_.row_bytes();
+  }
+  bool reads_rows() const override { return true; }
+  Result<std::shared_ptr<arrow::Table>> read_rows(std::int64_t unit,
+                                                  const std::vector<std::int64_t>& rows,
+                                                  const arrow::Schema&) const override {
+    TRY(auto bytes, records_.read_rows(unit, rows));
+    return table_of(std::move(bytes));
+  }
+
+ private:
+  Result<std::shared_ptr<arrow::Table>> table_of(std::shared_ptr<arrow::Buffer> bytes) const {
     TRY(auto values, make_values(value_, std::move(bytes)));
     TRY(auto rows, as_rows(std::move(values), shape_));
     return arrow::Table::Make(schema_, {std::move(rows)});
   }
 
- private:
   FixedRecords records_;
   std::shared_ptr<arrow::DataType> value_;
   std::vector<std::int64_t> shape_;  // of a row

@@ -1,6 +1,6 @@
 // A WebDataset archive (tar, which may be compressed). A row is a sample (tar_samples.h); its
 // columns are the fields, by the endings of the members' names, and the key. A unit is a run of
-// samples of about 8 MiB; a compressed archive is one unit.
+// samples of about 2 MiB; a compressed archive is one unit.
 #include <arrow/array/builder_binary.h>
 #include <arrow/array/builder_primitive.h>
 #include <arrow/buffer.h>

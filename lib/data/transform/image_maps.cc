@@ -10,7 +10,7 @@
 
 #include "lib/data/arrow_error.h"
 #include "lib/data/formats/fixed_records.h"
-#include "lib/data/permutation.h"
+#include "lib/data/plan/permutation.h"
 #include "lib/data/transform/image_decoder.h"
 #include "lib/data/transform/tensor_column.h"
 

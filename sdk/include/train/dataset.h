@@ -80,14 +80,16 @@ using TorchBatchRange = TorchBatchRangeOf<void>;
 
 /// One dataset as this rank sees it: an equal share (±1 row) of "train" or of a dataset with
 /// `split: true`; all of any other. Each pass is the next epoch. With `shuffle`, (seed, epoch)
-/// determine the order of its rows; without, the order is that of the files. In each step the ranks
-/// divide the next rows of one global order among themselves, so with the same global batch a step
-/// trains on the same rows at any world size. Checkpoints record the position: after a restart, at
-/// any world size, the first pass continues after the last batch that was handed out before the
-/// checkpoint, and sees each remaining row of that epoch once. If the dataset has other rows, or
-/// another order, than when the checkpoint was made, that epoch begins again from its first row,
-/// and rank 0 says so on stderr. Not thread-safe. Passes over one dataset cannot overlap: a new
-/// pass ends the previous one.
+/// determine the order of its rows; without, the order is that of the files, which ranks that share
+/// them read from 16 places at once (docs/data.md says how, and what `lanes` and `preserve_order`
+/// change). In each step the ranks divide the next rows of one global order among themselves, so
+/// with the same global batch a step trains on the same rows at any world size. Checkpoints record
+/// the position: after a restart, at any world size, the first pass continues after the last batch
+/// that was handed out before the checkpoint, and sees each remaining row of that epoch once. If
+/// the files are not those that the checkpoint counts in, get_dataset_shard() throws a Failure that
+/// lists which came, went or changed; with `on_change: restart_epoch` that epoch begins again from
+/// its first row instead, and rank 0 says so on stderr. Between epochs, a dataset may change. Not
+/// thread-safe. Passes over one dataset cannot overlap: a new pass ends the previous one.
 class DatasetShard {
  public:
   struct Impl;

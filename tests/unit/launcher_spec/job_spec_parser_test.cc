@@ -286,6 +286,7 @@ datasets:
   train: {path: /d, columns: [a], shuffle: {seed: 3}}
   table: {format: csv, path: [/a, /b], schema: {x: float32}, delimiter: ";", newlines_in_values: true}
   pictures: {format: cifar, path: /c, labels: 2}
+  ordered: {path: /e, shuffle: {mode: files, window: 1MiB}, lanes: 4, on_change: restart_epoch, filter: "a < 1", limit: 5}
   tiny: {format: items, items: [{x: 1}]}
   photos: {format: images, path: /p, size: [32, 48], mode: L, include_paths: true}
   mapped: {path: /m, map: [flip, {my_map: {x: 1}}], on_error: {rows: skip, rows_max: 5}}
@@ -294,17 +295,26 @@ datasets:
 
   EXPECT_EQ(datasets_json(spec), boost::json::parse(R"({
     "train": {"format": "auto", "path": ["/d"], "columns": ["a"], "schema": {}, "delimiter": "", "newlines_in_values": false, "labels": 1,
-              "items": [], "split": true, "shuffle": true, "shuffle_seed": 3},
+              "items": [], "split": true, "shuffle": true, "shuffle_seed": 3, "shuffle_mode": "window", "shuffle_window": 33554432, "lanes": 0,
+              "preserve_order": false, "on_change": "fail", "filter": "", "limit": 0},
+    "ordered": {"format": "auto", "path": ["/e"], "columns": [], "schema": {}, "delimiter": "", "newlines_in_values": false, "labels": 1,
+              "items": [], "split": false, "shuffle": true, "shuffle_seed": 0, "shuffle_mode": "files", "shuffle_window": 1048576, "lanes": 4,
+              "preserve_order": false, "on_change": "restart_epoch", "filter": "a < 1", "limit": 5},
     "table": {"format": "csv", "path": ["/a", "/b"], "columns": [], "schema": {"x": "float32"}, "delimiter": ";", "newlines_in_values": true,
-              "labels": 1, "items": [], "split": false, "shuffle": false, "shuffle_seed": 0},
+              "labels": 1, "items": [], "split": false, "shuffle": false, "shuffle_seed": 0, "shuffle_mode": "window", "shuffle_window": 33554432, "lanes": 0,
+              "preserve_order": false, "on_change": "fail", "filter": "", "limit": 0},
     "pictures": {"format": "cifar", "path": ["/c"], "columns": [], "schema": {}, "delimiter": "", "newlines_in_values": false, "labels": 2,
-                 "items": [], "split": false, "shuffle": false, "shuffle_seed": 0},
+                 "items": [], "split": false, "shuffle": false, "shuffle_seed": 0, "shuffle_mode": "window", "shuffle_window": 33554432, "lanes": 0,
+              "preserve_order": false, "on_change": "fail", "filter": "", "limit": 0},
     "tiny": {"format": "items", "path": [], "columns": [], "schema": {}, "delimiter": "", "newlines_in_values": false, "labels": 1,
-             "items": [{"x": 1}], "split": false, "shuffle": false, "shuffle_seed": 0},
+             "items": [{"x": 1}], "split": false, "shuffle": false, "shuffle_seed": 0, "shuffle_mode": "window", "shuffle_window": 33554432, "lanes": 0,
+              "preserve_order": false, "on_change": "fail", "filter": "", "limit": 0},
     "photos": {"format": "images", "path": ["/p"], "columns": [], "schema": {}, "delimiter": "", "newlines_in_values": false, "labels": 1,
-               "items": [], "split": false, "shuffle": false, "shuffle_seed": 0, "size": [32, 48], "mode": "L", "include_paths": true},
+               "items": [], "split": false, "shuffle": false, "shuffle_seed": 0, "shuffle_mode": "window", "shuffle_window": 33554432, "lanes": 0,
+               "preserve_order": false, "on_change": "fail", "filter": "", "limit": 0, "size": [32, 48], "mode": "L", "include_paths": true},
     "mapped": {"format": "auto", "path": ["/m"], "columns": [], "schema": {}, "delimiter": "", "newlines_in_values": false, "labels": 1,
-               "items": [], "split": false, "shuffle": false, "shuffle_seed": 0, "skip_rows_max": 5,
+               "items": [], "split": false, "shuffle": false, "shuffle_seed": 0, "shuffle_mode": "window", "shuffle_window": 33554432, "lanes": 0,
+               "preserve_order": false, "on_change": "fail", "filter": "", "limit": 0, "skip_rows_max": 5,
                "map": [{"name": "flip", "arguments": {}}, {"name": "my_map", "arguments": {"x": 1}}]}
   })")
                                      .as_object());

@@ -14,16 +14,24 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Counts how often each group is decoded.
+/// Counts how often each unit is opened.
 class CountingSource final : public RowSource {
  public:
   explicit CountingSource(std::unique_ptr<RowSource> inner)
-      : reads(inner->group_rows().size()), inner_(std::move(inner)) {}
-  const std::vector<std::int64_t>& group_rows() const override { return inner_->group_rows(); }
+      : reads(inner->unit_rows().size()), inner_(std::move(inner)) {}
+  const std::vector<std::int64_t>& unit_rows() const override { return inner_->unit_rows(); }
   const std::shared_ptr<arrow::Schema>& schema() const override { return inner_->schema(); }
-  Result<std::shared_ptr<arrow::RecordBatch>> read(std::int64_t group) const override {
-    ++reads[static_cast<std::size_t>(group)];
-    return inner_->read(group);
+  const std::vector<FileRows>& files() const override { return inner_->files(); }
+  std::int64_t decoded_bytes() const override { return inner_->decoded_bytes(); }
+  Result<std::unique_ptr<UnitStream>> open(std::int64_t unit,
+                                           std::int64_t rows_at_once) const override {
+    ++reads[static_cast<std::size_t>(unit)];
+    return inner_->open(unit, rows_at_once);
+  }
+  bool reads_rows() const override { return inner_->reads_rows(); }
+  Result<std::shared_ptr<arrow::RecordBatch>> read_rows(
+      std::int64_t unit, const std::vector<std::int64_t>& rows) const override {
+    return inner_->read_rows(unit, rows);
   }
   mutable std::vector<int> reads;
 
@@ -41,8 +49,22 @@ class BatchReaderTest : public testing::Test {
     return std::make_shared<CountingSource>(std::move(*open_files({.paths = {folder_.path()}})));
   }
 
+  /// Expect that each row has the values that numbered_rows() gave it.
+  static void expect_whole_rows(const arrow::RecordBatch& rows) {
+    const auto ids = ids_of(rows);
+    const auto& names = static_cast<const arrow::StringArray&>(*rows.GetColumnByName("name"));
+    const auto& pixels =
+        static_cast<const arrow::FixedSizeListArray&>(*rows.GetColumnByName("pixels"));
+    const auto& values = static_cast<const arrow::UInt8Array&>(*pixels.values());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const auto row = static_cast<std::int64_t>(i);
+      ASSERT_EQ(names.GetString(row), "row " + std::to_string(ids[i]));
+      ASSERT_EQ(values.Value(pixels.value_offset(row)), ids[i] % 256);
+    }
+  }
+
   static BatchReader reader_of(const std::shared_ptr<CountingSource>& source, PlanInput input) {
-    input.group_rows = source->group_rows();
+    input.layout.unit_rows = source->unit_rows();
     return BatchReader(source, *ShardPlan::make(input));
   }
 
@@ -69,44 +91,51 @@ TEST_F(BatchReaderTest, GivesABatchAgain) {
 
 TEST_F(BatchReaderTest, KeepsRowsWholeWhenItShuffles) {
   const auto source = source_of(300, 10);
-  BatchReader reader = reader_of(source, {.batch_sizes = {32}, .shuffle = true, .seed = 3});
-
-  std::vector<std::int64_t> seen;
-  for (std::int64_t step = 0; step < 10; ++step) {
-    const ReadBatch batch = *reader.read(step);
-    const auto ids = ids_of(*batch.rows);
-    const auto& names =
-        static_cast<const arrow::StringArray&>(*batch.rows->GetColumnByName("name"));
-    const auto& pixels =
-        static_cast<const arrow::FixedSizeListArray&>(*batch.rows->GetColumnByName("pixels"));
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      const auto row = static_cast<std::int64_t>(i);
-      ASSERT_EQ(names.GetString(row), "row " + std::to_string(ids[i]));
-      const auto first =
-          static_cast<const arrow::UInt8Array&>(*pixels.values()).Value(pixels.value_offset(row));
-      ASSERT_EQ(first, ids[i] % 256);
+  for (const OrderSpec& order :
+       {OrderSpec{.shuffle = Shuffle::Window, .seed = 3, .lanes = 8},
+        OrderSpec{.shuffle = Shuffle::Window, .seed = 3, .lanes = 8, .block_rows = 4},
+        OrderSpec{.shuffle = Shuffle::Rows, .seed = 3}, OrderSpec{.lanes = 3, .block_rows = 7}}) {
+    BatchReader reader = reader_of(source, {.batch_sizes = {32}, .order = order});
+    std::vector<std::int64_t> seen;
+    for (std::int64_t step = 0; step < 10; ++step) {
+      const ReadBatch batch = *reader.read(step);
+      expect_whole_rows(*batch.rows);
+      const auto ids = ids_of(*batch.rows);
+      seen.insert(seen.end(), ids.begin(), ids.end());
     }
-    seen.insert(seen.end(), ids.begin(), ids.end());
+    std::sort(seen.begin(), seen.end());
+    std::vector<std::int64_t> all(300);
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_EQ(seen, all);
   }
-  std::sort(seen.begin(), seen.end());
-  std::vector<std::int64_t> all(300);
-  std::iota(all.begin(), all.end(), 0);
-  EXPECT_EQ(seen, all);
-  // Each group once, or twice if the end of a lane shares it with the beginning of the next.
-  EXPECT_EQ(std::accumulate(source->reads.begin(), source->reads.end(), 0), 30 + kOpenGroups - 1);
+}
+
+TEST_F(BatchReaderTest, OpensAUnitOnceForAllOfItsBlocks) {
+  for (const std::int64_t block_rows : {0, 3}) {
+    const auto source = source_of(300, 10);
+    BatchReader reader = reader_of(
+        source, {.batch_sizes = {32},
+                 .order = {.shuffle = Shuffle::Window, .lanes = 8, .block_rows = block_rows}});
+
+    for (std::int64_t step = 0; step < 10; ++step) ASSERT_TRUE(reader.read(step).has_value());
+
+    // Each unit once, or twice if the end of a lane shares it with the beginning of the next.
+    EXPECT_EQ(std::accumulate(source->reads.begin(), source->reads.end(), 0), 30 + 8 - 1)
+        << block_rows;
+  }
 }
 
 TEST_F(BatchReaderTest, ReadsTheOrderOfThePlan) {
-  const PlanInput input{.batch_sizes = {64}, .shuffle = true, .seed = 9};
+  const PlanInput input{.batch_sizes = {64}, .order = {.shuffle = Shuffle::Rows, .seed = 9}};
   const auto source = source_of(64, 8);
   BatchReader reader = reader_of(source, input);
   PlanInput whole = input;
-  whole.group_rows = source->group_rows();
+  whole.layout.unit_rows = source->unit_rows();
 
   std::vector<std::int64_t> planned;
   for (const RowRange& range : ShardPlan::make(whole)->batch(0).ranges) {
     for (std::int64_t row = 0; row < range.count; ++row)
-      planned.push_back(range.group * 8 + range.first + row);
+      planned.push_back(range.unit * 8 + range.first + row);
   }
 
   EXPECT_EQ(ids_of(*reader.read(0)->rows), planned);

@@ -99,7 +99,7 @@ TEST(OpenFiles, KnowsTheRowGroupsOfAllFiles) {
 
   const auto source = opened(parquet(folder.path()));
 
-  EXPECT_THAT(source->group_rows(), ElementsAre(3, 3, 1, 3, 1));
+  EXPECT_THAT(source->unit_rows(), ElementsAre(3, 3, 1, 3, 1));
   EXPECT_EQ(source->schema()->ToString(),
             "id: int64\nname: string\npixels: fixed_size_list<element: uint8>[4]");
   EXPECT_THAT(ids_of(**source->read(1)), ElementsAre(3, 4, 5));

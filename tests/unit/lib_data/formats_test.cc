@@ -55,7 +55,7 @@ class Formats : public testing::Test {
   std::string refusal(const FilesSpec& spec) {
     auto source = open_files(spec);
     if (source.has_error()) return source.error().describe();
-    for (std::int64_t unit = 0; unit < static_cast<std::int64_t>((*source)->group_rows().size());
+    for (std::int64_t unit = 0; unit < static_cast<std::int64_t>((*source)->unit_rows().size());
          ++unit) {
       const auto rows = (*source)->read(unit);
       if (rows.has_error()) return rows.error().describe();
@@ -67,7 +67,7 @@ class Formats : public testing::Test {
   /// Return a column of all units as text, value by value.
   static std::vector<std::string> values(const RowSource& source, const std::string& column) {
     std::vector<std::string> all;
-    for (std::int64_t unit = 0; unit < static_cast<std::int64_t>(source.group_rows().size());
+    for (std::int64_t unit = 0; unit < static_cast<std::int64_t>(source.unit_rows().size());
          ++unit) {
       const auto rows = source.read(unit);
       if (rows.has_error()) {
@@ -88,7 +88,7 @@ TEST_F(Formats, ReadsCsvWithTheTypesOfItsFirstRows) {
   const auto source = open(spec(write("a.csv", "id,name,score\n1,ada,0.5\n2,\"b,ob\",1\n")));
 
   EXPECT_EQ(source->schema()->ToString(), "id: int64\nname: string\nscore: double");
-  EXPECT_THAT(source->group_rows(), ElementsAre(2));
+  EXPECT_THAT(source->unit_rows(), ElementsAre(2));
   EXPECT_THAT(values(*source, "id"), ElementsAre("1", "2"));
   EXPECT_THAT(values(*source, "name"), ElementsAre("ada", "b,ob"));
   EXPECT_THAT(values(*source, "score"), ElementsAre("0.5", "1"));
@@ -97,7 +97,7 @@ TEST_F(Formats, ReadsCsvWithTheTypesOfItsFirstRows) {
 TEST_F(Formats, SkipsBlankLinesOfCsvAndReadsALastLineWithoutEnd) {
   const auto source = open(spec(write("a.csv", "\nid,x\r\n\r\n1,2\r\n\n3,4")));
 
-  EXPECT_THAT(source->group_rows(), ElementsAre(2));
+  EXPECT_THAT(source->unit_rows(), ElementsAre(2));
   EXPECT_THAT(values(*source, "x"), ElementsAre("2", "4"));
 }
 
@@ -127,7 +127,7 @@ TEST_F(Formats, CutsCsvIntoUnitsOfWholeLines) {
     text += std::to_string(id) + "," + std::string(500, 'x') + "\n";
   const auto source = open(spec(write("a.csv", text)));
 
-  ASSERT_EQ(source->group_rows().size(), 3U);  // 20 MB
+  ASSERT_EQ(source->unit_rows().size(), 10U);  // 20 MB
   const auto ids = values(*source, "id");
   ASSERT_EQ(ids.size(), 40'000U);
   for (std::size_t id = 0; id < ids.size(); ++id) ASSERT_EQ(ids[id], std::to_string(id));
@@ -178,7 +178,7 @@ TEST_F(Formats, ReadsJsonLines) {
   write("d/2.jsonl", "{\"tags\": null, \"id\": 3, \"more\": true}");
   const auto source = open(spec(folder_ / "d"));
 
-  EXPECT_THAT(source->group_rows(), ElementsAre(2, 1));
+  EXPECT_THAT(source->unit_rows(), ElementsAre(2, 1));
   EXPECT_THAT(values(*source, "id"), ElementsAre("1", "2", "3"));
   EXPECT_THAT(refusal(write("bad.json", "{\"id\": 1}\n{\"id\": }\n")), HasSubstr("JSON"));
 }
@@ -252,7 +252,7 @@ TEST_F(Formats, ReadsTheRecordBatchesOfAnArrowFile) {
   chosen.columns = {"name", "id"};
   const auto source = open(chosen);
 
-  EXPECT_THAT(source->group_rows(), ElementsAre(4, 4, 2));
+  EXPECT_THAT(source->unit_rows(), ElementsAre(4, 4, 2));
   EXPECT_EQ(source->schema()->ToString(), "name: string\nid: int64");
   EXPECT_THAT(values(*source, "id"), ElementsAre("0", "1", "2", "3", "4", "5", "6", "7", "8", "9"));
   EXPECT_EQ(values(*source, "name").back(), "row 9");
@@ -297,7 +297,7 @@ TEST_F(Formats, ReadsTheStripesOfAnOrcFile) {
   FilesSpec chosen = spec(path);
   chosen.columns = {"name"};
 
-  EXPECT_THAT(open(chosen)->group_rows(), ElementsAre(5));
+  EXPECT_THAT(open(chosen)->unit_rows(), ElementsAre(5));
   EXPECT_EQ(values(*open(chosen), "name").back(), "row 4");
   EXPECT_THAT(refusal(write("b.orc", "ORC but no more")),
               HasSubstr((folder_ / "b.orc") + " is not a complete ORC file"));
@@ -319,7 +319,7 @@ TEST_F(Formats, ReadsNumpyRowsOfAnyShape) {
 
   const auto source = open(spec(matrix));
   EXPECT_EQ(source->schema()->ToString(), "data: fixed_size_list<item: uint8>[3]");
-  EXPECT_THAT(source->group_rows(), ElementsAre(2));
+  EXPECT_THAT(source->unit_rows(), ElementsAre(2));
   const auto rows = *source->read(0);
   const auto& lists = static_cast<const arrow::FixedSizeListArray&>(*rows->column(0));
   EXPECT_EQ(static_cast<const arrow::UInt8Array&>(*lists.values()).Value(4), 5);

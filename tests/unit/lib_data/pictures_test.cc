@@ -235,7 +235,7 @@ class PictureFiles : public testing::Test {
   std::string refusal(const FilesSpec& spec) {
     auto source = open_files(spec);
     if (source.has_error()) return source.error().describe();
-    for (std::size_t unit = 0; unit < (*source)->group_rows().size(); ++unit) {
+    for (std::size_t unit = 0; unit < (*source)->unit_rows().size(); ++unit) {
       const auto rows = (*source)->read(static_cast<std::int64_t>(unit));
       if (rows.has_error()) return rows.error().describe();
     }
@@ -243,7 +243,7 @@ class PictureFiles : public testing::Test {
   }
   std::vector<std::string> values(const RowSource& source, const std::string& column) {
     std::vector<std::string> all;
-    for (std::size_t unit = 0; unit < source.group_rows().size(); ++unit) {
+    for (std::size_t unit = 0; unit < source.unit_rows().size(); ++unit) {
       const auto rows = source.read(static_cast<std::int64_t>(unit));
       if (rows.has_error()) {
         ADD_FAILURE() << rows.error().describe();
@@ -322,7 +322,7 @@ TEST_F(PictureFiles, PutsSixtyFourFilesIntoAUnit) {
   for (int number = 0; number < 70; ++number)
     write("pics/" + std::to_string(number) + ".jpg", jpeg_of(1));
 
-  EXPECT_THAT(open(images(folder_ / "pics"))->group_rows(), ElementsAre(64, 6));
+  EXPECT_THAT(open(images(folder_ / "pics"))->unit_rows(), ElementsAre(64, 6));
 }
 
 TEST_F(PictureFiles, ReadsAnArchiveOfTheWebdatasetPackage) {
@@ -334,7 +334,7 @@ TEST_F(PictureFiles, ReadsAnArchiveOfTheWebdatasetPackage) {
 
     EXPECT_EQ(source->schema()->ToString(),
               "__key__: string\ncls: int64\njpg: binary\njson: string\nnote.txt: string");
-    EXPECT_THAT(source->group_rows(), ElementsAre(5));
+    EXPECT_THAT(source->unit_rows(), ElementsAre(5));
     EXPECT_THAT(values(*source, "cls"), ElementsAre("0", "1", "2", "3", "4"));
     EXPECT_EQ(values(*source, "__key__")[3], "part/0003");
     EXPECT_EQ(values(*source, "json")[4], "{\"number\": 4}");
@@ -367,7 +367,7 @@ TEST_F(PictureFiles, CutsAnArchiveIntoUnitsOfWholeSamples) {
                                      "  add(f'{i:05}.cls', str(i).encode())\n");
   const auto source = open(archive(path, {"cls"}));
 
-  EXPECT_EQ(source->group_rows().size(), 3U);  // 22 MB
+  EXPECT_EQ(source->unit_rows().size(), 12U);  // 22 MB
   const auto numbers = values(*source, "cls");
   ASSERT_EQ(numbers.size(), 2000U);
   for (std::size_t i = 0; i < numbers.size(); ++i) ASSERT_EQ(numbers[i], std::to_string(i));
@@ -449,17 +449,17 @@ TEST_F(PictureFiles, SeesAChangeAfterItWasOpened) {
 std::vector<std::int64_t> read_by_changing_ranks(std::shared_ptr<const RowSource> source,
                                                  const std::string& column) {
   std::vector<std::int64_t> numbers;
+  const OrderSpec order{.shuffle = Shuffle::Window, .seed = 7, .lanes = 16, .block_rows = 20};
   const auto read = [&](int world, std::int64_t consumed, std::int64_t steps) {
     for (int rank = 0; rank < world; ++rank) {
-      BatchReader reader(source, *ShardPlan::make({.group_rows = source->group_rows(),
+      BatchReader reader(source, *ShardPlan::make({.layout = {source->unit_rows()},
                                                    .batch_sizes = std::vector<std::int64_t>(
                                                        static_cast<std::size_t>(world), 50),
                                                    .rank = rank,
-                                                   .shuffle = true,
-                                                   .seed = 7,
+                                                   .order = order,
                                                    .rows_consumed = consumed}));
       const auto plan = *ShardPlan::make(
-          {.group_rows = source->group_rows(),
+          {.layout = {source->unit_rows()},
            .batch_sizes = std::vector<std::int64_t>(static_cast<std::size_t>(world), 50),
            .rows_consumed = consumed});
       for (std::int64_t step = 0; step < std::min(steps, plan.batches()); ++step) {

@@ -73,17 +73,18 @@ TEST_F(Solo, KeepsTheRestoredPositionsOfDatasetsThatItHasNotReadYet) {
   solo.set_data_position("both", {4, 8});
   solo.restore_data_positions({{"data", Dict{{"both", Dict{{"epoch", 3}, {"rows", 640}}},
                                              {"later", Dict{{"epoch", 1}, {"rows", 64}}}}}});
-  solo.set_data_position("new", {0, 16, "a1"});
+  solo.set_data_position("new", {0, 16, std::make_shared<const Dict>(Dict{{"lanes", 16}})});
   const Checkpoint checkpoint = writing("weights");
 
   solo.report({}, &checkpoint);
 
   (void)solo.wait_for_checkpoint();
-  EXPECT_EQ(find(1)->manifest->metadata,
-            (boost::json::object{{"data",
-                                  {{"both", {{"epoch", 4}, {"rows", 8}}},
-                                   {"later", {{"epoch", 1}, {"rows", 64}}},
-                                   {"new", {{"epoch", 0}, {"order", "a1"}, {"rows", 16}}}}}}));
+  EXPECT_EQ(
+      find(1)->manifest->metadata,
+      (boost::json::object{{"data",
+                            {{"both", {{"epoch", 4}, {"rows", 8}}},
+                             {"later", {{"epoch", 1}, {"rows", 64}}},
+                             {"new", {{"epoch", 0}, {"order", {{"lanes", 16}}}, {"rows", 16}}}}}}));
 }
 
 TEST_F(Solo, NumbersItsCheckpointsAndSaysWhichIsTheNewest) {

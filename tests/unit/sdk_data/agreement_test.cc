@@ -10,8 +10,8 @@ namespace {
 
 using testing::ElementsAre;
 
-PassView view_of(std::vector<std::int64_t> group_rows) {
-  return {.group_rows = std::move(group_rows), .batch_size = 32};
+PassView view_of(std::int64_t rows) {
+  return {.rows = rows, .layout = "9c", .order = "none", .batch_size = 32};
 }
 
 std::string difference(const std::vector<std::string>& views) {
@@ -20,14 +20,14 @@ std::string difference(const std::vector<std::string>& views) {
 }
 
 TEST(Agreement, GivesTheBatchSizesOfAllRanks) {
-  PassView first = view_of({10, 20}), second = view_of({10, 20});
+  PassView first = view_of(30), second = view_of(30);
   second.batch_size = 31;
 
   EXPECT_THAT(*agree({encode(first), encode(second), encode(second)}), ElementsAre(32, 31, 31));
 }
 
 TEST(Agreement, NamesTheRanksThatSeeOtherRows) {
-  const std::string most = encode(view_of({10, 20})), other = encode(view_of({10, 19}));
+  const std::string most = encode(view_of(30)), other = encode(view_of(29));
 
   EXPECT_EQ(difference({most, other, most, other}),
             "the ranks differ: 29 rows on ranks 1, 3, 30 rows on ranks 0, 2 (every node must have "
@@ -37,15 +37,22 @@ TEST(Agreement, NamesTheRanksThatSeeOtherRows) {
             "same files at the dataset's path)");
 }
 
-TEST(Agreement, NoticesOtherRowGroupsWithAsManyRows) {
+TEST(Agreement, NoticesOtherFilesWithAsManyRowsAndAnotherOrder) {
+  PassView files = view_of(30), order = view_of(30);
+  files.layout = "a1";
+  order.order = "window";
+
+  EXPECT_EQ(difference({encode(view_of(30)), encode(files)}),
+            "the ranks differ: files with digest 9c on rank 0, files with digest a1 on rank 1 "
+            "(every node must have the same files at the dataset's path)");
   EXPECT_EQ(
-      difference({encode(view_of({10, 20})), encode(view_of({20, 10}))}).substr(0, 45),
-      "the ranks differ: row groups with digest " +
-          encode(view_of({10, 20})).substr(encode(view_of({10, 20})).find("layout\":\"") + 9, 4));
+      difference({encode(view_of(30)), encode(order)}),
+      "the ranks differ: rows in the order \"none\" on rank 0, rows in the order \"window\" on "
+      "rank 1 (every rank must begin from the same checkpoint, with the same spec)");
 }
 
 TEST(Agreement, NoticesAnotherEpochCursorOrOption) {
-  const PassView base = view_of({10});
+  const PassView base = view_of(10);
   PassView epoch = base, cursor = base, drop = base;
   epoch.epoch = 3;
   cursor.rows_consumed = 4;
@@ -64,11 +71,11 @@ TEST(Agreement, NoticesAnotherEpochCursorOrOption) {
 }
 
 TEST(Agreement, IsReachedInTheLastEpochThatThereCanBe) {
-  PassView last = view_of({10});
+  PassView last = view_of(10);
   last.epoch = std::numeric_limits<std::uint64_t>::max();
 
   EXPECT_THAT(*agree({encode(last), encode(last)}), ElementsAre(32, 32));
-  EXPECT_TRUE(difference({encode(last), encode(view_of({10}))})
+  EXPECT_TRUE(difference({encode(last), encode(view_of(10))})
                   .starts_with("the ranks differ: epoch 0 on rank 1, epoch 18446744073709551615"));
 }
 

@@ -13,18 +13,22 @@
 namespace train {
 namespace {
 
-/// Row groups of one row. Counts reads, and notes whether they ever exceed what is allowed.
+/// Units of one row. Counts how many are opened, and notes whether they ever exceed what is
+/// allowed.
 class WatchedSource final : public data::RowSource {
  public:
   WatchedSource(std::int64_t groups, std::int64_t ahead_max)
       : groups_(static_cast<std::size_t>(groups), 1),
         row_(data::must(data::numbered_rows(0, 1)->CombineChunksToBatch())),
         ahead_max_(ahead_max) {}
-  const std::vector<std::int64_t>& group_rows() const override { return groups_; }
+  const std::vector<std::int64_t>& unit_rows() const override { return groups_; }
   const std::shared_ptr<arrow::Schema>& schema() const override { return row_->schema(); }
-  Result<std::shared_ptr<arrow::RecordBatch>> read(std::int64_t) const override {
+  const std::vector<data::FileRows>& files() const override { return files_; }
+  std::int64_t decoded_bytes() const override { return 1; }
+  Result<std::unique_ptr<data::UnitStream>> open(std::int64_t,
+                                                 std::int64_t rows_at_once) const override {
     if (++reads > asked + ahead_max_) too_far = true;
-    return row_;
+    return data::MemorySource(row_).open(0, rows_at_once);
   }
   mutable std::atomic<std::int64_t> reads{0};
   mutable std::atomic<bool> too_far{false};
@@ -32,6 +36,7 @@ class WatchedSource final : public data::RowSource {
 
  private:
   const std::vector<std::int64_t> groups_;
+  const std::vector<data::FileRows> files_;
   const std::shared_ptr<arrow::RecordBatch> row_;
   const std::int64_t ahead_max_;
 };
@@ -46,7 +51,7 @@ TEST_P(BatchStreamTest, ReadsAheadAsFarAsItWasToldAndNoFurther) {
   // The queue, and the batch that its thread holds until the queue has capacity.
   const std::int64_t ahead = prefetch == 0 ? 0 : prefetch + 1;
   const auto source = std::make_shared<WatchedSource>(kBatches, ahead);
-  auto plan = data::ShardPlan::make({.group_rows = source->group_rows(), .batch_sizes = {1}});
+  auto plan = data::ShardPlan::make({.layout = {source->unit_rows()}, .batch_sizes = {1}});
   ASSERT_TRUE(plan) << plan.error().describe();
   BatchStream stream({.dataset = "train", .batches = kBatches, .prefetch_batches = prefetch},
                      data::BatchReader(source, std::move(*plan)));

@@ -227,6 +227,7 @@ TEST_F(DatasetShardTest, GoesOnInTheMiddleOfAnEpochAtAnotherWorldSize) {
   add_numbers(100, 5, {{"split", true}, {"shuffle", true}});
   Ids seen;
   std::optional<Position> left_at;
+  Dict order;
   for (int rank = 0; rank < 2; ++rank) {
     become(rank, 2);
     int steps = 0;
@@ -234,6 +235,7 @@ TEST_F(DatasetShardTest, GoesOnInTheMiddleOfAnEpochAtAnotherWorldSize) {
       const Ids ids = valid_ids(batch);
       seen.insert(seen.end(), ids.begin(), ids.end());
       left_at = fakes::session().last_position();
+      order = *fakes::session().order;
       if (++steps == 3) break;
     }
   }
@@ -242,7 +244,7 @@ TEST_F(DatasetShardTest, GoesOnInTheMiddleOfAnEpochAtAnotherWorldSize) {
   for (int rank = 0; rank < 3; ++rank) {
     become(rank, 3);
     fakes::session().checkpoint_metadata =
-        Dict{{"data", Dict{{"train", Dict{{"epoch", 0}, {"rows", 48}}}}}};
+        Dict{{"data", Dict{{"train", Dict{{"epoch", 0}, {"rows", 48}, {"order", order}}}}}};
     DatasetShard shard = get_dataset_shard("train");
     const Ids rest = ids_of_pass(shard, {.batch_size = 5});
     seen.insert(seen.end(), rest.begin(), rest.end());
@@ -278,24 +280,60 @@ TEST_F(DatasetShardTest, TakesWhatIsNoPositionForNone) {
   }
 }
 
-TEST_F(DatasetShardTest, BeginsTheEpochAgainIfItsRowsHaveAnotherOrderThanTheCheckpoints) {
+TEST_F(DatasetShardTest, RefusesOtherRowsThanTheCheckpointsWithinAnEpoch) {
   add_numbers(10, 10, {});
-  std::string order;
-  {
-    const DatasetShard shard = get_dataset_shard("train");
-    (void)ids_of_pass(shard, {.batch_size = 10});
-    order = fakes::session().order;
-  }
-  const auto rest_after = [&](const std::string& checkpoints) {
+  (void)ids_of_pass(get_dataset_shard("train"), {.batch_size = 10});
+  const Dict order = *fakes::session().order;
+  const auto resume = [&](std::int64_t rows, std::int64_t consumed, Dict more) {
+    add_numbers(rows, 10, std::move(more));
     become(0, 1);
     fakes::session().checkpoint_metadata =
-        Dict{{"data", Dict{{"train", Dict{{"epoch", 3}, {"rows", 8}, {"order", checkpoints}}}}}};
+        Dict{{"data", Dict{{"train", Dict{{"epoch", 3}, {"rows", consumed}, {"order", order}}}}}};
     return ids_of_pass(get_dataset_shard("train"), {.batch_size = 10}).size();
   };
 
-  EXPECT_EQ(rest_after(order), 2u);
-  EXPECT_EQ(rest_after("another"), 10u);
+  EXPECT_EQ(resume(10, 8, {}), 2U);
+  EXPECT_EQ(failure_of([&] { resume(12, 8, {}); }),
+            "dataset 'train': its rows are not those of which the checkpoint counts 8 in epoch 3: "
+            "changed: train.parquet (12 rows, not 10) (put the files back, or set the dataset's "
+            "on_change: restart_epoch, which begins this epoch again)");
+  EXPECT_EQ(resume(12, 8, {{"on_change", "restart_epoch"}}), 12U);
   EXPECT_EQ(fakes::session().last_position(), (Position{"train", 4, 0}));
+  EXPECT_EQ(resume(12, 0, {}), 12U) << "between epochs, a dataset may change";
+}
+
+TEST_F(DatasetShardTest, KeepsTheLanesThatTheRunBeganWith) {
+  add_numbers(100, 10, {{"split", true}});
+  become(0, 40);
+  (void)ids_of_pass(get_dataset_shard("train"), {.batch_size = 1});
+  const Dict order = *fakes::session().order;
+  EXPECT_EQ(Config(order).get<std::int64_t>("lanes"), 48);
+
+  become(0, 1);
+  fakes::session().checkpoint_metadata =
+      Dict{{"data", Dict{{"train", Dict{{"epoch", 1}, {"rows", 0}, {"order", order}}}}}};
+  (void)ids_of_pass(get_dataset_shard("train"), {.batch_size = 1});
+  EXPECT_EQ(*fakes::session().order, order);
+}
+
+TEST_F(DatasetShardTest, GoesOnFromACursorOfVersionOne) {
+  add_numbers(90, 10, {{"shuffle", true}, {"shuffle_seed", 4}});
+  const auto rest_after = [&](Dict cursor) {
+    become(0, 1);
+    fakes::session().checkpoint_metadata = Dict{{"data", Dict{{"train", std::move(cursor)}}}};
+    return ids_of_pass(get_dataset_shard("train"), {.batch_size = 10});
+  };
+  // Nine row groups in the eight lanes of version 1, and its digest.
+  const Ids rest = rest_after({{"epoch", 3}, {"rows", 80}, {"order", "bbbed4d8d2dd6775"}});
+
+  EXPECT_THAT(rest, ElementsAre(23, 22, 77, 74, 30, 62, 85, 49, 52, 14));
+  EXPECT_EQ(rest_after({{"epoch", 3}, {"rows", 80}}), rest) << "the first ones had no digest";
+  EXPECT_THAT(
+      failure_of([&] {
+        rest_after({{"epoch", 3}, {"rows", 80}, {"order", "other"}});
+      }),
+      HasSubstr("the checkpoint is of an earlier version, which kept no list of the files"));
+  EXPECT_EQ(rest_after({{"epoch", 3}, {"rows", 0}, {"order", "other"}}).size(), 90U);
 }
 
 TEST_F(DatasetShardTest, BeginsTheNextEpochWhereTheCheckpointLeftNothingToDo) {

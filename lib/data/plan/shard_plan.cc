@@ -1,4 +1,4 @@
-#include "lib/data/shard_plan.h"
+#include "lib/data/plan/shard_plan.h"
 
 #include <fmt/format.h>
 
@@ -10,27 +10,9 @@
 namespace train::data {
 namespace {
 
-/// Append rows [first, first + count) of `group`. Extends the last range if they follow it.
-void append_range(std::vector<RowRange>& out, std::int64_t group, std::int64_t first,
-                  std::int64_t count) {
-  if (count == 0) return;
-  if (!out.empty() && out.back().group == group && out.back().first + out.back().count == first) {
-    out.back().count += count;
-  } else {
-    out.push_back({group, first, count});
-  }
-}
-
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a <= 0 ? 0 : (a + b - 1) / b; }
 
 }  // namespace
-
-std::string order_of(const std::vector<std::int64_t>& group_rows,
-                     std::optional<std::uint64_t> seed) {
-  std::uint64_t id = mix(seed.has_value() ? 1 : 0, seed.value_or(0));
-  for (const std::int64_t rows : group_rows) id = mix(id, static_cast<std::uint64_t>(rows));
-  return fmt::format("{:016x}", id);
-}
 
 std::int64_t equal_share(std::int64_t total, int world_size, int rank) {
   return total / world_size + (rank < total % world_size ? 1 : 0);
@@ -52,56 +34,38 @@ Result<ShardPlan> ShardPlan::make(PlanInput input) {
     }
   }
   ShardPlan plan(std::move(input));
-  if (plan.input_.rows_consumed < 0 || plan.input_.rows_consumed > plan.total_rows_) {
+  if (plan.input_.rows_consumed < 0 || plan.input_.rows_consumed > plan.total_rows()) {
     return Error{
         Errc::InvalidArgument,
         fmt::format("{} rows of epoch {} are consumed, but there are only {}",
-                    plan.input_.rows_consumed, plan.input_.epoch, plan.total_rows_),
+                    plan.input_.rows_consumed, plan.input_.epoch, plan.total_rows()),
         "the dataset differs from the checkpoint's; call set_epoch() to start an epoch over"};
   }
   return plan;
 }
 
-ShardPlan::ShardPlan(PlanInput input) : input_(std::move(input)) {
-  const auto group_count = static_cast<std::int64_t>(input_.group_rows.size());
-  const std::uint64_t key = mix(input_.seed, input_.epoch);
-  total_rows_ =
-      std::accumulate(input_.group_rows.begin(), input_.group_rows.end(), std::int64_t{0});
-  mixed_whole_ = input_.shuffle && group_count <= kOpenGroups;
-  if (mixed_whole_) rows_ = Permutation(total_rows_, key);
-  if (input_.shuffle && !mixed_whole_) groups_ = Permutation(group_count, key);
-
-  position_begin_.reserve(static_cast<std::size_t>(group_count) + 1);
-  position_begin_.push_back(0);
-  for (std::int64_t position = 0; position < group_count; ++position) {
-    position_begin_.push_back(position_begin_.back() +
-                              input_.group_rows[static_cast<std::size_t>(group_at(position))]);
-  }
-
+ShardPlan::ShardPlan(PlanInput input)
+    : input_(std::move(input)), order_(input_.layout, input_.order, input_.epoch) {
+  input_.layout = {};  // the order has what it needs of it
   const auto mine = input_.batch_sizes.begin() + input_.rank;
   step_rows_ =
       std::accumulate(input_.batch_sizes.begin(), input_.batch_sizes.end(), std::int64_t{0});
   rows_before_ = std::accumulate(input_.batch_sizes.begin(), mine, std::int64_t{0});
-  const std::int64_t left = total_rows_ - input_.rows_consumed;
+  const std::int64_t left = total_rows() - input_.rows_consumed;
   batches_ = input_.drop_last ? left / step_rows_ : ceil_div(left, step_rows_);
 }
 
-std::int64_t ShardPlan::lanes() const { return input_.shuffle && !mixed_whole_ ? kOpenGroups : 1; }
-
-std::int64_t ShardPlan::open_groups() const {
-  const auto group_count = static_cast<std::int64_t>(input_.group_rows.size());
-  if (!input_.shuffle) return std::min<std::int64_t>(2, group_count);
-  if (mixed_whole_) return group_count;
+std::int64_t ShardPlan::open_blocks() const {
+  const OrderSpec& order = order_.spec();
+  if (order.shuffle == Shuffle::Rows) return order_.units();
+  if (order.lanes == 1) return std::min<std::int64_t>(2, order_.units());
   // This rank's rows of a step lie in neighbouring lanes, of which the first and the last may be
   // shared with other ranks.
-  const std::int64_t own =
-      ceil_div(lanes() * input_.batch_sizes[static_cast<std::size_t>(input_.rank)], step_rows_) + 1;
-  return std::min(lanes(), own);
-}
-
-/// Return the group at `position` of the epoch's sequence of groups.
-std::int64_t ShardPlan::group_at(std::int64_t position) const {
-  return input_.shuffle && !mixed_whole_ ? groups_(position) : position;
+  const auto mine =
+      static_cast<__int128>(input_.batch_sizes[static_cast<std::size_t>(input_.rank)]) *
+      order.lanes;
+  const auto own = static_cast<std::int64_t>((mine + step_rows_ - 1) / step_rows_) + 1;
+  return std::min(order.lanes, own);
 }
 
 /// Return this rank's part of a step with `step_rows` rows. The last, shorter step is divided in
@@ -134,7 +98,7 @@ ShardPlan::Slice ShardPlan::slice_of_step(std::int64_t step_rows) const {
 }
 
 std::int64_t ShardPlan::share_rows() const {
-  const std::int64_t left = total_rows_ - input_.rows_consumed;
+  const std::int64_t left = total_rows() - input_.rows_consumed;
   const std::int64_t rows =
       left / step_rows_ * input_.batch_sizes[static_cast<std::size_t>(input_.rank)];
   return input_.drop_last ? rows : rows + slice_of_step(left % step_rows_).valid;
@@ -143,7 +107,7 @@ std::int64_t ShardPlan::share_rows() const {
 PlannedBatch ShardPlan::batch(std::int64_t index) const {
   TRAIN_CHECK(index >= 0 && index < batches_, "a batch of this plan");
   const std::int64_t begin = input_.rows_consumed + index * step_rows_;
-  const std::int64_t end = std::min(begin + step_rows_, total_rows_);
+  const std::int64_t end = std::min(begin + step_rows_, total_rows());
   const Slice slice = slice_of_step(end - begin);
   PlannedBatch planned{.ranges = {}, .valid_rows = slice.valid, .rows_consumed = end};
   append_rows(begin, end, slice.begin, slice.valid, planned.ranges);
@@ -156,8 +120,8 @@ PlannedBatch ShardPlan::batch(std::int64_t index) const {
 /// rows lane by lane.
 void ShardPlan::append_rows(std::int64_t begin, std::int64_t end, std::int64_t skip,
                             std::int64_t count, std::vector<RowRange>& out) const {
-  const std::int64_t lane_count = lanes();
-  const std::int64_t lane_rows = total_rows_ / lane_count;
+  const std::int64_t lane_count = order_.spec().lanes;
+  const std::int64_t lane_rows = total_rows() / lane_count;
   for (std::int64_t lane = 0; lane < lane_count && count > 0; ++lane) {
     const std::int64_t from = ceil_div(begin - lane, lane_count) + skip;
     const std::int64_t to = ceil_div(end - lane, lane_count);
@@ -165,43 +129,8 @@ void ShardPlan::append_rows(std::int64_t begin, std::int64_t end, std::int64_t s
     skip = std::max<std::int64_t>(0, from - to);
     if (taken == 0) continue;
     // the first lanes have one more row if the rows do not divide evenly
-    const std::int64_t lane_begin = lane * lane_rows + std::min(lane, total_rows_ % lane_count);
-    append_sequence(lane_begin + from, taken, out);
-    count -= taken;
-  }
-}
-
-/// Append rows [first, first + count) of the epoch's sequence, which lists the groups one after the
-/// other and is later cut into lanes.
-void ShardPlan::append_sequence(std::int64_t first, std::int64_t count,
-                                std::vector<RowRange>& out) const {
-  const auto locate = [&](std::int64_t row) {
-    return std::upper_bound(position_begin_.begin(), position_begin_.end(), row) -
-           position_begin_.begin() - 1;
-  };
-  if (mixed_whole_) {
-    for (std::int64_t i = first; i < first + count; ++i) {
-      const std::int64_t row = rows_(i);
-      const std::int64_t group = locate(row);
-      append_range(out, group, row - position_begin_[static_cast<std::size_t>(group)], 1);
-    }
-    return;
-  }
-  while (count > 0) {
-    const std::int64_t position = locate(first);
-    const std::int64_t group = group_at(position);
-    const std::int64_t offset = first - position_begin_[static_cast<std::size_t>(position)];
-    const std::int64_t taken =
-        std::min(count, position_begin_[static_cast<std::size_t>(position) + 1] - first);
-    if (input_.shuffle) {
-      const Permutation inside(
-          input_.group_rows[static_cast<std::size_t>(group)],
-          mix(mix(input_.seed, input_.epoch), static_cast<std::uint64_t>(group) + 1));
-      for (std::int64_t i = offset; i < offset + taken; ++i) append_range(out, group, inside(i), 1);
-    } else {
-      append_range(out, group, offset, taken);
-    }
-    first += taken;
+    const std::int64_t lane_begin = lane * lane_rows + std::min(lane, total_rows() % lane_count);
+    order_.append(lane_begin + from, taken, out);
     count -= taken;
   }
 }
@@ -209,7 +138,7 @@ void ShardPlan::append_sequence(std::int64_t first, std::int64_t count,
 /// Append the first row of this rank's share, or of the whole order if it has no share.
 void ShardPlan::append_repeat(std::vector<RowRange>& out) const {
   const std::int64_t begin = input_.rows_consumed;
-  const std::int64_t end = std::min(begin + step_rows_, total_rows_);
+  const std::int64_t end = std::min(begin + step_rows_, total_rows());
   const Slice own = slice_of_step(end - begin);
   append_rows(begin, end, own.valid > 0 ? own.begin : 0, 1, out);
 }

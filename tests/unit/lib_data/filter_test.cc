@@ -1,0 +1,111 @@
+#include <arrow/compute/initialize.h>
+#include <gmock/gmock.h>
+
+#include "lib/data/dataset_files.h"
+#include "tests/unit/lib_data/parquet_files.h"
+
+namespace train::data {
+namespace {
+
+using testing::ElementsAre;
+using Ids = std::vector<std::int64_t>;
+
+class Filter : public testing::Test {
+ protected:
+  void SetUp() override { must(arrow::compute::Initialize()); }
+
+  std::string write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name) << text;
+    return folder_ / name;
+  }
+
+  /// Return the column `id` of the rows that pass the filter, or the error.
+  static std::variant<Ids, std::string> kept(const FilesSpec& spec) {
+    const auto source = open_files(spec);
+    if (source.has_error()) return source.error().describe();
+    Ids ids;
+    for (std::size_t unit = 0; unit < (*source)->unit_rows().size(); ++unit) {
+      const auto rows = (*source)->read(static_cast<std::int64_t>(unit));
+      if (rows.has_error()) return rows.error().describe();
+      EXPECT_EQ((*rows)->num_rows(), (*source)->unit_rows()[unit]);
+      const Ids more = ids_of(**rows);
+      ids.insert(ids.end(), more.begin(), more.end());
+    }
+    return ids;
+  }
+  std::variant<Ids, std::string> kept(const std::string& filter) const {
+    return kept(FilesSpec{.paths = {folder_.path()}, .filter = filter});
+  }
+
+  TestFolder folder_;
+};
+
+TEST_F(Filter, KeepsTheRowsForWhichItIsTrue) {
+  write("a.csv",
+        "id,city,kept,price\n"
+        "0,Bonn,true,1.5\n"
+        "1,Ulm,false,\n"
+        "2,,true,2.5\n"
+        "3,Köln,,3.5\n");
+
+  EXPECT_EQ(kept("id >= 1 and id != 2"), (std::variant<Ids, std::string>(Ids{1, 3})));
+  EXPECT_EQ(kept("city == 'Köln' or city = 'Bonn'"), (std::variant<Ids, std::string>(Ids{0, 3})));
+  EXPECT_EQ(kept("kept"), (std::variant<Ids, std::string>(Ids{0, 2})));
+  EXPECT_EQ(kept("not kept"), (std::variant<Ids, std::string>(Ids{1})));
+  EXPECT_EQ(kept("price is null"), (std::variant<Ids, std::string>(Ids{1})));
+  EXPECT_EQ(kept("price < 3 and id < 2.5"), (std::variant<Ids, std::string>(Ids{0, 2})));
+  EXPECT_EQ(kept("id in [3, 0, 77]"), (std::variant<Ids, std::string>(Ids{0, 3})));
+  EXPECT_EQ(kept("price not in [1.5, 9.5]"), (std::variant<Ids, std::string>(Ids{2, 3})))
+      << "a missing value is neither in the list nor out of it";
+  EXPECT_EQ(kept("1 < 2"), (std::variant<Ids, std::string>(Ids{0, 1, 2, 3})));
+  EXPECT_EQ(kept("id < 0"), (std::variant<Ids, std::string>(Ids{})));
+}
+
+TEST_F(Filter, CountsEachRowGroupAndReadsItInPieces) {
+  write_parquet(folder_ / "1.parquet", numbered_rows(0, 100), 30);
+  const auto source = open_files(
+      {.paths = {folder_.path()}, .columns = {"name"}, .filter = "id >= 25 and id < 95"});
+  ASSERT_TRUE(source.has_value()) << source.error().describe();
+
+  EXPECT_THAT((*source)->unit_rows(), ElementsAre(5, 30, 30, 5));
+  EXPECT_THAT((*source)->schema()->field_names(), ElementsAre("name"));
+  auto stream = *(*source)->open(1, 7);
+  for (const std::int64_t rows : {7, 7, 7, 7, 2})
+    EXPECT_EQ((*stream->next(rows))->num_rows(), rows);
+}
+
+TEST_F(Filter, NamesColumnsAndTypesThatDoNotFit) {
+  const std::string path = write("a.csv", "id,city\n0,Bonn\n");
+
+  EXPECT_EQ(std::get<std::string>(kept("town == 'Bonn'")),
+            path +
+                " has no column 'town', only 'id', 'city' (correct the dataset's `filter`; texts "
+                "stand in single quotes)");
+  const auto misfit = [&](const std::string& filter, const std::string& columns,
+                          const std::string& why) {
+    EXPECT_EQ(std::get<std::string>(kept(filter)), "the filter \"" + filter +
+                                                       "\" does not fit the columns of " + path +
+                                                       " (" + columns + "): " + why);
+  };
+  misfit("id == 'Bonn'", "id: int64",
+         "Function 'equal' has no kernel matching input types (int64, string)");
+  misfit("id in ['Bonn']", "id: int64", "Failed to parse string: 'Bonn' as a scalar of type int64");
+  misfit("city", "city: string", "it is no condition");
+}
+
+TEST_F(Filter, KeepsTheFirstRowsOfALimit) {
+  for (int file = 0; file < 3; ++file)
+    write_parquet(folder_ / (std::to_string(file) + ".parquet"), numbered_rows(file * 10, 10), 4);
+  const auto source = *open_files({.paths = {folder_.path()}, .filter = "id > 1", .limit = 15});
+
+  EXPECT_THAT(source->unit_rows(), ElementsAre(2, 4, 2, 4, 3));
+  EXPECT_EQ(source->total_rows(), 15);
+  ASSERT_EQ(source->files().size(), 2U);
+  EXPECT_EQ(source->files()[1].rows, 7);
+  EXPECT_EQ(source->files()[1].units, 2);
+  EXPECT_THAT(ids_of(**source->read(4)), ElementsAre(14, 15, 16));
+  EXPECT_EQ((*open_files({.paths = {folder_.path()}, .limit = 1000}))->total_rows(), 30);
+}
+
+}  // namespace
+}  // namespace train::data
