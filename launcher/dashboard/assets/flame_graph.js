@@ -61,8 +61,8 @@ export async function read_profile(response, name) {
   const tree = text.trimStart().startsWith('{') ? from_speedscope(JSON.parse(text)) : from_folded(text);
   if (tree.root.value === 0)
     throw new Error(tree.unit === 'bytes'
-      ? 'it holds no sample: the worker allocated little memory meanwhile'
-      : 'it holds no sample: the worker did not run on a CPU meanwhile (a wall profile shows where it waits)');
+        ? 'it holds no sample: the worker allocated little memory meanwhile'
+        : 'it holds no sample: the worker did not run on a CPU meanwhile (a wall profile shows where it waits)');
   return tree;
 }
 

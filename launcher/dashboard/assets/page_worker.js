@@ -20,7 +20,11 @@ const kShownEnding = {
   profile: '.speedscope.json'
 };  // of the files of each, the one that is shown here
 
-const kProfileNames = {cpu: 'CPU', wall: 'Wall', memory: 'Memory'};
+const kProfileNames = {
+  cpu: 'CPU',
+  wall: 'Wall',
+  memory: 'Memory'
+};
 
 const kFields = [
   {field: 'cpu_cores', title: 'CPU (cores)', format: cores},
