@@ -16,7 +16,7 @@ namespace train {
 /// thread of its own. Without the program that unwinds, and if it fails, functions have no names,
 /// which a note tells.
 Result<Profile> allocation_profile(const std::vector<AllocationStack>& stacks,
-                                   const AllocationFacts& facts, const ProcessCapture& process,
+                                   const AllocationFacts& seen, const ProcessCapture& process,
                                    const TakeProfileOptions& options = {});
 
 }  // namespace train

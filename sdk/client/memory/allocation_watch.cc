@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <new>
+#include <iterator>
+#include <optional>
 #include <span>
 #include <thread>
+#include <vector>
 
 #include "sdk/client/memory/function_entries.h"
 #include "sdk/client/memory/live_samples.h"
@@ -198,7 +201,7 @@ void add(std::vector<Replacement>& all, const char* name, Function*& original_pl
          Function* ours) {
   const std::uintptr_t address = address_of_function(name);
   if (address == 0 || address == number_of(ours)) return;  // not of this C library
-  original_place = reinterpret_cast<Function*>(address);
+  original_place = std::bit_cast<Function*>(address);
   all.push_back({.name = name, .original = address, .ours = number_of(ours)});
 }
 

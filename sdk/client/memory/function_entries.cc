@@ -7,11 +7,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,7 +76,7 @@ class LoadedObject {
   explicit LoadedObject(const dl_phdr_info& info) : base_(info.dlpi_addr) {
     for (const ElfW(Phdr) & header : std::span(info.dlpi_phdr, info.dlpi_phnum)) {
       const std::uintptr_t at = base_ + header.p_vaddr;
-      if (header.p_type == PT_DYNAMIC) read_dynamic(reinterpret_cast<const ElfW(Dyn)*>(at));
+      if (header.p_type == PT_DYNAMIC) read_dynamic(std::bit_cast<const ElfW(Dyn)*>(at));
       if (header.p_type == PT_LOAD)
         segments_[count_++ % segments_.size()] = {at, at + header.p_memsz};
     }
@@ -95,7 +98,7 @@ class LoadedObject {
       for (const ElfW(Rela) & entry : table) {
         const auto type = static_cast<std::uint32_t>(ELF64_R_TYPE(entry.r_info));
         if (type != kJumpSlot && type != kAddress) continue;
-        visit(reinterpret_cast<std::uintptr_t*>(base_ + entry.r_offset),
+        visit(*std::bit_cast<std::uintptr_t*>(base_ + entry.r_offset),
               static_cast<std::uint32_t>(ELF64_R_SYM(entry.r_info)));
       }
     }
@@ -109,10 +112,10 @@ class LoadedObject {
     for (; entry->d_tag != DT_NULL; ++entry) {
       switch (entry->d_tag) {
         case DT_STRTAB:
-          names_ = reinterpret_cast<const char*>(loaded(entry->d_un.d_ptr));
+          names_ = std::bit_cast<const char*>(loaded(entry->d_un.d_ptr));
           break;
         case DT_SYMTAB:
-          symbols_ = reinterpret_cast<const ElfW(Sym)*>(loaded(entry->d_un.d_ptr));
+          symbols_ = std::bit_cast<const ElfW(Sym)*>(loaded(entry->d_un.d_ptr));
           break;
         case DT_JMPREL:
           jumps = loaded(entry->d_un.d_ptr);
@@ -138,8 +141,8 @@ class LoadedObject {
     }
     constexpr std::size_t kEntry = sizeof(ElfW(Rela));
     if (jumps != 0 && with_addends)
-      jumps_ = {reinterpret_cast<const ElfW(Rela)*>(jumps), jumps_bytes / kEntry};
-    if (others != 0) others_ = {reinterpret_cast<const ElfW(Rela)*>(others), others_bytes / kEntry};
+      jumps_ = {std::bit_cast<const ElfW(Rela)*>(jumps), jumps_bytes / kEntry};
+    if (others != 0) others_ = {std::bit_cast<const ElfW(Rela)*>(others), others_bytes / kEntry};
     // Those that need no symbol come first, and are almost all.
     others_ = others_.subspan(std::min(relative, others_.size()));
   }
@@ -169,7 +172,7 @@ struct Change {
     auto& change = *static_cast<Change*>(self);
     change.changed.loaded = info->dlpi_adds;
     const LoadedObject object(*info);
-    object.for_each_entry([&](std::uintptr_t* entry, std::uint32_t symbol) {
+    object.for_each_entry([&](std::uintptr_t& entry, std::uint32_t symbol) {
       const char* name = object.name_of(symbol);
       for (const Replacement& one : change.functions)
         if (std::strcmp(name, one.name) == 0) change.look_at(object, entry, symbol, one);
@@ -177,15 +180,15 @@ struct Change {
     return 0;
   }
 
-  void look_at(const LoadedObject& object, std::uintptr_t* entry, std::uint32_t symbol,
+  void look_at(const LoadedObject& object, std::uintptr_t& entry, std::uint32_t symbol,
                const Replacement& one) {
-    const auto place = reinterpret_cast<std::uintptr_t>(entry);
+    const auto place = reinterpret_cast<std::uintptr_t>(&entry);
     const Range* range = range_of(place);
     if (range == nullptr) {  // it was loaded after we had read the map
       changed.complete = false;
       return;
     }
-    const std::uintptr_t now = std::atomic_ref(*entry).load(std::memory_order_relaxed);
+    const std::uintptr_t now = std::atomic_ref(entry).load(std::memory_order_relaxed);
     if (restores) {
       if (now == one.ours) set(*range, entry, now, one.original);
       return;
@@ -196,13 +199,13 @@ struct Change {
     if (now == one.original || asks) set(*range, entry, now, one.ours);
   }
 
-  void set(const Range& range, std::uintptr_t* entry, std::uintptr_t now, std::uintptr_t wanted) {
+  void set(const Range& range, std::uintptr_t& entry, std::uintptr_t now, std::uintptr_t wanted) {
     // Read-only entries are those that the dynamic linker has finished with ("RELRO").
     const auto page =
-        std::bit_cast<void*>(reinterpret_cast<std::uintptr_t>(entry) & ~(page_bytes - 1));
+        std::bit_cast<void*>(reinterpret_cast<std::uintptr_t>(&entry) & ~(page_bytes - 1));
     if (!range.writable && ::mprotect(page, page_bytes, PROT_READ | PROT_WRITE) != 0) return;
     // Another thread may just make its first call, and write the entry as well.
-    if (std::atomic_ref(*entry).compare_exchange_strong(now, wanted, std::memory_order_release))
+    if (std::atomic_ref(entry).compare_exchange_strong(now, wanted, std::memory_order_release))
       ++changed.entries;
     else
       changed.complete = false;

@@ -36,8 +36,7 @@ class LiveSamples {
     const std::size_t bucket = bucket_of(address);
     const std::uintptr_t wanted = number_of(address);
     for (std::size_t way = 0; way < kWays; ++way) {
-      if (keys_[bucket][way].load(std::memory_order_relaxed) != wanted) continue;
-      std::atomic_thread_fence(std::memory_order_acquire);
+      if (keys_[bucket][way].load(std::memory_order_acquire) != wanted) continue;
       const Sample found = samples_[bucket][way];
       std::uintptr_t still = wanted;  // a program may free one address twice at a time
       if (!keys_[bucket][way].compare_exchange_strong(still, kNothing, std::memory_order_acq_rel))

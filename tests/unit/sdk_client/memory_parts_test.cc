@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <bit>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -17,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kMean = 512u << 10;
 
-const void* address(std::uintptr_t number) { return reinterpret_cast<const void*>(number); }
+const void* address(std::uintptr_t number) { return std::bit_cast<const void*>(number); }
 
 /// Return what the samples of so many allocations say that these have, as a part of the truth.
 double estimate(std::size_t bytes, std::size_t count) {
@@ -132,9 +133,9 @@ TEST(SampledStacks, CountWhatEachHasAllocated) {
 TEST(SampledStacks, WhatDoesNotFitIsOneStackWithoutAddresses) {
   const auto stacks = std::make_unique<SampledStacks>();
   std::vector<void*> addresses(kAllocationDepthMax + 5);
-  constexpr std::uintptr_t kCount = 2 * SampledStacks::kStacksMax;
+  constexpr std::uintptr_t kCount = std::uintptr_t{2} * SampledStacks::kStacksMax;
   for (std::uintptr_t i = 1; i <= kCount; ++i) {
-    addresses[0] = reinterpret_cast<void*>(i);
+    addresses[0] = std::bit_cast<void*>(i);
     stacks->allocated(stacks->number_of(addresses), 1);
   }
   std::uint64_t known = 0, others = 0;
