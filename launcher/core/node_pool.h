@@ -27,6 +27,7 @@ class NodePool {
   void remember_name(NodeId node, std::string name) { names_[node] = std::move(name); }
 
   bool draining(NodeId node) const { return draining_.count(node) != 0; }
+  bool lost(NodeId node) const { return lost_.contains(node); }
   /// Return the node's name, or "node 3" if it is not known.
   std::string name(NodeId node) const;
   /// Return the address at which others reach a node that is up.

@@ -116,6 +116,7 @@ void RunController::on(const NodeUp& event) {
                    fmt::format("the worker on {} that could not be killed has ended: the node may "
                                "be used again",
                                nodes_.name(node)));
+  tell_recalled(node);
   bool standby_is_there = false;
   for (Attempt attempt : event.attempts) {
     if (stands_by(attempt, node)) {
@@ -143,6 +144,7 @@ void RunController::on(const NodeDown& event) {
                    fmt::format("node {} is lost: {}", nodes_.name(event.node), event.reason));
   }
   nodes_.down(event.node);
+  tell_node(event.node, NodeState::Lost, event.reason);
   standbys_.forget(event.node);
   growth_.capacity_changed();
 }
@@ -154,6 +156,7 @@ void RunController::on(const NodeDrain& event) {
     growth_.capacity_changed();
     release_standby(event.node);
     progress_.note(NoteLevel::Warning, text);
+    tell_node(event.node, NodeState::Drained, event.reason);
   }
   if (has_attempt()) attempt_->drain(event, text);  // again, too: it may have less time now
 }
@@ -240,7 +243,35 @@ bool RunController::may_be_used(NodeId node) {
 
 // Readmit nodes whose cooldown is over: there is more room.
 void RunController::readmit_nodes() {
-  if (policy_.readmit(now())) growth_.capacity_changed();
+  if (!policy_.readmit(now())) return;
+  growth_.capacity_changed();
+  for (const auto& [node, told] : told_nodes_) tell_node(node);
+}
+
+void RunController::tell_node(NodeId node) {
+  const NodeState state = policy_.stuck(node)         ? NodeState::Stuck
+                          : nodes_.draining(node)     ? NodeState::Drained
+                          : nodes_.lost(node)         ? NodeState::Lost
+                          : policy_.quarantined(node) ? NodeState::Quarantined
+                                                      : NodeState::Up;
+  ToldNode& told = told_nodes_[node];
+  if (told.state == state) return;
+  told.state = state;
+  progress_.add(NodeStateChanged{nodes_.name(node), state,
+                                 state == NodeState::Up ? "" : told.reasons[state]});
+}
+
+void RunController::tell_node(NodeId node, NodeState why_not, std::string reason) {
+  told_nodes_[node].reasons[why_not] = std::move(reason);
+  tell_node(node);
+}
+
+/// Tell of a node that is up, with what earlier launchers knew of it, now that its name is known.
+void RunController::tell_recalled(NodeId node) {
+  auto& reasons = told_nodes_[node].reasons;
+  reasons.try_emplace(NodeState::Quarantined, "it failed often under an earlier train-run");
+  reasons.try_emplace(NodeState::Stuck, "a worker there cannot be killed");
+  tell_node(node);
 }
 
 // ---- it ends
@@ -271,7 +302,11 @@ void RunController::conclude_attempt() {
 }
 
 FailureDecision RunController::decide(const AttemptEnded& ended) {
-  for (const NodeId node : ended.stuck) policy_.node_stuck(node, ended.attempt);
+  for (const NodeId node : ended.stuck) {
+    policy_.node_stuck(node, ended.attempt);
+    tell_node(node, NodeState::Stuck,
+              fmt::format("a worker of attempt {} there cannot be killed", ended.attempt.value));
+  }
   if (policy_.all_nodes_stuck())
     return {.restart = false,
             .delay = {},
@@ -290,6 +325,9 @@ FailureDecision RunController::decide(const AttemptEnded& ended) {
                    fmt::format("node {} failed {} times in a row without a newer checkpoint: it is "
                                "quarantined for {}, as long as there is room elsewhere",
                                ended.root_node, kNodeFailuresMax, format_duration(kNodeCooldown)));
+    tell_node(*ended.node, NodeState::Quarantined,
+              fmt::format("it failed {} times in a row without a newer checkpoint; the newest: {}",
+                          kNodeFailuresMax, ended.cause.empty() ? "a worker died" : ended.cause));
   }
   return policy_.on_failure(*ended.failure, ended.location,
                             ended.node && !may_be_used(*ended.node));

@@ -124,6 +124,10 @@ class RunController {
   void workers_are_back();
 
   void readmit_nodes();
+  /// Tell whether the node may be used, if that has changed.
+  void tell_node(NodeId node);
+  void tell_node(NodeId node, NodeState why_not, std::string reason);
+  void tell_recalled(NodeId node);
   bool may_be_used(NodeId node);
   void consider_growth();
 
@@ -149,6 +153,11 @@ class RunController {
   RunProgress progress_;
   NodePool nodes_;
   FailurePolicy policy_;
+  struct ToldNode {
+    NodeState state = NodeState::Up;
+    std::map<NodeState, std::string> reasons = {};
+  };
+  std::map<NodeId, ToldNode> told_nodes_;
   Scheduling scheduling_;
   GroupGrowth growth_;
   StandbyPool standbys_;  // they wait for next_attempt_

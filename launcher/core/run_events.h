@@ -345,6 +345,14 @@ struct StragglerChanged {  // for the journal and the screen: ranks are slow, or
   std::string text;   // one line
   bool operator==(const StragglerChanged&) const = default;
 };
+/// Whether a node may be used, and if not, why. Of several reasons, the first of these counts.
+enum class NodeState { Stuck, Drained, Lost, Quarantined, Up };
+struct NodeStateChanged {  // for the journal
+  std::string node;
+  NodeState state{};
+  std::string reason;  // "" if it may be used
+  bool operator==(const NodeStateChanged&) const = default;
+};
 struct StateChanged {  // for the journal, the screen and status
   RunState from{}, to{};
   RunTrigger trigger{};
@@ -395,8 +403,8 @@ struct RunEnded {
 using RunAction =
     std::variant<Prepare, Start, StandBy, StopGroup, Pause, OrderCheckpoint, CheckpointAnswered,
                  Release, SendCollective, TellCheckpoint, Commit, GiveUpCommit, Validate,
-                 CollectStacks, HangFound, Note, StragglerChanged, StateChanged, AttemptBegun,
-                 AttemptEnded, RunEnded>;
+                 CollectStacks, HangFound, Note, StragglerChanged, NodeStateChanged, StateChanged,
+                 AttemptBegun, AttemptEnded, RunEnded>;
 
 /// An attempt that began under an earlier launcher and has no known end.
 struct LivingAttempt {

@@ -187,6 +187,15 @@ boost::json::object record_of(const StragglerChanged& change) {
   return record;
 }
 
+boost::json::object record_of(const NodeStateChanged& change) {
+  constexpr std::array kWords{"stuck", "drained", "lost", "quarantined", "up"};
+  boost::json::object record{{"event", "node_state"},
+                             {"node", words(change.node)},
+                             {"state", kWords.at(static_cast<std::size_t>(change.state))}};
+  if (!change.reason.empty()) record["reason"] = words(change.reason);
+  return record;
+}
+
 boost::json::object checkpoint_record(Attempt attempt, std::uint64_t checkpoint_seq,
                                       std::uint64_t report_seq, const CheckpointInfo& checkpoint) {
   return {{"event", "checkpoint_committed"},  {"attempt", attempt.value},

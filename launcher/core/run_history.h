@@ -22,6 +22,7 @@ boost::json::object record_of(const AttemptBegun& begun);
 boost::json::object record_of(const AttemptEnded& ended, const std::string& cause);
 boost::json::object record_of(const RunEnded& ended);
 boost::json::object record_of(const StragglerChanged& change);
+boost::json::object record_of(const NodeStateChanged& change);
 /// `report_seq`: of the report that the checkpoint came with.
 boost::json::object checkpoint_record(Attempt attempt, std::uint64_t checkpoint_seq,
                                       std::uint64_t report_seq, const CheckpointInfo& checkpoint);

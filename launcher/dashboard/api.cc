@@ -66,6 +66,8 @@ const std::vector<Api::Route>& Api::all_routes() {
       {HttpMethod::Get, "/api/v1/runs/{run}/attempts", nullptr, answer_attempts},
       {HttpMethod::Get, "/api/v1/runs/{run}/attempts/{attempt}/ranks", nullptr, answer_ranks},
       {HttpMethod::Get, "/api/v1/runs/{run}/attempts/{attempt}/ranks/{rank}", nullptr, answer_rank},
+      {HttpMethod::Get, "/api/v1/runs/{run}/attempts/{attempt}/ranks/{rank}/environment", nullptr,
+       answer_environment},
       {HttpMethod::Get, "/api/v1/runs/{run}/checkpoints", nullptr, answer_checkpoints},
       {HttpMethod::Get, "/api/v1/runs/{run}/data", nullptr, answer_data},
       {HttpMethod::Get, "/api/v1/runs/{run}/nodes", nullptr, answer_nodes},

@@ -187,6 +187,8 @@ std::vector<NodeRow> nodes_of(const RunView& view) {
       rows.push_back({node.name, attempt == view.attempts.rbegin() ? &node : nullptr});
     }
   }
+  for (const auto& [name, why] : view.unused_nodes)  // also those that no attempt has used
+    if (rows.size() < RunView::kNodesMax && !seen.contains(name)) rows.push_back({name, nullptr});
   return rows;
 }
 
@@ -203,7 +205,11 @@ void put_node(JsonWriter& json, const RunView& view, const NodeRow& node, bool l
                              : first == last ? fmt::format("{}", first)
                                              : fmt::format("{}-{}", first, last));
   const auto failures = view.node_failures.find(node.name);
-  json.member("state", sample ? "up" : "unknown").key("reason").null();
+  const auto unused = view.unused_nodes.find(node.name);
+  const bool is_unused = unused != view.unused_nodes.end();
+  json.member("state", is_unused ? unused->second.state : sample ? "up" : "unknown");
+  json.text_or_null("reason", is_unused ? unused->second.reason : "");
+  json.text_or_null("state_since", is_unused ? unused->second.since : "");
   json.member("failures", failures == view.node_failures.end() ? 0 : failures->second);
   json.key("version").null();
   put(json, "cpu_count", sample.whole("cpus"));
@@ -309,6 +315,10 @@ std::optional<double> median_step(const SampleTable* ranks) {
   const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
   std::nth_element(steps.begin(), middle, steps.end());
   return *middle;
+}
+
+std::optional<std::int64_t> pid_of(const RankFacts& facts, std::int64_t rank) {
+  return SampleRow(facts.live ? facts.ranks : nullptr, std::to_string(rank)).whole("pid");
 }
 
 void put_rank(JsonWriter& json, const RankFacts& facts, std::int64_t rank, const RankFiles& files) {

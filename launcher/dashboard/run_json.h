@@ -53,6 +53,9 @@ struct RankFiles {
   std::optional<ReportRecord> newest = {};
 };
 
+/// Return the pid of the rank's process by its newest sample.
+std::optional<std::int64_t> pid_of(const RankFacts& facts, std::int64_t rank);
+
 /// Add the row of a rank.
 void put_rank(JsonWriter& json, const RankFacts& facts, std::int64_t rank, const RankFiles& files);
 /// Return the median of the ranks' step times, or nothing.

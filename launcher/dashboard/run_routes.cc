@@ -11,6 +11,7 @@
 #include "launcher/dashboard/json_members.h"
 #include "launcher/dashboard/run_json.h"
 #include "launcher/dashboard/run_spec.h"
+#include "launcher/dashboard/worker_environment.h"
 #include "lib/base/secrets.h"
 #include "lib/base/time.h"
 #include "lib/base/utf8.h"
@@ -43,6 +44,15 @@ Result<const AttemptView*> attempt_of(const RunRequest& request) {
   const AttemptView* found = whole ? view.find(number) : nullptr;
   if (found != nullptr) return found;
   return Error{Errc::NotFound, fmt::format("the run has no attempt '{}'", utf8_text(text, 32))};
+}
+
+Result<std::int64_t> rank_of(const RunRequest& request, const AttemptView& attempt) {
+  std::int64_t rank = -1;
+  const std::string& text = request.parts[1];
+  (void)std::from_chars(text.data(), text.data() + text.size(), rank);
+  if (rank >= 0 && rank < attempt.world_size) return rank;
+  return Error{Errc::NotFound,
+               fmt::format("attempt {} has no rank '{}'", attempt.attempt, utf8_text(text, 32))};
 }
 
 /// Put the outcome that exit.json tells.
@@ -218,15 +228,36 @@ Result<HttpResponse> answer_ranks(const RunRequest& request) {
 
 Result<HttpResponse> answer_rank(const RunRequest& request) {
   TRY(const AttemptView* attempt, attempt_of(request));
-  std::int64_t rank = -1;
-  const std::string& text = request.parts[1];
-  (void)std::from_chars(text.data(), text.data() + text.size(), rank);
-  if (rank < 0 || rank >= attempt->world_size)
-    return Error{Errc::NotFound,
-                 fmt::format("attempt {} has no rank '{}'", attempt->attempt, utf8_text(text, 32))};
+  TRY(const std::int64_t rank, rank_of(request, *attempt));
   JsonWriter json;
   put_rank(json, rank_facts(request.run, *attempt), rank,
            files_of(request.run, *attempt, rank, true));
+  return json_response(std::move(json));
+}
+
+Result<HttpResponse> answer_environment(const RunRequest& request) {
+  TRY(const AttemptView* attempt, attempt_of(request));
+  TRY(const std::int64_t rank, rank_of(request, *attempt));
+  const ShownSpec spec = read_shown_spec(request.run.files());
+  const RankFacts facts = rank_facts(request.run, *attempt);
+  std::optional<Environment> environment;
+  if (facts.live && request.run.is_ours())
+    if (const auto pid = pid_of(facts, rank))
+      environment = worker_environment(*pid, request.run.view().run_id, rank);
+  JsonWriter json;
+  json.object().member("rank", rank).key("variables");
+  if (environment) {
+    json.object();
+    for (const auto& [name, value] : shown_worker_environment(*environment, spec.spec))
+      json.member(name, value);
+    json.end().key("why_not").null();
+  } else {
+    json.null().member("why_not", !facts.live
+                                      ? "the attempt is over"
+                                      : "the worker is not on the dashboard's machine, belongs to "
+                                        "another user, or has not been seen yet");
+  }
+  json.end();
   return json_response(std::move(json));
 }
 

@@ -24,6 +24,7 @@ Result<HttpResponse> answer_spec(const RunRequest& request);
 Result<HttpResponse> answer_attempts(const RunRequest& request);
 Result<HttpResponse> answer_ranks(const RunRequest& request);
 Result<HttpResponse> answer_rank(const RunRequest& request);
+Result<HttpResponse> answer_environment(const RunRequest& request);
 Result<HttpResponse> answer_checkpoints(const RunRequest& request);
 Result<HttpResponse> answer_data(const RunRequest& request);
 Result<HttpResponse> answer_nodes(const RunRequest& request);

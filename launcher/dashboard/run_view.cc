@@ -84,6 +84,7 @@ void RunView::add(const JournalRecord& record) {
   if (event == "attempt_started") attempt_began(record);
   if (event == "attempt_ended") attempt_ended(record);
   if (event == "checkpoint_committed") checkpoint_committed(record);
+  if (event == "node_state") node_changed(record);
   if (event == "straggler") stragglers_changed(record, true);
   if (event == "straggler_cleared") stragglers_changed(record, false);
   if (event == "run_ended") {
@@ -111,6 +112,7 @@ void RunView::launcher_took_it(const JournalRecord& record) {
   reason.clear();
   cluster_nodes.clear();
   stragglers.clear();  // it judges anew
+  unused_nodes.clear();
   if (const auto* nodes = record.event.if_contains("nodes"); nodes != nullptr && nodes->is_array())
     for (const boost::json::value& node : nodes->get_array())
       if (node.is_string() && cluster_nodes.size() < kNodesMax)
@@ -178,6 +180,17 @@ void RunView::checkpoint_committed(const JournalRecord& record) {
   ++attempts.back().checkpoints;
   attempts.back().checkpoint_report = whole_member(record.event, "report").value_or(0);
   attempts.back().checkpoint_at = record.time;
+}
+
+void RunView::node_changed(const JournalRecord& record) {
+  constexpr std::array<std::string_view, 4> kUnused{"stuck", "drained", "lost", "quarantined"};
+  const std::string name = text_member(record.event, "node");
+  std::string next = text_member(record.event, "state");
+  if (std::find(kUnused.begin(), kUnused.end(), next) == kUnused.end()) {
+    unused_nodes.erase(name);
+  } else if (unused_nodes.contains(name) || unused_nodes.size() < kNodesMax) {
+    unused_nodes[name] = {std::move(next), text_member(record.event, "reason"), record.time};
+  }
 }
 
 void RunView::stragglers_changed(const JournalRecord& record, bool slow) {

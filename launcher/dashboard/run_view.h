@@ -44,6 +44,13 @@ struct StragglerView {
   std::string phase = {}, since = {};  // since: RFC 3339
 };
 
+/// Why a node is not used.
+struct NodeStateView {
+  std::string state = {};               // drained, quarantined, …
+  std::string reason = {}, since = {};  // since: RFC 3339
+  bool operator==(const NodeStateView&) const = default;
+};
+
 struct RunView {
   static constexpr std::size_t kHangEventsMax = 64, kAttemptsMax = 10'000, kNodesMax = 16'384;
   static constexpr std::int64_t kWorkersMax = 1 << 20;  // of an attempt
@@ -60,6 +67,7 @@ struct RunView {
   std::vector<std::string> cluster_nodes = {};  // addresses of the newest launcher's nodes
   std::vector<AttemptView> attempts = {};
   std::map<std::string, std::int64_t> node_failures = {};
+  std::map<std::string, NodeStateView> unused_nodes = {};  // of the newest launcher, by name
   std::vector<JournalRecord> hangs = {};  // the newest records about hangs and stragglers
   std::map<std::int64_t, StragglerView> stragglers = {};  // of the newest attempt, by rank
 
@@ -74,6 +82,7 @@ struct RunView {
   void attempt_began(const JournalRecord& record);
   void attempt_ended(const JournalRecord& record);
   void checkpoint_committed(const JournalRecord& record);
+  void node_changed(const JournalRecord& record);
   void stragglers_changed(const JournalRecord& record, bool slow);
 };
 

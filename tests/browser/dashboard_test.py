@@ -1,6 +1,7 @@
 """dashboard_test.py BUILD [-k NAME]: the pages of `train-run dashboard` in a headless Chromium, against real runs."""
 
 import os
+import re
 import shutil
 import sys
 import unittest
@@ -260,7 +261,12 @@ class Dashboard(unittest.TestCase):
         self.page.get_by_role("link", name="2", exact=True).click()
         self.browser.see(self.page.get_by_role("heading", level=1), "Rank 2")
         self.browser.see(self.page.get_by_role("log"), "rank 2 at report")
-        self.browser.see(self.page.get_by_role("region", name="Environment"), "BATCH")
+        environment = self.page.get_by_role("region", name="Environment")
+        self.browser.see(environment, "what the process began with")
+        self.browser.see(environment, "BATCH")
+        self.browser.see(environment, "TORCHELASTIC_RUN_ID")
+        self.browser.see(environment, "<redacted:MODEL_ACCESS>")
+        self.assertNotIn("hf_of_the_browser_test", self.page.content())
         self.browser.shot("worker")
 
     def test_the_map_of_ranks_is_operated_by_keys(self):
@@ -312,6 +318,26 @@ class Dashboard(unittest.TestCase):
         self.page.get_by_role("button", name="As given").click()
         self.browser.see(self.page.locator("pre.lines"), "live_worker")
         self.browser.shot("spec")
+
+    def test_a_drained_node_says_so_and_why(self):
+        place = self.world.path / "drained"
+        nodes = [self.world.traind(name) for name in ("n1", "n2")]
+        run = self.world.run("spare", workers=1, config={"report_ms": 50}, place=place, nodes=nodes)
+        self.addCleanup(self.world.end, run)
+        other = self.world.dashboard(name="of drained", place=place)
+        self.addCleanup(self.world.end, other)
+        page = self.browser.stranger(other.link, logged_in=True)
+        page.get_by_role("link", name="spare", exact=True).click()
+        page.get_by_role("link", name="Nodes").click()
+        used = page.get_by_role("region", name=re.compile("Node n[12]")).first
+        self.browser.see(used, "ranks 0")
+        spare = "n2" if "n1" in used.inner_text() else "n1"
+        self.world.drain(nodes[int(spare[1]) - 1])
+        node = page.get_by_role("region", name=f"Node {spare}")
+        self.browser.see(node.locator(".state"), "drained")
+        self.browser.see(node.locator(".node-reason"), "drain")
+        self.browser.see(used.locator(".state"), "up")
+        page.screenshot(path=self.artefacts / "nodes-drained.png", full_page=True)
 
     def test_ticked_runs_are_compared(self):
         self.browser.open("#/runs")

@@ -7,6 +7,7 @@ import selectors
 import signal
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 WAIT_S = 30  # for a condition, beside four busy loops
@@ -23,13 +24,18 @@ class World:
         self.runs.mkdir()
         self.processes = []
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith("TRAINRUN_")}
-        self.environment.update(XDG_RUNTIME_DIR=self.folder.name, TMPDIR=self.folder.name)
+        self.environment.update(
+            XDG_RUNTIME_DIR=self.folder.name, TMPDIR=self.folder.name, BROWSER_TEST_TOKEN="hf_of_the_browser_test"
+        )
 
     def start(self, name, *arguments, stdout=None):
         """Start train-run; its output goes to a log of this name, what it prints to `stdout` if that is given."""
+        return self.start_program(name, "train-run", *arguments, stdout=stdout)
+
+    def start_program(self, name, program, *arguments, stdout=None):
         log = open(self.path / f"{name}.log", "wb")
         process = subprocess.Popen(
-            [self.build / "bin/train-run", *arguments],
+            [self.build / "bin" / program, *arguments],
             stdout=stdout or log,
             stderr=log,
             stdin=subprocess.DEVNULL,
@@ -44,7 +50,32 @@ class World:
     def output(self, name):
         return (self.path / f"{name}.log").read_text(errors="replace")
 
-    def run(self, name, workers=2, config=None, failures=0, place=None):
+    def traind(self, name):
+        """Start the traind of a node; return its process, with its address and its runtime folder."""
+        token = self.path / "token"
+        if not token.exists():
+            subprocess.run([self.build / "bin/traind", "token", token], check=True, env=self.environment)
+        runtime = self.path / f"{name}-runtime"
+        process = self.start_program(
+            name,
+            "traind",
+            *("--listen", "127.0.0.1:0", "--token-file", token, "--node-name", name, "--allow-root"),
+            *("--runtime-dir", runtime, "--spool-dir", self.path / f"{name}-spool"),
+        )
+        until = time.monotonic() + WAIT_S
+        while not (address := re.search(r"on=(127\.0\.0\.1:\d+)", self.output(name))):
+            if time.monotonic() > until or process.poll() is not None:
+                raise AssertionError(f"traind did not listen: {self.output(name)}")
+            time.sleep(0.01)
+        process.address, process.runtime, process.token = address[1], runtime, token
+        return process
+
+    def drain(self, traind):
+        """Drain a node, and wait until its traind has left."""
+        command = [self.build / "bin/traind", "drain", "--runtime-dir", traind.runtime]
+        subprocess.run(command, check=True, env=self.environment, timeout=WAIT_S, capture_output=True)
+
+    def run(self, name, workers=2, config=None, failures=0, place=None, nodes=()):
         """Start a run of live_worker named `name` below the folder `place`; return its process."""
         spec = {
             "command": [str(self.build / "tests/programs/live_worker")],
@@ -60,8 +91,10 @@ class World:
                     "checkpoint_score_order": "max",
                 },
             },
-            "env": {"BATCH": "64"},
+            "env": {"BATCH": "64", "MODEL_ACCESS": "env:BROWSER_TEST_TOKEN"},
         }
+        if nodes:
+            spec["cluster"] = {"nodes": [node.address for node in nodes], "token_file": str(nodes[0].token)}
         job = self.path / f"{name}.yaml"
         job.write_text(json.dumps(spec))
         return self.start(name, job)

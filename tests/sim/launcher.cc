@@ -292,6 +292,7 @@ void SimLauncher::perform(const RunAction& action) {
           },
           [&](const Note& note) { sim_.timeline.trace("note: {}", note.text); },
           [&](const StragglerChanged& changed) { remember(record_of(changed)); },
+          [&](const NodeStateChanged& changed) { remember(record_of(changed)); },
           [&](const RunEnded& ended) {
             ending_ = true;
             when_flushed([this, ended] {

@@ -362,6 +362,7 @@ void RunDriver::perform(const RunAction& action) {
             journal_.remember(record_of(changed));
             changed.slow ? screen_.warn(changed.text) : screen_.phase(changed.text);
           },
+          [&](const NodeStateChanged& changed) { journal_.remember(record_of(changed)); },
           [&](const StateChanged& changed) { on_state_changed(changed); },
           [&](const AttemptBegun& begun) {
             journal_.remember(record_of(begun));

@@ -273,6 +273,10 @@ void RunLog::action(const RunAction& action) const {
           [&](const StragglerChanged& a) {
             if (!a.slow) log_.info(a.text);  // the others are logged as warnings
           },
+          [&](const NodeStateChanged& a) {
+            log_.info(a.state == NodeState::Up ? "node may be used" : "node may not be used",
+                      {{"node", a.node}, {"reason", a.reason}});
+          },
           [&](const StateChanged& a) {
             log_.info("state", {{"from", to_string(a.from)},
                                 {"to", to_string(a.to)},

@@ -28,7 +28,8 @@ function value_text(value) {
 export function describe_event(event) {
   const [kind, name] = kind_of(event);
   const s = seconds_of(event.t);
-  const title = event.event === 'state'
+  const title = event.event === 'node_state' ? `node ${event.node}: ${state_word(event.state)}`
+    : event.event === 'state'
     ? `${state_word(event.state)}${event.trigger ? ` (${words(event.trigger)})` : ''}`
                                                  : words(event.event);
   const said = event.reason || event.text || event.message;

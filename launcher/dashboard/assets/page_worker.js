@@ -173,15 +173,21 @@ class Inspection {
   }
 }
 
+const variable_list = (variables) => h('dl', {class: 'facts mono variables'},
+  variables.map(([name, value]) => [h('dt', {}, name), h('dd', {}, String(value))]));
+
 async function environment_card(run, one, attempt, signal) {
+  const {variables} = await get(`${run_path(run.id)}/attempts/latest/ranks/${one.rank}/environment`, {}, signal);
+  if (variables)
+    return card('Environment', {note: 'what the process began with, without secrets'},
+      h('div', {class: 'card-body'}, variable_list(Object.entries(variables))));
   const {fields} = await get(`${run_path(run.id)}/spec`, {}, signal);
   const of_job =
     Object.entries(fields).filter(([key]) => key.startsWith('env.')).map(([key, value]) => [key.slice(4), value]);
   const of_rank = [['RANK', one.rank], ['LOCAL_RANK', one.local_rank], ['WORLD_SIZE', attempt.world_size]].filter(
     ([, value]) => value !== null);
   return card('Environment', {note: 'what the job and train-run set'},
-    h('div', {class: 'card-body'}, h('dl', {class: 'facts mono'}, [...of_rank,
-      ...of_job].map(([name, value]) => [h('dt', {}, name), h('dd', {}, String(value))]))));
+    h('div', {class: 'card-body'}, variable_list([...of_rank, ...of_job])));
 }
 
 export async function show({main, parts, signal, fail, set_crumbs}) {

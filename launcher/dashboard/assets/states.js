@@ -28,6 +28,7 @@ const kStates = {
   lost: ['bad', 'cross', 'lost'],
   drained: ['quiet', 'stop', 'drained'],
   quarantined: ['warn', 'bang', 'quarantined'],
+  stuck: ['bad', 'bang', 'stuck'],
   // checkpoints
   validated: ['good', 'check', 'validated'],
   timeout: ['warn', 'hourglass', 'timed out'],
@@ -44,7 +45,10 @@ const kMeaning = {
   scheduling: 'it waits for room on its nodes',
   waiting: 'in a collective call that another rank has not entered',
   suspect: 'half of its limit without a sign of life has passed',
-  quarantined: 'three attempts failed there',
+  quarantined: 'three attempts failed there: it is used only if there is no room elsewhere',
+  drained: 'its traind takes no new workers',
+  lost: 'it does not answer',
+  stuck: 'a worker there cannot be killed: the node is left out until that worker ends',
 };
 
 export function state_badge(state) {

@@ -2,9 +2,9 @@
 
 import {get, run_path} from './api.js';
 import {h, replace, throttled} from './dom.js';
-import {bytes, bytes_per_s, cores, count, metric, or_unknown, percent, plural, unknown} from './format.js';
+import {bytes, bytes_per_s, cores, count, metric, or_unknown, percent, plural, time_element, unknown} from './format.js';
 import {card, facts, freshness, meter} from './parts.js';
-import {state_badge} from './states.js';
+import {state_badge, state_word} from './states.js';
 import {cell, Table} from './table.js';
 
 const kNoSamples = 'not measured: no sample of this node has come';
@@ -129,7 +129,9 @@ function node_card(node) {
   const head = h('div', {class: 'card-head'}, h('h2', {}, node.name), state_badge(node.state), use_of(node));
   head.append(h('span', {class: 'grow'}), h('span', {class: 'note mono'}, node.address ?? ''));
   const element = h('section', {class: 'card node', 'aria-label': `Node ${node.name}`}, head);
-  if (node.reason) element.append(h('p', {class: 'card-body stale'}, node.reason));
+  if (node.reason)
+    element.append(h('p', {class: 'card-body node-reason'}, h('b', {}, `${state_word(node.state)}: `), node.reason,
+      node.state_since && h('span', {class: 'note'}, [' since ', time_element(node.state_since, '')])));
   element.append(h('div', {class: 'card-body'}, facts_of(node)));
   if (node.gpus?.length) {
     const table = new Table(gpu_columns, {

@@ -183,7 +183,11 @@ TEST(RunControllerDrain, OnlyANodeWithWorkersOfTheGroupMattersToIt) {
   Elastic other(2);
   other.handle(node_up(kNodeC));
   EXPECT_EQ(other.handle(NodeDrain{kNodeC, seconds(60), "SIGTERM"}),
-            (Actions{Note{NoteLevel::Warning, "node node-c is being drained: SIGTERM"}}));
+            (Actions{Note{NoteLevel::Warning, "node node-c is being drained: SIGTERM"},
+                     NodeStateChanged{"node-c", NodeState::Drained, "SIGTERM"}}));
+  EXPECT_EQ(other.handle(NodeDown{kNodeC, "it left"}).size(), 1U) << "it stays drained";
+  EXPECT_EQ(only<NodeStateChanged>(other.handle(node_up(kNodeC))),
+            (std::vector{NodeStateChanged{"node-c", NodeState::Up, ""}}));
 }
 
 TEST(RunControllerDrain, RanksThatWereToMeetAtACheckpointToGrowDoNotWaitForIt) {
@@ -336,6 +340,13 @@ TEST(RunControllerNodes, ANewerCheckpointClearsWhatANodeHasFailed) {
                           }),
               quarantined)
         << "attempt " << i;
+    const auto told = only<NodeStateChanged>(actions);
+    ASSERT_EQ(told.size(), quarantined ? 1U : 0U);
+    if (!quarantined) continue;
+    EXPECT_EQ(told[0].node, "node-b");
+    EXPECT_EQ(told[0].state, NodeState::Quarantined);
+    EXPECT_TRUE(told[0].reason.starts_with("it failed 3 times in a row without a newer checkpoint"))
+        << told[0].reason;
   }
 }
 
@@ -438,7 +449,9 @@ TEST(RunControllerNodes, AResumedRunLeavesOutTheNodesThatAnEarlierLauncherHadQua
   start.failures.quarantined = {kNodeB};
   Driven d(two_workers(), start);
   d.handle(node_up(kNodeA));
-  d.handle(node_up(kNodeB));
+  EXPECT_EQ(only<NodeStateChanged>(d.handle(node_up(kNodeB))),
+            (std::vector{NodeStateChanged{"node-b", NodeState::Quarantined,
+                                          "it failed often under an earlier train-run"}}));
 
   const Actions actions = d.handle(node_up(kNodeC));
 

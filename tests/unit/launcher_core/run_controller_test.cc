@@ -199,7 +199,8 @@ TEST(RunController, ALostNodeFailsTheGroupAndTheOthersAreStopped) {
             (Actions{changed(S::Running, S::TearingDown, T::GroupEnding, kFirst,
                              "node node-b is lost: no heartbeat for 10.0 s"),
                      StopGroup{kFirst, kNodeA, seconds(1),
-                               "node node-b is lost: no heartbeat for 10.0 s"}}));
+                               "node node-b is lost: no heartbeat for 10.0 s"},
+                     NodeStateChanged{"node-b", NodeState::Lost, "no heartbeat for 10.0 s"}}));
 }
 
 TEST(RunController, ANodeThatComesBackIsToldToEndWhatWasGivenUp) {
@@ -207,7 +208,8 @@ TEST(RunController, ANodeThatComesBackIsToldToEndWhatWasGivenUp) {
   d.running();
   d.handle(NodeDown{kNodeB, "silent"});
 
-  EXPECT_EQ(d.handle(node_up(kNodeB, {kFirst})), (Actions{Release{kFirst, kNodeB}}));
+  EXPECT_EQ(d.handle(node_up(kNodeB, {kFirst})),
+            (Actions{NodeStateChanged{"node-b", NodeState::Up, ""}, Release{kFirst, kNodeB}}));
   EXPECT_EQ(d.handle(SupervisorAttached{kFirst, kNodeB}), (Actions{Release{kFirst, kNodeB}}));
 }
 

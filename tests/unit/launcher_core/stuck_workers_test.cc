@@ -83,6 +83,10 @@ TEST(StuckRun, GoesOnWithoutTheNode) {
   const auto ended = only<AttemptEnded>(actions);
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].stuck, std::vector<NodeId>{kNodeB});
+  const auto told = only<NodeStateChanged>(actions);
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told.back(), (NodeStateChanged{"node-b", NodeState::Stuck,
+                                           "a worker of attempt 0 there cannot be killed"}));
   EXPECT_NE(ended[0].cause.find("rank 1 on node-b (pid 4711) cannot be killed"), std::string::npos);
   EXPECT_EQ(only<Release>(actions), (std::vector<Release>{{kFirst, kNodeA}, {kFirst, kNodeB}}));
   const auto begun = only<AttemptBegun>(actions);  // at once

@@ -121,6 +121,36 @@ TEST_F(ApiTest, RanksHaveARowEach) {
   EXPECT_EQ(json(of_run("/attempts/0/ranks?after=1")).at("ranks").as_array().size(), 1U);
 }
 
+TEST_F(ApiTest, NodesSayWhyTheyAreNotUsed) {
+  append("events.jsonl", record(R"({"event":"node_state","node":"vm","state":"quarantined",)"
+                                R"("reason":"it failed 3 times"})"));
+  append("events.jsonl",
+         record(R"({"event":"node_state","node":"spare","state":"drained","reason":"SIGTERM"})"));
+
+  const auto nodes = json(of_run("/nodes")).at("nodes").as_array();
+
+  ASSERT_EQ(nodes.size(), 2U);
+  EXPECT_EQ(nodes[0].at("name").as_string(), "vm");
+  EXPECT_EQ(nodes[0].at("state").as_string(), "quarantined");
+  EXPECT_EQ(nodes[0].at("reason").as_string(), "it failed 3 times");
+  EXPECT_EQ(nodes[0].at("state_since").as_string(), "2026-11-26T10:00:00.000000Z");
+  EXPECT_EQ(nodes[1].at("name").as_string(), "spare");
+  EXPECT_EQ(nodes[1].at("state").as_string(), "drained");
+  EXPECT_TRUE(nodes[1].at("workers").is_null());
+}
+
+TEST_F(ApiTest, AnEnvironmentIsThatOfALivingWorkerOnly) {
+  const auto over = json(of_run("/attempts/0/ranks/1/environment"));
+  EXPECT_EQ(boost::json::serialize(over),
+            R"({"rank":1,"variables":null,"why_not":"the attempt is over"})");
+
+  const FileDescriptor held = lock();
+  const auto unseen = json(of_run("/attempts/0/ranks/1/environment"));
+  EXPECT_TRUE(unseen.at("variables").is_null());
+  EXPECT_THAT(std::string(unseen.at("why_not").as_string()), HasSubstr("has not been seen yet"));
+  EXPECT_EQ(of_run("/attempts/0/ranks/2/environment").status, 404);
+}
+
 TEST_F(ApiTest, StragglersAreListedAndMarkedWhileTheRunIsLive) {
   const FileDescriptor held = lock();
   append("events.jsonl",

@@ -48,6 +48,22 @@ TEST_F(RunViewTest, ARunThatRuns) {
   EXPECT_EQ(view_.attempts[0].node_of(3), nullptr);
 }
 
+TEST_F(RunViewTest, KnowsWhichNodesAreNotUsedAndWhy) {
+  begin();
+  add(R"({"event":"node_state","node":"a","state":"drained","reason":"SIGTERM"})");
+  add(R"({"event":"node_state","node":"b","state":"quarantined","reason":"it failed"})");
+  add(R"({"event":"node_state","node":"c","state":"no such state"})");
+  EXPECT_EQ(view_.unused_nodes,
+            (std::map<std::string, NodeStateView>{{"a", {"drained", "SIGTERM", "t2"}},
+                                                  {"b", {"quarantined", "it failed", "t3"}}}));
+
+  add(R"({"event":"node_state","node":"a","state":"up"})");
+  EXPECT_FALSE(view_.unused_nodes.contains("a"));
+
+  add(R"({"event":"generation_taken","run_id":"r1","host":"vm","pid":8,"build":"1","nodes":[]})");
+  EXPECT_TRUE(view_.unused_nodes.empty()) << "the next launcher tells what it knows";
+}
+
 TEST_F(RunViewTest, AFailedAttemptNamesItsNodeAndIsRestarted) {
   begin();
   add(R"({"event":"attempt_ended","attempt":0,"cause":"rank 2 died","failed":true,"failure":"worker","location":{"rank":2,"node":1}})");
