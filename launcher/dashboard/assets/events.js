@@ -29,9 +29,8 @@ export function describe_event(event) {
   const [kind, name] = kind_of(event);
   const s = seconds_of(event.t);
   const title = event.event === 'node_state' ? `node ${event.node}: ${state_word(event.state)}`
-    : event.event === 'state'
-    ? `${state_word(event.state)}${event.trigger ? ` (${words(event.trigger)})` : ''}`
-                                                 : words(event.event);
+    : event.event === 'state' ? `${state_word(event.state)}${event.trigger ? ` (${words(event.trigger)})` : ''}`
+                                                                           : words(event.event);
   const said = event.reason || event.text || event.message;
   const members =
     Object.entries(event).filter(([key, value]) => !kHidden.has(key) && value !== null && value !== '').map(([
