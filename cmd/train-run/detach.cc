@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <climits>
 #include <filesystem>
+#include <functional>
 
 #include "cmd/build_info.h"
 #include "launcher/cluster/run/detached_run.h"
@@ -16,7 +18,9 @@
 namespace train {
 namespace {
 
-constexpr Duration kPrivateDaemonTimeout = seconds(30);  // to come up
+constexpr Duration kPrivateDaemonTimeout = seconds(30);   // to come up
+constexpr Duration kPrivateDaemonLookEvery = seconds(1);  // whether it has ended
+constexpr int kPrivateDaemonFailuresMax = 3;
 
 std::string own_program() {
   char path[PATH_MAX] = {};
@@ -49,6 +53,25 @@ bool holds_lock(const RunFolder& folder, pid_t pid) {
   if (!holder || holder->pid != pid || holder->host != host_name()) return false;
   const auto lock = files.lock(folder.lock());
   return lock.has_error() && lock.error().code == Errc::Unavailable;
+}
+
+/// Ask a private traind until it is up. One that was found may be leaving, with the run before:
+/// then start another.
+Result<DetachOutcome> ask_private(
+    PrivateDaemon& daemon, const std::function<Result<DetachOutcome>(const std::string&)>& ask) {
+  const TimePoint until = std::chrono::steady_clock::now() + kPrivateDaemonTimeout;
+  for (;;) {
+    const TimePoint asked = std::chrono::steady_clock::now();
+    auto outcome = ask(daemon.runtime_dir());
+    const TimePoint now = std::chrono::steady_clock::now();
+    if (outcome || outcome.error().code != Errc::Unavailable || now >= until) return outcome;
+    if (!daemon.ended()) {
+      if (now - asked < kPrivateDaemonLookEvery) return outcome;  // it answered, and refused
+      continue;
+    }
+    if (daemon.failures() >= kPrivateDaemonFailuresMax) return outcome;
+    TRY_VOID(daemon.start());
+  }
 }
 
 /// Start the controller. Set `taken` if another run has begun under the name that we had chosen.
@@ -99,9 +122,11 @@ int start_detached(RunOptions run, std::vector<std::string> words, const RunComm
   if (!outcome && (named || outcome.error().code != Errc::Unavailable))
     return fail(outcome.error());
   if (!outcome) {
-    const auto daemon = private_daemon_of(run, true);
+    auto daemon = private_daemon_of(run, true);
     if (!daemon) return fail(daemon.error());
-    outcome = ask((*daemon)->runtime_dir(), true, kPrivateDaemonTimeout);
+    outcome = ask_private(**daemon, [&](const std::string& runtime_dir) {
+      return ask(runtime_dir, true, kPrivateDaemonLookEvery);
+    });
     if (!outcome) return fail(outcome.error());
   }
   *taken = chosen && !outcome->up && outcome->exit_code == exit_code::kTaken;

@@ -28,8 +28,8 @@ compute::Expression value_of(const RowFilter& literal) {
   return std::visit([](const auto& value) { return compute::literal(value); }, literal.value);
 }
 
-arrow::Result<std::shared_ptr<arrow::Array>> values_of(const RowFilter& in,
-                                                       std::shared_ptr<arrow::DataType> type) {
+arrow::Result<std::shared_ptr<arrow::Array>> values_of(
+    const RowFilter& in, const std::shared_ptr<arrow::DataType>& type) {
   std::unique_ptr<arrow::ArrayBuilder> builder;
   std::shared_ptr<arrow::Array> values;
   arrow::ScalarVector scalars;
@@ -41,7 +41,7 @@ arrow::Result<std::shared_ptr<arrow::Array>> values_of(const RowFilter& in,
       arrow::MakeBuilder(arrow::default_memory_pool(), scalars.front()->type, &builder));
   for (const auto& scalar : scalars) ARROW_RETURN_NOT_OK(builder->AppendScalar(*scalar));
   ARROW_RETURN_NOT_OK(builder->Finish(&values));
-  return compute::Cast(*values, std::move(type));
+  return compute::Cast(*values, type);
 }
 
 std::string_view function_of(std::string_view comparison) {

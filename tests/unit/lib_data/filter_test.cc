@@ -94,7 +94,7 @@ TEST_F(Filter, NamesColumnsAndTypesThatDoNotFit) {
 }
 
 TEST_F(Filter, KeepsTheFirstRowsOfALimit) {
-  for (int file = 0; file < 3; ++file)
+  for (std::int64_t file = 0; file < 3; ++file)
     write_parquet(folder_ / (std::to_string(file) + ".parquet"), numbered_rows(file * 10, 10), 4);
   const auto source = *open_files({.paths = {folder_.path()}, .filter = "id > 1", .limit = 15});
 
