@@ -77,11 +77,11 @@ arrow::Result<compute::Expression> expression_of(const RowFilter& filter,
       return compute::or_(parts);
     case Kind::In: {
       ARROW_ASSIGN_OR_RAISE(const auto operand, parts.front().Bind(schema));
-      ARROW_ASSIGN_OR_RAISE(auto values, values_of(filter, operand.type()->GetSharedPtr()));
+      ARROW_ASSIGN_OR_RAISE(const auto values, values_of(filter, operand.type()->GetSharedPtr()));
       // A row without a value is in no list, and in no list's rest.
       return compute::call(
           "is_in", std::move(parts),
-          compute::SetLookupOptions(std::move(values), compute::SetLookupOptions::INCONCLUSIVE));
+          compute::SetLookupOptions(values, compute::SetLookupOptions::INCONCLUSIVE));
     }
     default:
       return arrow::Status::Invalid("no such filter");

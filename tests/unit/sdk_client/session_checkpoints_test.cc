@@ -1,4 +1,5 @@
 // How a worker's session handles checkpoints.
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
