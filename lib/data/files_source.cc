@@ -96,7 +96,7 @@ OpenedFile open_file(FileFormat format, const std::string& path, const FilesSpec
 
 /// Return about how many bytes a row of this type has; of values without a fixed length, what
 /// points to them.
-std::int64_t row_bytes(const arrow::DataType& type) {
+double row_bytes(const arrow::DataType& type) {
   if (const auto* list = dynamic_cast<const arrow::FixedSizeListType*>(&type))
     return list->list_size() * row_bytes(*list->value_type());
   if (const auto* fixed = dynamic_cast<const arrow::FixedWidthType*>(&type))
@@ -203,8 +203,7 @@ class FilesSource final : public RowSource {
     // ones.
     double bytes = decoded_bytes_;
     double by_type = 0;
-    for (const auto& field : schema()->fields())
-      by_type += static_cast<double>(row_bytes(*field->type()));
+    for (const auto& field : schema()->fields()) by_type += row_bytes(*field->type());
     bytes = std::max(bytes, by_type * static_cast<double>(rows_));
     return static_cast<std::int64_t>(std::clamp(bytes, 1.0, 9e18));
   }

@@ -182,6 +182,10 @@ class Parser {
       return inner;
     }
     const Token start = token_;
+    if (++terms_ > kFilterTermsMax) {
+      return error_at(start.at, fmt::format("more than {} comparisons", kFilterTermsMax),
+                      "compare with a list (in [...]), or mark the rows in a column of their own");
+    }
     TRY(auto left, operand());
     if (at_word("is")) return null_test(std::move(left));
     const bool without = at_word("not");
@@ -289,6 +293,7 @@ class Parser {
   Scanner scanner_;
   Token token_;
   int depth_ = 0;
+  int terms_ = 0;
 };
 
 void add_columns(const RowFilter& filter, std::vector<std::string>& names) {

@@ -32,7 +32,8 @@ struct RowFilter {
 };
 
 inline constexpr std::size_t kFilterBytesMax = 64u << 10;
-inline constexpr int kFilterDepthMax = 50;  // of brackets and `not`
+inline constexpr int kFilterTermsMax = 1000;  // comparisons: who evaluates them nests them
+inline constexpr int kFilterDepthMax = 50;    // of brackets and `not`
 
 /// Parse a filter. The error's message continues "the filter …", and tells the place.
 Result<RowFilter> parse_row_filter(std::string_view text);

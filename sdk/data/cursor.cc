@@ -7,6 +7,8 @@
 #include <map>
 #include <string_view>
 
+#include "lib/base/utf8.h"
+
 namespace train::sdk {
 namespace {
 
@@ -26,6 +28,16 @@ std::size_t common_folder(const std::vector<data::FileRows>& files) {
   }
   const std::size_t slash = common.rfind('/');
   return slash == std::string_view::npos ? 0 : slash + 1;
+}
+
+/// Return whether a checkpoint can hold the list: JSON holds only UTF-8, and metadata is bounded.
+bool can_be_listed(const std::vector<data::FileRows>& files) {
+  std::size_t bytes = 0;
+  for (const data::FileRows& file : files) {
+    bytes += file.path.size();
+    if (utf8_text(file.path) != file.path) return false;
+  }
+  return files.size() <= kCursorFilesMax && bytes <= kCursorPathBytesMax;
 }
 
 Result<data::OrderSpec> read_order(const Config& entry) {
@@ -139,7 +151,7 @@ Dict cursor_order(const DatasetLayout& layout, const data::OrderSpec& order) {
              {"seed", static_cast<std::int64_t>(order.seed)},
              {"lanes", order.lanes},
              {"block_rows", order.block_rows}};
-  if (layout.files.size() > kCursorFilesMax) return entry;
+  if (!can_be_listed(layout.files)) return entry;
   List files;
   for (const data::FileRows& file : layout.files)
     files.emplace_back(List{file.path, file.rows, file.bytes});
@@ -171,7 +183,9 @@ std::optional<std::string> difference(const Cursor& cursor, const DatasetLayout&
                                       bool shuffle, std::uint64_t seed) {
   if (cursor.order) {
     if (cursor.digest == layout.digest) return std::nullopt;
-    if (!cursor.files) return "it has too many files for a list of what changed";
+    if (!cursor.files)
+      return "the checkpoint has no list of its files, which are too many, or have names that are "
+             "no UTF-8";
     return changes(*cursor.files, layout.files);
   }
   if (cursor.digest.empty() ||

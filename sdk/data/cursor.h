@@ -5,8 +5,9 @@
 //    "seed": 1, "lanes": 16, "block_rows": 2048, "files": [["a.parquet", 1000, 65536], …]}}
 //
 // `rows` counts the rows of the epoch's order that all ranks together have consumed. A file has its
-// path below the folder that all have in common, its rows and its bytes; a dataset of many files
-// has no list of them. Before version 2, `order` was a text, or missing. Pure.
+// path below the folder that all have in common, its rows and its bytes; a dataset of many files,
+// or with a name that is no UTF-8, has no list of them. Before version 2, `order` was a text, or
+// missing. Pure.
 #pragma once
 
 #include <train/config.h>
@@ -22,6 +23,8 @@
 namespace train::sdk {
 
 inline constexpr std::size_t kCursorFilesMax = 1000;
+/// Of all paths of a list: a checkpoint's metadata may have 1 MiB, for all datasets and the user.
+inline constexpr std::size_t kCursorPathBytesMax = 64u << 10;
 
 /// What a dataset is now.
 struct DatasetLayout {

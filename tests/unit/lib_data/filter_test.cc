@@ -61,6 +61,14 @@ TEST_F(Filter, KeepsTheRowsForWhichItIsTrue) {
   EXPECT_EQ(kept("id < 0"), (std::variant<Ids, std::string>(Ids{})));
 }
 
+TEST_F(Filter, MayHaveAThousandComparisons) {
+  write("a.csv", "id\n0\n1\n2\n");
+  std::string filter = "id == 1";
+  for (int i = 1; i < 1000; ++i) filter += i % 2 == 0 ? " or id == 1" : " or id == 5";
+
+  EXPECT_EQ(kept(filter), (std::variant<Ids, std::string>(Ids{1})));
+}
+
 TEST_F(Filter, CountsEachRowGroupAndReadsItInPieces) {
   write_parquet(folder_ / "1.parquet", numbered_rows(0, 100), 30);
   const auto source = open_files(

@@ -100,6 +100,10 @@ TEST(RowFilter, RefusesWhatWouldGrowWithoutBound) {
   for (int i = 0; i < 51; ++i) nots += "not ";
   EXPECT_EQ(parsed(nots + "a"),
             "cannot be read at character 201: more than 50 conditions within each other");
+  std::string many = "a";
+  for (int i = 1; i < kFilterTermsMax; ++i) many += " or a";
+  EXPECT_TRUE(parsed(many).starts_with("(a or a or"));
+  EXPECT_EQ(parsed(many + " or a"), "cannot be read at character 5001: more than 1000 comparisons");
   EXPECT_EQ(parsed(std::string(kFilterBytesMax + 1, ' ')), "has 65537 bytes, and may have 65536");
 }
 

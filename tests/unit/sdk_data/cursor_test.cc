@@ -120,7 +120,23 @@ TEST(Cursor, NamesFiveFilesAndKeepsAThousand) {
 
   many.push_back({"one more", 1, 1, 1});
   EXPECT_EQ(difference_from(layout_of_files(many), before),
-            "it has too many files for a list of what changed");
+            "the checkpoint has no list of its files, which are too many, or have names that are "
+            "no UTF-8");
+}
+
+TEST(Cursor, ListsNoFilesThatACheckpointCouldNotHold) {
+  const auto lists = [](std::vector<FileRows> files) {
+    return cursor_order(layout_of_files(std::move(files)), kOrder).contains("files");
+  };
+  const std::string long_name(4000, 'x');
+
+  EXPECT_TRUE(lists({{"größe", 1, 1, 1}}));
+  EXPECT_FALSE(
+      lists({{"gr\xf6\xdf"
+              "e",
+              1, 1, 1}}));
+  EXPECT_TRUE(lists(std::vector<FileRows>(16, {long_name, 1, 1, 1})));
+  EXPECT_FALSE(lists(std::vector<FileRows>(17, {long_name, 1, 1, 1})));
 }
 
 TEST(Cursor, NamesFilesBelowTheirCommonFolder) {
