@@ -100,7 +100,7 @@ double row_bytes(const arrow::DataType& type) {
   if (const auto* list = dynamic_cast<const arrow::FixedSizeListType*>(&type))
     return list->list_size() * row_bytes(*list->value_type());
   if (const auto* fixed = dynamic_cast<const arrow::FixedWidthType*>(&type))
-    return (fixed->bit_width() + 7) / 8;
+    return static_cast<double>(fixed->bit_width()) / 8;
   return 8;
 }
 
