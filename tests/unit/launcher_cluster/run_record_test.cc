@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "launcher/report/goodput_text.h"
 #include "lib/net/run_owner.h"
 #include "tests/unit/launcher_cluster/temp_folder.h"
 
@@ -86,6 +87,32 @@ TEST_F(RunRecordTest, GoesOnAfterTheLastAttemptUnderAHigherEpochAndTheSameRunId)
   EXPECT_EQ((*second)->run_id(), run_id);
   EXPECT_EQ((*second)->generation(), Generation{2});
   EXPECT_EQ((*second)->start().first_attempt, Attempt{5});
+  EXPECT_EQ((*second)->start().restarts, 1) << "its first attempt is a restart";
+}
+
+TEST_F(RunRecordTest, TakesUpALivingAttemptWithTheTimeThatWasNotedOfIt) {
+  auto first = RunRecord::open(job_in(temp_.path()), kOptions);
+  ASSERT_TRUE(first) << first.error().describe();
+  const RunFolder folder = (*first)->folder();
+  start_a_worker(**first, NodeId{0});
+  first->reset();
+  int world_size = 0;
+  {
+    const auto second = RunRecord::open(job_in(temp_.path()), kOptions);
+    ASSERT_TRUE(second && (*second)->start().living);
+    EXPECT_EQ((*second)->start().restarts, 0) << "its workers go on";
+    EXPECT_FALSE((*second)->start().living->noted);
+    world_size = (*second)->start().living->placement.world_size;
+  }
+  const std::string note = folder.goodput_json(Attempt{0});
+  std::filesystem::create_directories(std::filesystem::path(note).parent_path());
+  std::ofstream(note) << goodput_json(0, world_size, {}, {}, {});
+
+  const auto third = RunRecord::open(job_in(temp_.path()), kOptions);
+
+  ASSERT_TRUE(third && (*third)->start().living);
+  ASSERT_TRUE((*third)->start().living->noted);
+  EXPECT_EQ((*third)->start().living->noted->world_size, world_size);
 }
 
 TEST_F(RunRecordTest, WhoseWorkersMayLiveIsRefusedOnOtherNodes) {
