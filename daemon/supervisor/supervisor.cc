@@ -81,7 +81,7 @@ class Supervisor {
         admission_({changed_, orders_, slots_, standbys_, runner_, checkpoints_}),
         validations_(executor_, scope_, uplink_),
         sampler_(slots_),
-        stack_taker_(slots_, uplink_),
+        stack_taker_(slots_, uplink_, orders_),
         profile_taker_(slots_, uplink_, memory_profiles_) {}
 
   int run();

@@ -34,6 +34,8 @@ std::optional<AttemptCause::Failure> HangController::advance() {
     return std::nullopt;
   }
   blame_by_stacks(*hung);
+  const std::string& recorded = stacks_.flight_records;
+  if (!recorded.empty()) hung->text += "; " + recorded.substr(0, recorded.find('\n'));
   const Rank rank = hung->ranks.front();
   return AttemptCause::Failure{.kind = FailureKind::Hung,
                                .cause = std::move(hung->text),
@@ -101,12 +103,17 @@ void HangController::on(const StacksCollected& event) {
   if (event.why != kStacksOfHang || !ends_at_) return;
   ends_at_ = now();  // advance() ends the group
   stacks_ = event;
+  tell_lines(event.flight_records);
   if (!event.error.empty()) return run_.progress.note(NoteLevel::Info, "no stacks: " + event.error);
   run_.progress.note(NoteLevel::Info, "stacks of all ranks: " + event.path);
-  for (std::string_view rest = event.classes; !rest.empty();) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    run_.progress.note(NoteLevel::Info, "  " + std::string(rest.substr(0, end)));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+  tell_lines(event.classes);
+}
+
+void HangController::tell_lines(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    run_.progress.note(NoteLevel::Info, "  " + std::string(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/core/attempt_cause.h"
@@ -38,6 +39,7 @@ class HangController {
  private:
   void judge();
   void tell_of(const HangDetector::Finding& found);
+  void tell_lines(std::string_view text);
   void blame_by_stacks(HangDetector::Finding& hung) const;
   TimePoint now() const { return run_.progress.now(); }
 

@@ -191,6 +191,8 @@ struct StacksCollected {
   std::string path = {};     // the text file with all of them
   std::string classes = {};  // a line for each class of equal stacks
   std::string error = {};    // why the file could not be written; empty: it was
+  /// What the flight recorders of the ranks say: a line each, the most telling first.
+  std::string flight_records = {};
   /// Ranks whose main threads wait in a collective call or for a GPU, and those that do not, with
   /// where they are. What has no stack is in neither.
   std::vector<Rank> waiting = {};

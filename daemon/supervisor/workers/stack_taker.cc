@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "daemon/supervisor/processes/process_sampler.h"
+#include "daemon/supervisor/workers/flight_dumps.h"
 #include "lib/net/blocking.h"
 #include "lib/stacks/stacks_codec.h"
 #include "lib/stacks/take_stacks.h"
+#include "lib/storage/run_folder.h"
 
 namespace train {
 namespace {
@@ -47,10 +49,19 @@ asio::awaitable<void> StackTaker::take(TakeStacks order) {
         static_cast<pid_t>(sample_processes(static_cast<pid_t>(slot.pid), slot.program).pid);
     if (pid > 0) programs.emplace_back(rank.value, pid);
   }
-  std::function<Result<Taken>()> work = [programs]() -> Result<Taken> {
+  const std::string run_dir = orders_.prepare ? orders_.prepare->run_dir : std::string();
+  std::function<Result<Taken>()> work = [programs, run_dir, spool = orders_.spool_dir,
+                                         attempt = orders_.attempt]() -> Result<Taken> {
+    std::vector<std::int32_t> ranks;
     std::vector<pid_t> pids;
-    for (const auto& [rank, pid] : programs) pids.push_back(pid);
-    return take_stacks(pids, std::chrono::steady_clock::now() + kStacksWithin);
+    for (const auto& [rank, pid] : programs) ranks.push_back(rank), pids.push_back(pid);
+    const auto asked = ask_flight_recorders(spool, ranks);
+    const auto asked_at = std::chrono::steady_clock::now();
+    auto taken = take_stacks(pids, asked_at + kStacksWithin);
+    if (!asked.empty())
+      keep_flight_dumps(spool, asked, RunFolder(run_dir).attempt(attempt) + "/flight_records",
+                        asked_at + kFlightDumpsWithin);
+    return taken;
   };
   auto taking = run_unjoined<Taken>(std::move(work));
   auto taken = co_await std::move(taking);

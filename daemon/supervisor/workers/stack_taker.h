@@ -1,10 +1,12 @@
-// Takes the stacks of workers when the launcher asks for them, on a thread of its own.
+// Takes the stacks of workers when the launcher asks for them, on a thread of its own, and
+// meanwhile has the flight recorders of NCCL keep what they know (flight_dumps).
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
 #include <map>
 
 #include "daemon/supervisor/uplink.h"
+#include "daemon/supervisor/workers/attempt_orders.h"
 #include "daemon/supervisor/workers/worker_slot.h"
 #include "lib/wire/attempt_messages.h"
 
@@ -15,8 +17,8 @@ inline constexpr Duration kStacksWithin = seconds(10);
 
 class StackTaker {
  public:
-  StackTaker(const std::map<Rank, WorkerSlot>& slots, Uplink& uplink)
-      : slots_(slots), uplink_(uplink) {}
+  StackTaker(const std::map<Rank, WorkerSlot>& slots, Uplink& uplink, const AttemptOrders& orders)
+      : slots_(slots), uplink_(uplink), orders_(orders) {}
   /// Take the stacks of the living workers that the order names, and send them. Only one capture
   /// runs at a time: a second order gets an error.
   asio::awaitable<void> take(TakeStacks order);
@@ -24,6 +26,7 @@ class StackTaker {
  private:
   const std::map<Rank, WorkerSlot>& slots_;
   Uplink& uplink_;
+  const AttemptOrders& orders_;
   bool busy_ = false;
 };
 

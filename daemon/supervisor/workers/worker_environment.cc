@@ -92,6 +92,7 @@ Environment worker_environment(const NodeEnvironment& node, const WorkerEnvironm
   set(env, "TORCHELASTIC_RUN_ID", start.run.run_id);
   set(env, "TORCHELASTIC_USE_AGENT_STORE", "False");
   set(env, "TORCHELASTIC_ERROR_FILE", input.error_file);
+  for (const auto& [name, value] : input.flight_variables) set_default(env, name.c_str(), value);
   // Without this, Gloo offers its peers what the host's own name resolves to, on many systems a
   // loopback address (Debian writes 127.0.1.1 into /etc/hosts), and they connect to themselves.
   // NCCL leaves loopback out and may use several interfaces.

@@ -31,12 +31,13 @@ struct WorkerEnvironmentInput {
   std::string checkpoint_dir;
   std::string error_file;
   std::string network_interface;  // that other nodes reach; "": not known
+  std::map<std::string, std::string> flight_variables = {};  // see flight_dumps.h
 };
 
 /// Return torchrun's variables in full (RANK, WORLD_SIZE, LOCAL_RANK, …, TORCHELASTIC_*), the NODE
 /// aliases, TRAINRUN_*, and, unless the job sets them itself, OMP_NUM_THREADS (cores of a worker),
-/// TORCH_NCCL_ASYNC_ERROR_HANDLING and, with several nodes, GLOO_SOCKET_IFNAME and
-/// TP_SOCKET_IFNAME.
+/// TORCH_NCCL_ASYNC_ERROR_HANDLING, the places of NCCL's flight recorder and, with several nodes,
+/// GLOO_SOCKET_IFNAME and TP_SOCKET_IFNAME.
 std::map<std::string, std::string> worker_environment(const NodeEnvironment& node,
                                                       const WorkerEnvironmentInput& input);
 

@@ -13,6 +13,7 @@
 #include "daemon/supervisor/network_interface.h"
 #include "daemon/supervisor/processes/spawn.h"
 #include "daemon/supervisor/workers/core_copy.h"
+#include "daemon/supervisor/workers/flight_dumps.h"
 #include "lib/base/file_descriptor.h"
 #include "lib/net/blocking.h"
 #include "lib/progress/progress_clock.h"
@@ -87,9 +88,10 @@ Result<PipedProcess> WorkerRunner::process_for(WorkerSlot& slot) const {
 
 std::map<std::string, std::string> WorkerRunner::environment_of(const WorkerSlot& slot) const {
   const AttemptOrders& orders = parts_.orders;
-  return worker_environment(orders.node_environment(*orders.start),
-                            {slot.ranks, parts_.checkpoints.staging_folder(Rank{slot.ranks.rank}),
-                             slot.error_file, interface_of(orders.prepare->bind_address)});
+  return worker_environment(
+      orders.node_environment(*orders.start),
+      {slot.ranks, parts_.checkpoints.staging_folder(Rank{slot.ranks.rank}), slot.error_file,
+       interface_of(orders.prepare->bind_address), flight_variables(orders.spool_dir)});
 }
 
 void WorkerRunner::signal(WorkerSlot& slot, int signal) {

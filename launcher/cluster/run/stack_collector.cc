@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "launcher/cluster/run/dated_files.h"
+#include "launcher/cluster/run/flight_records.h"
 #include "lib/base/secrets.h"
 #include "lib/base/terminal_text.h"
 #include "lib/base/utf8.h"
@@ -21,6 +22,7 @@ namespace {
 constexpr Duration kAnswerWithin = seconds(15);      // a capture takes 10 s at most
 constexpr std::size_t kStacksBytesMax = 256u << 20;  // of all nodes, as they are sent
 constexpr std::size_t kErrorBytesMax = 4096;
+constexpr Duration kCompareWithin = seconds(10);  // the flight records
 
 }  // namespace
 
@@ -85,6 +87,13 @@ Task<StacksCollected> StackCollector::collect(CollectStacks order) {
     CO_TRY([[maybe_unused]] const bool woken, co_await changed_.wait_until(TimePoint::max()));
   }
   busy_ = true;
+  const std::string records = folder_.attempt(order.attempt) + "/flight_records";
+  std::function<Result<Unit>()> clear = [records]() -> Result<Unit> {
+    remove_flight_records(records);
+    return Unit{};
+  };
+  auto clearing = run_on<Unit>(disk_, std::move(clear));
+  (void)co_await std::move(clearing);
   const auto gathered = co_await gather(order);
   StacksCollected event{.attempt = order.attempt, .why = order.why};
   const std::vector<StackClass> classes = stack_classes(ranks_);
@@ -99,10 +108,18 @@ Task<StacksCollected> StackCollector::collect(CollectStacks order) {
   }
   const std::string stem = dated_stem(folder_.stacks(order.attempt), clock_.wall(), order.why);
   event.path = stem + ".txt";
-  std::function<Result<Unit>()> work = [this, stem, ranks = std::move(ranks_),
+  std::function<Result<std::string>()> compare = [records]() -> Result<std::string> {
+    return flight_records_text(records, std::chrono::steady_clock::now() + kCompareWithin);
+  };
+  auto comparing = run_on<std::string>(disk_, std::move(compare));
+  auto compared = co_await std::move(comparing);
+  if (compared) event.flight_records = std::move(*compared);
+  std::function<Result<Unit>()> work = [this, stem, flight = event.flight_records,
+                                        ranks = std::move(ranks_),
                                         notes = std::exchange(notes_, {})]() -> Result<Unit> {
     std::string text;
     for (const std::string& note : notes) text += note + "\n";
+    text += flight;
     text += redacted(describe_stacks(ranks));
     // The text is the last one: who waits for it finds both.
     return write_dated_files(files_, stem,

@@ -8,6 +8,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ class AnsweringNode final : public NodeLinks {
     const auto order = decode<Order>(frame);
     ASSERT_TRUE(order);
     orders.push_back(*order);
+    if (on_order) on_order();
     for (Answer answer : answers) {
       answer.request = order->request;
       collector->received({frame.attempt, node}, answer);
@@ -38,6 +40,7 @@ class AnsweringNode final : public NodeLinks {
   Collector* collector = nullptr;
   std::vector<Answer> answers;
   std::vector<Order> orders;
+  std::function<void()> on_order = {};  // what the node does before it answers
 };
 
 template <class Collector, class Order, class Answer>

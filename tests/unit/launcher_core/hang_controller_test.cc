@@ -104,6 +104,23 @@ TEST_F(HangControllerTest, AGroupEndsWithoutStacksIfTheyDoNotCome) {
   EXPECT_FALSE(see(seconds(100)));  // once
 }
 
+TEST_F(HangControllerTest, WhatTheFlightRecordsSayIsPartOfTheCause) {
+  EXPECT_FALSE(see(seconds(10)));
+  progress_.take_actions();
+  StacksCollected stacks{kFirst, "hung"};
+  stacks.flight_records = "rank 1 has not made call 3\nof another group\n";
+  hangs_.on(stacks);
+
+  const auto failure = hangs_.advance();
+
+  ASSERT_TRUE(failure);
+  EXPECT_TRUE(failure->cause.ends_with("; rank 1 has not made call 3")) << failure->cause;
+  const auto notes = only<Note>(progress_.take_actions());
+  ASSERT_GE(notes.size(), 2U);
+  EXPECT_EQ(notes[0].text, "  rank 1 has not made call 3");
+  EXPECT_EQ(notes[1].text, "  of another group");
+}
+
 TEST_F(HangControllerTest, ARankThatMovesAgainMeanwhileEndsNoGroup) {
   EXPECT_FALSE(see(seconds(10)));
   EXPECT_FALSE(see(seconds(0)));

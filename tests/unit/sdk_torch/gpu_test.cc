@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 #include <train/torch.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include "lib/base/text_file.h"
+#include "lib/flight/flight_record.h"
 #include "sdk/torch/cuda_loader.h"
 #include "tests/unit/sdk_torch/fake_session.h"
 #include "tests/unit/sdk_torch/fused_steps.h"
@@ -204,6 +208,43 @@ TEST_F(Gpu, AveragesGradientsOverNccl) {
   }));
 
   EXPECT_EQ(found, (std::vector<std::string>{"2.000000", "2.000000"}));
+}
+
+// As a supervisor asks it (daemon/supervisor/workers/flight_dumps).
+TEST_F(Gpu, TheFlightRecorderOfNcclAnswersThroughItsPipe) {
+  need(2);
+  if (IsSkipped()) return;
+  char name[] = "/tmp/flight_record.XXXXXX";
+  const std::string folder = ::mkdtemp(name);
+
+  const auto found = testing::results(testing::run_ranks(2, [&](int rank) {
+    ::setenv("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", (folder + "/pipe-").c_str(), 1);
+    ::setenv("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", (folder + "/dump-").c_str(), 1);
+    std::vector<torch::Tensor> tensors{torch::ones({4, 2}, device())};
+    process_group()->allreduce(tensors)->wait();
+    const std::string pipe = folder + "/pipe-" + std::to_string(rank) + ".pipe";
+    const std::string dump = folder + "/dump-" + std::to_string(rank);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    std::string said = "no dump";
+    bool asked = false;
+    while (said == "no dump" && std::chrono::steady_clock::now() < until) {
+      // A thread of LibTorch makes the pipe.
+      if (!asked && std::filesystem::is_fifo(pipe)) {
+        std::ofstream out(pipe);
+        asked = static_cast<bool>(out << "1" << std::flush);
+      }
+      const auto record = read_flight_record(read_text(dump));
+      if (!record) continue;
+      for (const auto& [group, calls] : record->groups)
+        for (const auto& [number, call] : calls.calls)
+          if (call.sizes == "Float [4, 2]") said = call.name;
+    }
+    process_group()->barrier()->wait();
+    return said;
+  }));
+
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(found, std::vector<std::string>(2, "all_reduce"));
 }
 
 }  // namespace
