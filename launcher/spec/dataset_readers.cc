@@ -1,5 +1,6 @@
-// Reads what is particular to datasets: sizes of pictures, maps and their arguments (against the
-// table of lib/model/built_in_maps.h), and what follows if a row is bad.
+// Reads what is particular to datasets: sizes of pictures, maps and preprocessors with their
+// arguments (against the tables of lib/model/built_in_maps.h and preprocessors.h), and what follows
+// if a row is bad.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,7 +10,7 @@
 #include "launcher/spec/fields.h"
 #include "launcher/spec/kind_readers.h"
 #include "launcher/spec/section_reader.h"
-#include "lib/model/built_in_maps.h"
+#include "lib/model/preprocessors.h"
 #include "lib/yaml/nearest.h"
 
 namespace train::spec {
@@ -41,6 +42,36 @@ std::optional<double> bounded_number(const Cursor& cursor, const MapArgument& ar
   return std::nullopt;
 }
 
+std::vector<std::string> column_names(const Cursor& cursor, const MapArgument& argument) {
+  const std::vector<Cursor> items = cursor.items();
+  std::vector<std::string> names;
+  if (!cursor.node().is(Node::Kind::Sequence)) return names;  // reported
+  const auto count = static_cast<double>(items.size());
+  if (count < argument.min || count > argument.max) {
+    cursor.error(fmt::format("has {} items", items.size()),
+                 fmt::format("write the names of 1 to {} columns", argument.max));
+  }
+  for (const Cursor& item : items) {
+    auto name = item.text();
+    if (!name) continue;
+    if (name->empty()) item.error("is empty", "write a column's name");
+    if (std::find(names.begin(), names.end(), *name) != names.end())
+      item.error(fmt::format("is {} again", in_quotes(*name)), "remove it");
+    names.push_back(std::move(*name));
+  }
+  return names;
+}
+
+/// Return a number, a text, true or false, with its type in YAML; null after a mistake.
+boost::json::value scalar_value(const Cursor& cursor) {
+  if (!cursor.node().is(Node::Kind::Scalar)) {
+    cursor.error(fmt::format("is {}", yaml::describe(cursor.node().kind)),
+                 "write a number, a text, true or false");
+    return nullptr;
+  }
+  return scalar_to_json(cursor);
+}
+
 /// Return the argument's value, or null after a mistake.
 boost::json::value argument_value(const Cursor& cursor, const MapArgument& argument) {
   const auto min = static_cast<std::int64_t>(argument.min);
@@ -51,6 +82,13 @@ boost::json::value argument_value(const Cursor& cursor, const MapArgument& argum
       if (text && text->empty()) cursor.error("is empty", "write a column's name");
       return text ? boost::json::value(*text) : nullptr;
     }
+    case MapArgumentKind::Columns: {
+      boost::json::array names;
+      for (const std::string& name : column_names(cursor, argument)) names.emplace_back(name);
+      return names;
+    }
+    case MapArgumentKind::Scalar:
+      return scalar_value(cursor);
     case MapArgumentKind::Sides: {
       const auto size = two_sides(cursor, min, max);
       return size ? boost::json::value{size->height, size->width} : nullptr;
@@ -84,10 +122,25 @@ boost::json::value argument_value(const Cursor& cursor, const MapArgument& argum
   return nullptr;
 }
 
+std::vector<std::string_view> argument_names(const BuiltInMap& map) {
+  std::vector<std::string_view> names;
+  for (const MapArgument& argument : map.arguments) names.push_back(argument.name);
+  return names;
+}
+
+void check_required(const Cursor& cursor, const BuiltInMap& map,
+                    const boost::json::object& arguments) {
+  for (const MapArgument& argument : map.arguments) {
+    if (argument.required && !arguments.contains(argument.name)) {
+      cursor.error(fmt::format("has no {}, which it needs", argument.name),
+                   fmt::format("its arguments are: {}", fmt::join(argument_names(map), ", ")));
+    }
+  }
+}
+
 void read_arguments(Reading& reading, const Cursor& cursor, const BuiltInMap& map,
                     boost::json::object& arguments) {
-  std::vector<std::string_view> known;
-  for (const MapArgument& argument : map.arguments) known.push_back(argument.name);
+  const std::vector<std::string_view> known = argument_names(map);
   if (!cursor.is_null()) {
     for (const Cursor::Entry& entry : cursor.entries()) {
       const auto found =
@@ -101,12 +154,7 @@ void read_arguments(Reading& reading, const Cursor& cursor, const BuiltInMap& ma
     }
     if (!cursor.node().is(Node::Kind::Map)) return;
   }
-  for (const MapArgument& argument : map.arguments) {
-    if (argument.required && !arguments.contains(argument.name)) {
-      cursor.error(fmt::format("has no {}, which it needs", argument.name),
-                   fmt::format("its arguments are: {}", fmt::join(known, ", ")));
-    }
-  }
+  check_required(cursor, map, arguments);
 }
 
 /// A name that is no built-in map's is one that the program registers; it may be a slip, too.
@@ -167,6 +215,53 @@ void read_step(Reading& reading, const Cursor& cursor, std::vector<MapStep>& ste
     read_free(reading, entry.value, step.arguments);
 }
 
+/// A list of columns in place of arguments means {columns: …}.
+void read_preprocessor_arguments(Reading& reading, const Cursor& cursor, const BuiltInMap& table,
+                                 boost::json::object& arguments) {
+  const MapArgument& first = table.arguments.front();
+  if (first.kind != MapArgumentKind::Columns || !cursor.node().is(Node::Kind::Sequence))
+    return read_arguments(reading, cursor, table, arguments);
+  arguments[first.name] = argument_value(cursor, first);
+  check_required(cursor, table, arguments);
+}
+
+void check_preprocessor(const Cursor& cursor, const MapStep& step) {
+  if (step.name != "simple_imputer") return;
+  const auto* strategy = step.arguments.if_contains("strategy");
+  const bool constant = strategy != nullptr && *strategy == "constant";
+  if (constant && !step.arguments.contains("fill_value"))
+    cursor.error("has no fill_value, which strategy: constant needs", "write fill_value: 0");
+  if (!constant && step.arguments.contains("fill_value"))
+    cursor.error("has a fill_value, which only strategy: constant takes",
+                 "write strategy: constant, or remove it");
+}
+
+void read_preprocessor(Reading& reading, const Cursor& cursor, std::vector<MapStep>& steps) {
+  const std::vector<Cursor::Entry> entries =
+      cursor.node().is(Node::Kind::Map) ? cursor.entries() : std::vector<Cursor::Entry>();
+  if (entries.size() != 1) {
+    return cursor.error(cursor.node().is(Node::Kind::Map)
+                            ? fmt::format("has {} preprocessors", entries.size())
+                            : fmt::format("is {}", yaml::describe(cursor.node().kind)),
+                        "write each preprocessor as an item of the list: standard_scaler: [age]");
+  }
+  const Cursor::Entry& entry = entries.front();
+  const BuiltInMap* table = preprocessor(entry.key);
+  if (table == nullptr) {
+    std::vector<std::string_view> known;
+    for (const BuiltInMap& one : kPreprocessors) known.push_back(one.name);
+    const std::string_view near = yaml::nearest(entry.key, known);
+    return reading.diagnostics.error(
+        entry.key_at,
+        fmt::format("{} is {}, which is not a preprocessor", cursor.path(), in_quotes(entry.key)),
+        near.empty() ? fmt::format("there are: {}", fmt::join(known, ", "))
+                     : fmt::format("did you mean {}?", near));
+  }
+  MapStep& step = steps.emplace_back(MapStep{.name = std::string(entry.key), .arguments = {}});
+  read_preprocessor_arguments(reading, entry.value, *table, step.arguments);
+  check_preprocessor(entry.value, step);
+}
+
 void read_from(Reading& reading, const Cursor& cursor, DatasetSpec& dataset) {
   constexpr std::array<std::string_view, 2> kKeys{"from", "without"};
   MapFrom from;
@@ -202,6 +297,29 @@ void read_maps(Reading& reading, const Cursor& cursor, const Field& field, Datas
     return cursor.error(fmt::format("has {} items, and may have {}", items.size(), field.max),
                         "do more in one registered map");
   for (const Cursor& item : items) read_step(reading, item, dataset.map);
+}
+
+void read_preprocessors(Reading& reading, const Cursor& cursor, const Field& field,
+                        DatasetSpec& dataset) {
+  if (cursor.node().is(Node::Kind::Map)) {
+    constexpr std::array<std::string_view, 1> kKeys{"from"};
+    for (const Cursor::Entry& entry : cursor.entries()) {
+      if (entry.key != "from") {
+        report_unknown_key(reading, entry.key_at, cursor.path(), entry.key, kKeys);
+        continue;
+      }
+      reading.remember(entry.value);
+      if (const auto text = entry.value.text()) dataset.preprocessors_from = *text;
+    }
+    if (reading.given(cursor.path() + ".from") == nullptr)
+      cursor.error("has no from", "write {from: train}, or a list of preprocessors");
+    return;
+  }
+  const std::vector<Cursor> items = cursor.items();
+  if (std::cmp_greater(items.size(), field.max))
+    return cursor.error(fmt::format("has {} items, and may have {}", items.size(), field.max),
+                        "give one preprocessor several columns");
+  for (const Cursor& item : items) read_preprocessor(reading, item, dataset.preprocessors);
 }
 
 void read_on_error(Reading& reading, const Cursor& cursor, const Field& field,

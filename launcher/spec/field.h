@@ -37,18 +37,19 @@ enum class Kind {
   Duration,  // min … max, in milliseconds
   Count,     // 8, or {min: 4, max: 8}
   Resources,
-  Stop,       // metric → number
-  Notify,     // a list of {on, command} or {on, webhook}
-  Types,      // columns → their types
-  Durations,  // names that the user chooses → min … max, in milliseconds
-  Shuffle,    // true, false, or {seed: 1, mode: window, window: 32MiB}
-  Filter,     // a condition on a row's columns (lib/model/row_filter.h)
-  Sides,      // [height, width], each min … max
-  Maps,       // a list of maps, or {from: dataset, without: [maps]}
-  OnError,    // fail, or {rows: skip, rows_max: 100}
-  Umask,      // octal digits
-  Limits,     // a limit's name → whole number, or unlimited
-  NotYet,     // planned: an error that says so
+  Stop,           // metric → number
+  Notify,         // a list of {on, command} or {on, webhook}
+  Types,          // columns → their types
+  Durations,      // names that the user chooses → min … max, in milliseconds
+  Shuffle,        // true, false, or {seed: 1, mode: window, window: 32MiB}
+  Filter,         // a condition on a row's columns (lib/model/row_filter.h)
+  Sides,          // [height, width], each min … max
+  Maps,           // a list of maps, or {from: dataset, without: [maps]}
+  Preprocessors,  // a list of {name: arguments}, or {from: dataset}
+  OnError,        // fail, or {rows: skip, rows_max: 100}
+  Umask,          // octal digits
+  Limits,         // a limit's name → whole number, or unlimited
+  NotYet,         // planned: an error that says so
 };
 
 /// An enum of job_spec.h; its values are in the order of `choices`.

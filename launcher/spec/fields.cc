@@ -177,6 +177,8 @@ constexpr std::array kFields{
           "What happens if a run goes on within an epoch, and the files are not those of its checkpoint. fail: an error lists what changed. restart_epoch: the epoch begins again from its first row.", kOnChanges},
     Field{"datasets.*.map", Kind::Maps, [](const Target& t) -> Ref { return t.dataset; },
           "Maps that change the rows of each batch, one after the other: names, or {name: arguments}, of built-in maps (docs/data.md) and of those that the program registers with train::register_map. {from: train, without: [random_crop]}: those of another dataset.", {}, 0, 64, "none", R"([{"random_crop": {"size": [32, 32], "padding": 4}}, {"normalize": {"mean": [0.5], "std": [0.5]}}, "my_map"])"},
+    Field{"datasets.*.preprocessors", Kind::Preprocessors, [](const Target& t) -> Ref { return t.dataset; },
+          "Preprocessors that are fitted on the dataset before its first pass, kept in every checkpoint, and applied to each batch before its maps (docs/data.md). {from: train}: those of another dataset, as they were fitted on that one.", {}, 0, 64, "none", R"([{"simple_imputer": ["age"]}, {"standard_scaler": ["age"]}, {"one_hot_encoder": {"columns": ["city"]}}, {"concatenator": {"output": "x", "exclude": ["label"]}}])"},
     Field{"datasets.*.on_error", Kind::OnError, [](const Target& t) -> Ref { return t.dataset; },
           "What follows if a row cannot be decoded. fail: the worker ends. {rows: skip, rows_max: 100}: each worker leaves out and names up to rows_max such rows.", {}, 1, std::numeric_limits<int>::max(), "fail", R"({"rows": "skip", "rows_max": 100})"},
     Field{"dataset_config", Kind::Entries, nowhere, "Dataset's name → how workers get it, as in Ray Train's DataConfig."},

@@ -205,6 +205,13 @@ boost::json::object datasets_json(const JobSpec& spec) {
       entry["map"].as_array().push_back(
           boost::json::object{{"name", step.name}, {"arguments", step.arguments}});
     }
+    for (const MapStep& step : dataset.preprocessors) {
+      if (!entry.contains("preprocessors")) entry["preprocessors"] = boost::json::array();
+      entry["preprocessors"].as_array().push_back(
+          boost::json::object{{"name", step.name}, {"arguments", step.arguments}});
+    }
+    if (!dataset.preprocessors_from.empty())
+      entry["preprocessors_from"] = dataset.preprocessors_from;
     if (dataset.skip_rows_max) entry["skip_rows_max"] = *dataset.skip_rows_max;
     datasets[name] = std::move(entry);
   }

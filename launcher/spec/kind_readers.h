@@ -24,6 +24,8 @@ void read_environment(Reading& reading, const yaml::Cursor& cursor,
                       std::map<std::string, std::string>& env);
 /// If `value` refers to a secret (secrets.h), check the reference, and make its path absolute.
 void read_reference(Reading& reading, const yaml::Cursor& cursor, std::string& value);
+/// Return a scalar with its type in YAML 1.2; null after a mistake.
+boost::json::value scalar_to_json(const yaml::Cursor& cursor);
 void read_free(Reading& reading, const yaml::Cursor& cursor, boost::json::object& object);
 void read_items(Reading& reading, const yaml::Cursor& cursor, boost::json::array& items);
 /// Read a TextList or a ChoiceList.
@@ -45,6 +47,8 @@ void read_shuffle(Reading& reading, const yaml::Cursor& cursor, DatasetSpec& dat
 void read_sides(const yaml::Cursor& cursor, const Field& field, std::optional<ImageSides>& sides);
 void read_maps(Reading& reading, const yaml::Cursor& cursor, const Field& field,
                DatasetSpec& dataset);
+void read_preprocessors(Reading& reading, const yaml::Cursor& cursor, const Field& field,
+                        DatasetSpec& dataset);
 void read_on_error(Reading& reading, const yaml::Cursor& cursor, const Field& field,
                    DatasetSpec& dataset);
 void read_filter(const yaml::Cursor& cursor, std::string& filter);

@@ -7,8 +7,8 @@
 #include "launcher/spec/fields.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "launcher/spec/spec_values.h"
-#include "lib/model/built_in_maps.h"
 #include "lib/model/column_type.h"
+#include "lib/model/preprocessors.h"
 
 namespace train {
 namespace {
@@ -119,6 +119,14 @@ json::object argument_schema(const MapArgument& argument) {
   switch (argument.kind) {
     case MapArgumentKind::Column:
       return text_type();
+    case MapArgumentKind::Columns: {
+      json::object list = list_of(text_type());
+      list["minItems"] = min;
+      list["maxItems"] = max;
+      return list;
+    }
+    case MapArgumentKind::Scalar:
+      return {{"type", {"number", "string", "boolean"}}};
     case MapArgumentKind::Sides:
       return sides_schema(min, max);
     case MapArgumentKind::Choice:
@@ -133,9 +141,10 @@ json::object argument_schema(const MapArgument& argument) {
   return {};
 }
 
-json::object maps_schema(const Field& field) {
-  json::object built_in;
-  for (const BuiltInMap& map : kBuiltInMaps) {
+/// Return the schema of {name: arguments}, for the maps or preprocessors of a table.
+json::object arguments_schemas(std::span<const BuiltInMap> table) {
+  json::object schemas;
+  for (const BuiltInMap& map : table) {
     json::object arguments;
     json::array required;
     for (const MapArgument& argument : map.arguments) {
@@ -144,8 +153,13 @@ json::object maps_schema(const Field& field) {
     }
     json::object schema = closed(std::move(arguments));
     if (!required.empty()) schema["required"] = std::move(required);
-    built_in[map.name] = std::move(schema);
+    schemas[map.name] = std::move(schema);
   }
+  return schemas;
+}
+
+json::object maps_schema(const Field& field) {
+  json::object built_in = arguments_schemas(kBuiltInMaps);
   const json::object name{{"type", "string"}, {"pattern", spec::kNamePattern}};
   const json::object with_arguments{{"type", "object"},
                                     {"minProperties", 1},
@@ -158,6 +172,22 @@ json::object maps_schema(const Field& field) {
   json::object from = closed({{"from", text_type()}, {"without", list_of(text_type())}});
   from["required"] = json::array{"from"};
   return one_of({list, std::move(from)});
+}
+
+json::object preprocessors_schema(const Field& field) {
+  json::object all = arguments_schemas(kPreprocessors);
+  const json::object columns = list_of(text_type());
+  for (auto& [name, schema] : all) {
+    if (name != "concatenator") schema = one_of({columns, schema.as_object()});
+  }
+  json::object one = closed(std::move(all));
+  one["minProperties"] = 1;
+  one["maxProperties"] = 1;
+  json::object from = closed({{"from", text_type()}});
+  from["required"] = json::array{"from"};
+  return one_of(
+      {json::object{{"type", "array"}, {"maxItems", field.max}, {"items", std::move(one)}},
+       std::move(from)});
 }
 
 json::object on_error_schema(const Field& field) {
@@ -246,6 +276,8 @@ json::object kind_schema(const Field& field) {
       return sides_schema(field.min, field.max);
     case Kind::Maps:
       return maps_schema(field);
+    case Kind::Preprocessors:
+      return preprocessors_schema(field);
     case Kind::OnError:
       return on_error_schema(field);
     case Kind::Umask:

@@ -193,6 +193,8 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
       return read_sides(cursor, field, *std::get<std::optional<ImageSides>*>(ref));
     case Kind::Maps:
       return read_maps(reading, cursor, field, *std::get<DatasetSpec*>(ref));
+    case Kind::Preprocessors:
+      return read_preprocessors(reading, cursor, field, *std::get<DatasetSpec*>(ref));
     case Kind::OnError:
       return read_on_error(reading, cursor, field, *std::get<DatasetSpec*>(ref));
     case Kind::Filter:

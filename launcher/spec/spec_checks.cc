@@ -185,6 +185,32 @@ void resolve_maps(Reading& reading, JobSpec& spec, const Origin& top) {
   }
 }
 
+/// Give a dataset with `preprocessors: {from: train}` the steps of that one.
+void resolve_preprocessors(Reading& reading, JobSpec& spec, const Origin& top) {
+  for (auto& [name, dataset] : spec.datasets) {
+    if (dataset.preprocessors_from.empty()) continue;
+    const std::string key = fmt::format("datasets.{}.preprocessors.from", name);
+    const Origin& at = nearest_origin(reading, key, top);
+    const std::string& from = dataset.preprocessors_from;
+    const auto other = spec.datasets.find(from);
+    if (other == spec.datasets.end()) {
+      std::vector<std::string_view> known;
+      for (const auto& [known_name, ignored] : spec.datasets) known.push_back(known_name);
+      reading.diagnostics.error(
+          at.at,
+          fmt::format("{} is {}, which is not the name of a dataset", key, yaml::in_quotes(from)),
+          yaml::suggest(from, known));
+    } else if (!other->second.preprocessors_from.empty() || other->second.preprocessors.empty()) {
+      reading.diagnostics.error(
+          at.at,
+          fmt::format("{} is {}, which lists no preprocessors itself", key, yaml::in_quotes(from)),
+          "name the dataset that lists them");
+    } else {
+      dataset.preprocessors = other->second.preprocessors;
+    }
+  }
+}
+
 void check_order(Reading& reading, const std::string& name, const DatasetSpec& dataset) {
   const Origin* preserve = reading.given(fmt::format("datasets.{}.preserve_order", name));
   if (preserve == nullptr || !dataset.preserve_order || !dataset.shuffle) return;
@@ -269,6 +295,7 @@ void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
   check_validation(reading, spec);
   check_metadata(reading, spec, top);
   resolve_maps(reading, spec, top);
+  resolve_preprocessors(reading, spec, top);
   for (const auto& [name, dataset] : spec.datasets) {
     check_dataset(reading, name, dataset, top);
     check_order(reading, name, dataset);

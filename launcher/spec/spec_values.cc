@@ -107,6 +107,10 @@ struct Writer {
   }
   json::value operator()(const DatasetSpec* dataset) const {
     if (field.kind == Kind::Maps) return maps_value(dataset->map);
+    if (field.kind == Kind::Preprocessors) {
+      if (dataset->preprocessors_from.empty()) return maps_value(dataset->preprocessors);
+      return json::object{{"from", dataset->preprocessors_from}};
+    }
     if (field.kind == Kind::OnError) {
       if (!dataset->skip_rows_max) return "fail";
       return json::object{{"rows", "skip"}, {"rows_max", *dataset->skip_rows_max}};
@@ -165,6 +169,7 @@ bool left_out(const Field& field, const Target& target) {
   if (field.path == "datasets.*.size") return !images || !target.dataset->size;
   if (field.path == "datasets.*.mode" || field.path == "datasets.*.include_paths") return !images;
   if (field.path == "datasets.*.map") return target.dataset->map.empty();
+  if (field.path == "datasets.*.preprocessors") return target.dataset->preprocessors.empty();
   if (field.path == "datasets.*.on_error") return !target.dataset->skip_rows_max;
   return false;
 }

@@ -17,7 +17,6 @@
 #include "lib/yaml/scalar.h"
 
 namespace train::spec {
-namespace {
 
 using yaml::Cursor;
 using yaml::in_quotes;
@@ -44,6 +43,8 @@ boost::json::value scalar_to_json(const Cursor& cursor) {
   }
   return boost::json::string(node.text);
 }
+
+namespace {
 
 /// Return the value as JSON. The reader's limit bounds the depth. Remember where the leaves come
 /// from, for the printed spec.

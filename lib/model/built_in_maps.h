@@ -1,5 +1,6 @@
 // The maps that a spec may name without code (datasets.*.map), and their arguments. The launcher
 // checks a spec against them before any worker starts; lib/data/transform carries them out.
+// preprocessors.h has a table of the same kind.
 #pragma once
 
 #include <array>
@@ -11,6 +12,8 @@ namespace train {
 
 enum class MapArgumentKind {
   Column,   // a column's name
+  Columns,  // min … max of them
+  Scalar,   // a number, a text, true or false
   Sides,    // [height, width], each min … max
   Choice,   // one of `choices`
   Integer,  // min … max

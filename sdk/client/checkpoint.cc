@@ -50,6 +50,10 @@ Checkpoint Checkpoint::from_directory(const std::filesystem::path& directory) {
                .metrics = {}});
 }
 
+Checkpoint Checkpoint::open(const std::filesystem::path& directory) {
+  return open_committed(checked_folder(directory));
+}
+
 Checkpoint Checkpoint::take_directory(const std::filesystem::path& directory) {
   return make({.form = Impl::Form::Take,
                .directory = checked_folder(directory),

@@ -107,6 +107,10 @@ std::vector<std::string> all_gather(const std::string& name, const std::string& 
   return current_session().all_gather(name, mine, timeout);
 }
 
+void set_preprocessors(const std::string& dataset, std::string fitted) {
+  current_session().set_preprocessors(dataset, std::move(fitted));
+}
+
 void set_data_position(const std::string& dataset, const DataPosition& position) {
   current_session().set_data_position(dataset, position);
 }

@@ -20,6 +20,7 @@ namespace train::sdk {
 /// The key of a checkpoint's metadata that holds the datasets' positions. Users' metadata may not
 /// have it.
 inline constexpr const char* kPositionsKey = "data";
+inline constexpr const char* kPreprocessorsKey = "preprocessors";  // of a dataset, within it
 
 /// Everything that the supervisor hands over when the worker connects; the defaults describe a
 /// world of one.
@@ -67,6 +68,8 @@ struct DataPosition {
 /// Remember a dataset's position, so that every checkpoint that is reported from now on contains
 /// it. Any thread.
 void set_data_position(const std::string& dataset, const DataPosition& position);
+/// Do the same with what a dataset's preprocessors have learned (sdk/data/preprocessing.h).
+void set_preprocessors(const std::string& dataset, std::string fitted);
 
 /// Check the arguments of histogram(), and return what counts its values; nothing if this rank's
 /// histograms are not kept. Throws Failure.

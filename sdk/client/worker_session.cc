@@ -85,6 +85,11 @@ void WorkerSession::set_data_position(const std::string& dataset, const DataPosi
   data_positions_.insert_or_assign(dataset, position);
 }
 
+void WorkerSession::set_preprocessors(const std::string& dataset, std::string fitted) {
+  const std::lock_guard lock(base_mutex_);
+  preprocessors_.insert_or_assign(dataset, std::move(fitted));
+}
+
 void WorkerSession::restore_data_positions(const Dict& metadata) {
   const auto restored = metadata.find(kPositionsKey);
   if (restored == metadata.end() || !restored->second.is_dict()) return;
@@ -101,6 +106,12 @@ Dict WorkerSession::data_positions() const {
     Dict entry{{"epoch", static_cast<std::int64_t>(position.epoch)},
                {"rows", position.rows_consumed}};
     if (position.order) entry["order"] = *position.order;
+    positions.insert_or_assign(dataset, std::move(entry));
+  }
+  for (const auto& [dataset, fitted] : preprocessors_) {
+    const Value& position = positions[dataset];
+    Dict entry = position.is_dict() ? position.as<Dict>() : Dict();
+    entry[kPreprocessorsKey] = fitted;
     positions.insert_or_assign(dataset, std::move(entry));
   }
   return positions;

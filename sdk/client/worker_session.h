@@ -48,6 +48,7 @@ class WorkerSession {
   /// Keep a histogram for the next report, in place of an earlier one of this name.
   void add_histogram(const std::string& name, const Histogram& histogram);
   void set_data_position(const std::string& dataset, const DataPosition& position);
+  void set_preprocessors(const std::string& dataset, std::string fitted);
   /// Keep the positions in the metadata of the checkpoint that this attempt starts from, for the
   /// datasets that it has not read yet.
   void restore_data_positions(const Dict& metadata);
@@ -70,6 +71,7 @@ class WorkerSession {
   std::size_t histogram_bytes_ = 0;
   std::atomic<bool> histograms_wait_ = false;           // without the mutex
   std::map<std::string, DataPosition> data_positions_;  // by dataset
+  std::map<std::string, std::string> preprocessors_;    // by dataset
   Dict restored_positions_;  // of datasets that this attempt may not have read yet
 };
 

@@ -1,5 +1,6 @@
 #include "sdk/data/dataset_shard.h"
 
+#include <arrow/compute/initialize.h>
 #include <fmt/format.h>
 #include <train/checkpoint.h>
 
@@ -8,7 +9,9 @@
 #include <mutex>
 #include <optional>
 
+#include "lib/data/arrow_error.h"
 #include "lib/data/plan/shard_plan.h"
+#include "lib/data/transform/preprocessors.h"
 #include "sdk/client/session.h"
 #include "sdk/data/agreement.h"
 #include "sdk/data/batch_stream.h"
@@ -51,15 +54,19 @@ const Dict& spec_entry(const std::string& name) {
   sdk::throw_failure(std::move(error).with_context(fmt::format("dataset '{}'", dataset)));
 }
 
+/// Return what a checkpoint keeps of a dataset: null if it keeps nothing.
+Value kept_of(const Dict& metadata, const std::string& dataset) {
+  const auto all = metadata.find(sdk::kPositionsKey);
+  if (all == metadata.end() || !all->second.is_dict()) return {};
+  const auto datasets = all->second.as<Dict>();
+  const auto found = datasets.find(dataset);
+  return found == datasets.end() ? Value() : found->second;
+}
+
 std::optional<sdk::Cursor> restored_cursor(const DatasetShard::Impl& shard) {
   const auto checkpoint = get_checkpoint();
   if (!checkpoint) return std::nullopt;
-  const auto cursors = checkpoint->metadata().find(sdk::kPositionsKey);
-  if (cursors == checkpoint->metadata().end() || !cursors->second.is_dict()) return std::nullopt;
-  const auto all = cursors->second.as<Dict>();
-  const auto mine = all.find(shard.name);
-  if (mine == all.end()) return std::nullopt;
-  auto cursor = sdk::read_cursor(mine->second);
+  auto cursor = sdk::read_cursor(kept_of(checkpoint->metadata(), shard.name));
   if (cursor.has_error()) fail(shard.name, std::move(cursor).error());
   return std::move(*cursor);
 }
@@ -110,7 +117,55 @@ void set_start(DatasetShard::Impl& shard) {
   if (cursor) go_on_from(*cursor, shard);
 }
 
-std::shared_ptr<DatasetShard::Impl> open_shard(const std::string& name) {
+using Shards = std::map<std::string, std::shared_ptr<DatasetShard::Impl>>;
+std::shared_ptr<DatasetShard::Impl> shard_of(const std::string& name, Shards& shards);
+
+/// Return the preprocessors that a checkpoint keeps of a dataset, if it keeps any.
+std::shared_ptr<const sdk::FittedSteps> kept_preprocessors(const Dict& metadata,
+                                                           const std::string& dataset) {
+  const Value kept = kept_of(metadata, dataset);
+  if (!kept.is_dict()) return nullptr;
+  const auto entry = kept.as<Dict>();
+  const auto text = entry.find(sdk::kPreprocessorsKey);
+  if (text == entry.end() || !text->second.is_string()) return nullptr;
+  auto fitted = sdk::parse_fitted(text->second.as<std::string>());
+  if (fitted.has_error()) fail(dataset, std::move(fitted).error());
+  return std::make_shared<const sdk::FittedSteps>(std::move(*fitted));
+}
+
+/// Return the shard's preprocessors: those of the restored checkpoint; else those of the dataset
+/// that it names; else fit them.
+std::shared_ptr<const sdk::FittedSteps> preprocessors_of(const DatasetShard::Impl& shard,
+                                                         Shards& shards) {
+  const std::vector<sdk::MapStep>& steps = shard.spec.preprocessors;
+  if (steps.empty()) return nullptr;
+  const std::string& from = shard.spec.preprocessors_from;
+  const std::string& fitted_on = from.empty() ? shard.name : from;
+  const auto checkpoint = get_checkpoint();
+  if (const auto kept =
+          checkpoint ? kept_preprocessors(checkpoint->metadata(), fitted_on) : nullptr) {
+    if (kept->steps == steps) return kept;
+    fail(shard.name, {Errc::InvalidArgument,
+                      "its preprocessors are not those with which the checkpoint's model was "
+                      "trained",
+                      "put the spec's preprocessors back, or begin a new run"});
+  }
+  if (!from.empty()) return shard_of(from, shards)->preprocessors;
+  auto fitted = sdk::fit_preprocessors(shard.name, steps, *shard.source,
+                                       {.ranks = shard.world_size, .rank = shard.rank});
+  if (fitted.has_error()) fail(shard.name, std::move(fitted).error());
+  return std::make_shared<const sdk::FittedSteps>(std::move(*fitted));
+}
+
+/// Let every checkpoint from now on keep them.
+void keep_preprocessors(const DatasetShard::Impl& shard) {
+  if (!shard.preprocessors || !shard.spec.preprocessors_from.empty()) return;
+  auto text = sdk::format_fitted(*shard.preprocessors);
+  if (text.has_error()) fail(shard.name, std::move(text).error());
+  sdk::set_preprocessors(shard.name, std::move(*text));
+}
+
+std::shared_ptr<DatasetShard::Impl> open_shard(const std::string& name, Shards& shards) {
   auto shard = std::make_shared<DatasetShard::Impl>();
   shard->name = name;
   const std::string doing = fmt::format("dataset '{}'", name);
@@ -123,15 +178,25 @@ std::shared_ptr<DatasetShard::Impl> open_shard(const std::string& name) {
   auto source = sdk::open_dataset(shard->spec);
   if (source.has_error()) sdk::throw_failure(std::move(source.error()).with_context(doing));
   shard->source = std::move(*source);
-  auto maps = sdk::MapChain::make(name, shard->spec, shard->source);
-  if (maps.has_error()) sdk::throw_failure(std::move(maps.error()).with_context(doing));
-  shard->maps = std::move(*maps);
   if (shard->spec.split) {
     shard->world_size = sdk::worker_info().world_size;
     shard->rank = sdk::worker_info().rank;
   }
+  shard->preprocessors = preprocessors_of(*shard, shards);
+  keep_preprocessors(*shard);
+  auto maps = sdk::MapChain::make(name, shard->spec, shard->source,
+                                  shard->preprocessors ? shard->preprocessors->fitted
+                                                       : std::vector<data::FittedPreprocessor>());
+  if (maps.has_error()) sdk::throw_failure(std::move(maps.error()).with_context(doing));
+  shard->maps = std::move(*maps);
   shard->layout = sdk::layout_of(*shard->source);
   set_start(*shard);
+  return shard;
+}
+
+std::shared_ptr<DatasetShard::Impl> shard_of(const std::string& name, Shards& shards) {
+  auto& shard = shards[name];
+  if (!shard) shard = open_shard(name, shards);
   return shard;
 }
 
@@ -240,9 +305,27 @@ BatchRange DatasetShard::iter_batches(const BatchOptions& options) {
 DatasetShard get_dataset_shard(const std::string& name) {
   OpenShards& shards = open_shards();
   const std::lock_guard lock(shards.mutex);
-  auto& shard = shards.by_name[name];
-  if (!shard) shard = open_shard(name);
-  return DatasetShard(shard);
+  return DatasetShard(shard_of(name, shards.by_name));
+}
+
+struct Preprocessors::Impl {
+  std::vector<data::FittedPreprocessor> fitted;
+};
+
+std::shared_ptr<arrow::RecordBatch> Preprocessors::apply(
+    std::shared_ptr<arrow::RecordBatch> rows) const {
+  if (!rows) throw Failure("invalid_argument", "Preprocessors::apply: there are no rows");
+  if (const arrow::Status ready = arrow::compute::Initialize(); !ready.ok())
+    sdk::throw_failure(data::error_from(ready, "cannot set up Arrow"));
+  return sdk::value_or_throw(data::preprocess(impl_->fitted, std::move(rows)));
+}
+
+Preprocessors load_preprocessors(const Checkpoint& checkpoint, const std::string& dataset) {
+  const auto kept = kept_preprocessors(checkpoint.metadata(), dataset);
+  if (!kept)
+    throw Failure("not_found",
+                  fmt::format("the checkpoint keeps no preprocessors of a dataset '{}'", dataset));
+  return Preprocessors(std::make_shared<const Preprocessors::Impl>(kept->fitted));
 }
 
 namespace sdk {

@@ -13,6 +13,7 @@
 #include "sdk/data/cursor.h"
 #include "sdk/data/dataset_spec.h"
 #include "sdk/data/map_chain.h"
+#include "sdk/data/preprocessing.h"
 
 namespace train {
 
@@ -22,8 +23,9 @@ struct DatasetShard::Impl {
   /// Shared with the stream of a pass, which may outlive the shard.
   std::shared_ptr<const data::RowSource> source;
   std::shared_ptr<const sdk::MapChain> maps;
-  sdk::DatasetLayout layout;  // of source
-  data::OrderSpec order;      // of all epochs, but the one below
+  std::shared_ptr<const sdk::FittedSteps> preprocessors;  // null: none
+  sdk::DatasetLayout layout;                              // of source
+  data::OrderSpec order;                                  // of all epochs, but the one below
   /// 1, with rank 0, if the dataset is not split.
   int world_size = 1;
   int rank = 0;

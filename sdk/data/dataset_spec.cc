@@ -21,6 +21,15 @@ char delimiter_of(const std::string& text) {
   return text.empty() ? '\0' : text.front();
 }
 
+std::vector<MapStep> steps_of(const Config& config, const std::string& key) {
+  std::vector<MapStep> steps;
+  for (const Value& entry : config.get<List>(key, List())) {
+    const Config step(entry.as<Dict>());
+    steps.push_back({step.get<std::string>("name"), step.get<Dict>("arguments", Dict())});
+  }
+  return steps;
+}
+
 /// Return the maps. Pictures that have a size are decoded by one, when a batch needs them.
 std::vector<MapStep> maps_of(const Config& config, const DatasetSpec& spec) {
   std::vector<MapStep> maps;
@@ -31,10 +40,7 @@ std::vector<MapStep> maps_of(const Config& config, const DatasetSpec& spec) {
   if (spec.format == "images" && reads_image && !size.is_null())
     maps.push_back(
         {"decode_image", {{"size", size}, {"mode", config.get<std::string>("mode", "RGB")}}});
-  for (const Value& entry : config.get<List>("map", List())) {
-    const Config step(entry.as<Dict>());
-    maps.push_back({step.get<std::string>("name"), step.get<Dict>("arguments", Dict())});
-  }
+  for (MapStep& step : steps_of(config, "map")) maps.push_back(std::move(step));
   return maps;
 }
 
@@ -72,6 +78,8 @@ DatasetSpec dataset_spec_from(const Dict& entry) {
   files.labels = static_cast<int>(config.get<std::int64_t>("labels", files.labels));
   files.include_paths = config.get<bool>("include_paths", files.include_paths);
   spec.maps = maps_of(config, spec);
+  spec.preprocessors = steps_of(config, "preprocessors");
+  spec.preprocessors_from = config.get<std::string>("preprocessors_from", "");
   spec.skip_rows_max = config.get<std::int64_t>("skip_rows_max", spec.skip_rows_max);
 
   files.filter = config.get<std::string>("filter", files.filter);

@@ -15,10 +15,11 @@
 
 namespace train::sdk {
 
-/// One step of the dataset's `map`.
+/// One step of the dataset's `map`, or of its `preprocessors`.
 struct MapStep {
   std::string name = {};
   Dict arguments = {};
+  bool operator==(const MapStep&) const = default;
 };
 
 struct DatasetSpec {
@@ -26,7 +27,9 @@ struct DatasetSpec {
   data::FilesSpec files = {};   // any other format than items
   List items = {};              // items: the rows
   std::vector<MapStep> maps = {};
-  std::int64_t skip_rows_max = 0;  // of on_error; 0: fail
+  std::vector<MapStep> preprocessors = {};
+  std::string preprocessors_from = {};  // the dataset on which they are fitted; empty: this one
+  std::int64_t skip_rows_max = 0;       // of on_error; 0: fail
   bool split = false;
   data::OrderWish order = {};
   bool restart_changed_epoch = false;  // instead of refusing a dataset that has changed within one

@@ -15,6 +15,7 @@
 #include "lib/base/check.h"
 #include "lib/data/arrow_error.h"
 #include "lib/data/plan/permutation.h"
+#include "lib/data/transform/preprocessors.h"
 #include "lib/model/built_in_maps.h"
 #include "sdk/data/map_registry.h"
 
@@ -101,8 +102,11 @@ struct MapChain::Mapped {
 
 Result<std::shared_ptr<const MapChain>> MapChain::make(
     std::string dataset, const DatasetSpec& spec,
-    const std::shared_ptr<const data::RowSource>& source) {
+    const std::shared_ptr<const data::RowSource>& source,
+    std::vector<data::FittedPreprocessor> preprocessors) {
   std::shared_ptr<MapChain> chain(new MapChain(std::move(dataset), spec, source));
+  TRY(chain->schema_, data::preprocessed(preprocessors, chain->schema_));
+  chain->preprocessors_ = std::move(preprocessors);
   for (const MapStep& step : spec.maps) {
     auto added = chain->add(step);
     if (added.has_error())
@@ -137,6 +141,9 @@ Result<Unit> MapChain::add(const MapStep& step) {
 }
 
 Result<data::ReadBatch> MapChain::apply(data::ReadBatch batch, std::uint64_t epoch) const {
+  if (!preprocessors_.empty()) {
+    TRY(batch.rows, data::preprocess(preprocessors_, std::move(batch.rows)));
+  }
   if (maps_.empty()) return batch;
   Mapped mapped{.rows = std::move(batch.rows),
                 .valid_rows = batch.valid_rows,

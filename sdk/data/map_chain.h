@@ -1,6 +1,6 @@
-// The maps of one dataset, in their order: they run on the rows of a batch after the shuffle, on
-// the reading thread. Rows keep their number and order; only rows that cannot be decoded make room
-// for repeats of others.
+// The preprocessors and the maps of one dataset, in their order: they run on the rows of a batch
+// after the shuffle, on the reading thread. Rows keep their number and order; only rows that cannot
+// be decoded make room for repeats of others.
 #pragma once
 
 #include <train/dataset.h>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/data/batch_reader.h"
+#include "lib/data/transform/preprocessor_fit.h"
 #include "lib/data/transform/row_map.h"
 #include "sdk/data/bad_rows.h"
 #include "sdk/data/dataset_spec.h"
@@ -21,9 +22,11 @@ class MapChain {
  public:
   /// Prepare the dataset's maps. An error names the map that there is none of, or whose columns are
   /// missing or of another kind than it needs.
+  /// The preprocessors come first.
   static Result<std::shared_ptr<const MapChain>> make(
       std::string dataset, const DatasetSpec& spec,
-      const std::shared_ptr<const data::RowSource>& source);
+      const std::shared_ptr<const data::RowSource>& source,
+      std::vector<data::FittedPreprocessor> preprocessors = {});
 
   /// Return the columns after the maps, as far as they are known: before the first registered map.
   const std::shared_ptr<arrow::Schema>& schema() const { return schema_; }
@@ -49,6 +52,7 @@ class MapChain {
 
   const std::string dataset_;
   const std::uint64_t seed_;
+  std::vector<data::FittedPreprocessor> preprocessors_;
   std::vector<Map> maps_;
   std::shared_ptr<arrow::Schema> schema_;
   mutable BadRows bad_rows_;

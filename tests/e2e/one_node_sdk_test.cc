@@ -122,6 +122,46 @@ TEST(Sdk, ThreeWorkersShareMappedPicturesAndSamples) {
             (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
 }
 
+// Three workers fit the preprocessors together. Whoever goes on from their checkpoint, at another
+// size and with other rows, or serves the model, encodes as they did.
+TEST(Sdk, WhatPreprocessorsLearnedStaysWithTheCheckpoint) {
+  Cluster cluster;
+  const auto write_names = [&](const std::vector<std::string>& names) {
+    std::string table = "name\n";
+    for (int row = 0; row < 40; ++row) table += names[row % names.size()] + "\n";
+    return cluster.write("names.csv", table);
+  };
+  const auto encoded_by = [&](int workers, const std::string& more) {
+    Process& run = cluster.train_run({sdk_job(
+        cluster, workers, "batch_size: 4, checkpoint: true", "",
+        "datasets: {train: {path: " + cluster.path("names.csv") +
+            ", preprocessors: [{ordinal_encoder: [name]}], map: [{rename: {from: name}}]}}\n" +
+            more,
+        "data_worker")});
+    EXPECT_EQ(run.wait(), 0) << run.err();
+    std::map<std::int64_t, int> counts;
+    const auto results = cluster.run_json("job").at("results").as_array();
+    for (const auto& result : results)
+      for (const auto& x : result.at("rows").as_array()) ++counts[x.as_int64()];
+    return counts;
+  };
+  write_names({"d", "b", "f", "b"});
+  EXPECT_EQ(encoded_by(3, ""), (std::map<std::int64_t, int>{{0, 20}, {1, 10}, {2, 10}}));
+  const std::string checkpoint = cluster.path("first/checkpoints/checkpoint_000001");
+  std::filesystem::rename(cluster.run_dir("job"), cluster.path("first"));
+
+  write_names({"a", "b", "c", "d"});
+  EXPECT_EQ(encoded_by(2, "resume_from_checkpoint: " + checkpoint),
+            (std::map<std::int64_t, int>{{-1, 20}, {0, 10}, {1, 10}}));
+  Process& server = cluster.start({program("data_worker"), "--serve", checkpoint, "f", "a", "b"});
+  EXPECT_EQ(server.wait(), 0);
+  EXPECT_EQ(server.out(), "2 -1 0 ");
+  std::filesystem::remove(checkpoint + "/.manifest.json");
+  Process& broken = cluster.start({program("data_worker"), "--serve", checkpoint, "f"});
+  EXPECT_EQ(broken.wait(), 1);
+  EXPECT_TRUE(contains(broken.out(), ".manifest.json")) << broken.out();
+}
+
 TEST(Sdk, CollectivesOverFourRanks) {
   Cluster cluster;
 

@@ -42,5 +42,9 @@ void set_data_position(const std::string& dataset, const DataPosition& position)
   fakes::session().order = position.order;
 }
 
+void set_preprocessors(const std::string& dataset, std::string fitted) {
+  fakes::session().preprocessors[dataset] = std::move(fitted);
+}
+
 }  // namespace sdk
 }  // namespace train

@@ -26,9 +26,10 @@ struct FakeSession {
   std::optional<Dict> checkpoint_metadata;  // unset: there is no checkpoint
   /// (name, this rank's bytes) → all ranks' bytes. By default all ranks give the same bytes.
   std::function<std::vector<std::string>(const std::string&, const std::string&)> gather;
-  std::vector<std::string> collectives;  // names, as called
-  std::vector<Position> positions;       // as told
-  std::shared_ptr<const Dict> order;     // of the last one
+  std::vector<std::string> collectives;              // names, as called
+  std::vector<Position> positions;                   // as told
+  std::shared_ptr<const Dict> order;                 // of the last one
+  std::map<std::string, std::string> preprocessors;  // that checkpoints are to keep, by dataset
 
   std::optional<Position> last_position() const {
     return positions.empty() ? std::nullopt : std::optional<Position>(positions.back());

@@ -38,6 +38,9 @@ class Checkpoint {
   /// must not change before it is done (torch.h's from_state takes its copy first). An exception in
   /// `write` fails only this checkpoint.
   static Checkpoint from_writer(std::function<void(const std::filesystem::path&)> write);
+  /// Open a committed checkpoint of any run, for example to serve its model: `directory` is one of
+  /// its checkpoint_… folders. Throws Failure("corrupt") if it is incomplete.
+  static Checkpoint open(const std::filesystem::path& directory);
   /// Save a module and an optimizer: from_state(model, optimizer). Defined in torch.h.
   template <class... State>
   static Checkpoint from_state(State&&... state);

@@ -19,6 +19,8 @@ class Schema;
 
 namespace train {
 
+class Checkpoint;
+
 struct BatchOptions {
   /// Rows per batch on this rank, at most 2147483647; ranks may differ. per_worker_batch() divides
   /// up a global batch.
@@ -158,9 +160,32 @@ using MapFunction = std::function<std::shared_ptr<arrow::RecordBatch>(
 /// has, or that no spec could name.
 void register_map(std::string name, MapFunction map);
 
+/// The preprocessors of a dataset, as they were fitted before the training began: for programs that
+/// use the trained model. Any thread.
+class Preprocessors {
+ public:
+  struct Impl;
+  explicit Preprocessors(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  /// Return the rows as the model saw them. `rows` need all columns that the preprocessors name,
+  /// of the kinds that the dataset had. Throws a Failure that names the preprocessor and the column
+  /// if one is missing.
+  std::shared_ptr<arrow::RecordBatch> apply(std::shared_ptr<arrow::RecordBatch> rows) const;
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+
+/// Return the preprocessors that a committed checkpoint (get_checkpoint(), or Checkpoint::open())
+/// has of `dataset`. Throws Failure("not_found") if it has none, Failure("corrupt") if they cannot
+/// be read.
+Preprocessors load_preprocessors(const Checkpoint& checkpoint,
+                                 const std::string& dataset = "train");
+
 /// Return this worker's shard of the spec's dataset `name`. The first call opens it; later calls
 /// return the same one. Throws a Failure that lists the known names when `name` is unknown, and one
-/// that names the file or column when the data is wrong. Any thread may call it.
+/// that names the file or column when the data is wrong. Any thread may call it. If a split dataset
+/// has preprocessors and no checkpoint keeps them, the first call fits them, and is a collective
+/// (see barrier()): each rank reads its part of the rows.
 DatasetShard get_dataset_shard(const std::string& name = "train");
 
 }  // namespace train

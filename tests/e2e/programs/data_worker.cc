@@ -1,12 +1,44 @@
 // Reads the shard of `train` in batches of train_loop_config.batch_size. Its result is the number
-// of batches, and column x of its rows. Its map `rename` calls a column x.
+// of batches, and column x of its rows. Its map `rename` calls a column x. With `checkpoint: true`,
+// all ranks report one at the end. `data_worker --serve CHECKPOINT TEXT…` prints what the
+// preprocessors of the checkpoint make of texts in the column `name`.
 #include <arrow/array/array_primitive.h>
+#include <arrow/array/builder_binary.h>
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
+#include <train/checkpoint.h>
 #include <train/dataset.h>
 #include <train/train.h>
 
+#include <cstdio>
+#include <string_view>
+
+namespace {
+
+int serve(int argc, char** argv) {
+  arrow::StringBuilder builder;
+  for (int i = 3; i < argc; ++i)
+    if (!builder.Append(argv[i]).ok()) return 1;
+  const auto names = builder.Finish().ValueOrDie();
+  try {
+    const auto rows =
+        train::load_preprocessors(train::Checkpoint::open(argv[2]))
+            .apply(arrow::RecordBatch::Make(arrow::schema({arrow::field("name", arrow::utf8())}),
+                                            names->length(), {names}));
+    const auto& numbers = static_cast<const arrow::Int64Array&>(*rows->GetColumnByName("name"));
+    for (std::int64_t row = 0; row < numbers.length(); ++row)
+      std::printf("%lld ", static_cast<long long>(numbers.Value(row)));
+    return 0;
+  } catch (const train::Failure& failure) {
+    std::printf("%s", failure.what());
+    return 1;
+  }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  if (argc > 2 && std::string_view(argv[1]) == "--serve") return serve(argc, argv);
   train::register_map(
       "rename", [](std::shared_ptr<arrow::RecordBatch> rows, const train::MapContext& context) {
         std::vector<std::string> names;
@@ -26,6 +58,8 @@ int main(int argc, char** argv) {
       for (std::int64_t row = 0; row < batch.valid_rows; ++row)
         rows.push_back(train::Value(column->Value(row)));
     }
+    if (config.get<bool>("checkpoint", false))
+      train::report({{"batches", batches}}, train::Checkpoint::from_json(train::Dict{}));
     return train::Value(train::Dict{{"batches", batches}, {"rows", rows}});
   });
 }
