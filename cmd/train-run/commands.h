@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cmd/exit_code_of.h"
 #include "launcher/dashboard/dashboard.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/result.h"
@@ -75,6 +76,16 @@ struct BundleCommand {
   std::uint64_t bytes_max = 64u << 20;
 };
 
+/// data …: what all of them have, and what is of one.
+struct DataCommand {
+  JobOptions job;
+  std::string dataset;  // empty: all
+  std::string output = "text";
+  int rows = 3;                   // inspect
+  int workers = 8;                // plan
+  std::int64_t batch_size = 256;  // plan
+};
+
 struct CheckpointCommand {
   std::string which;  // a name, a number, latest or best; empty: up to the command
   std::string dir;
@@ -85,9 +96,6 @@ struct CheckpointCommand {
 std::vector<std::string> words_of(const OutputWords& output);
 /// Print to stderr what went wrong, and what to do about it.
 void print_error(const Error& error);
-/// Return the exit code of a command that cannot read what it was to show. `invalid`: that of
-/// InvalidArgument.
-int exit_code_of(const Error& error, int invalid = exit_code::kDamaged);
 /// Return the folder of the run that the reference names. NotFound says where we looked for it.
 Result<std::string> path_of(const RunReference& reference);
 
@@ -117,6 +125,11 @@ int resume_command(const RunReference& reference, const std::vector<std::string>
                    const RunCommand& options);
 /// Print what resume would continue from and return 0, or print why it would not and return 1.
 int can_restore_command(const RunReference& reference);
+
+/// Show what datasets of a spec have: columns, files, rows, problems.
+int data_inspect_command(const DataCommand& options);
+/// Show what each of some workers reads of a spec's datasets.
+int data_plan_command(const DataCommand& options);
 
 // checkpoint …: these also work while the run is running, and on a folder that export or pull
 // wrote.

@@ -13,6 +13,7 @@
 #include "cmd/train-run/commands.h"
 #include "cmd/train-run/detach.h"
 #include "cmd/train-run/dry_run.h"
+#include "cmd/train-run/parse_job.h"
 #include "launcher/cluster/run/run_job.h"
 #include "launcher/cluster/run/run_record.h"
 #include "launcher/spec/job_spec_parser.h"
@@ -104,21 +105,6 @@ SpecSource source_of(const JobOptions& job, std::string* error) {
   return source;
 }
 
-std::optional<ParsedSpec> parse(const JobOptions& job, SpecSource* used) {
-  std::string error;
-  *used = source_of(job, &error);
-  if (!error.empty()) {
-    print_err("{}", Lines{error});
-    return std::nullopt;
-  }
-  auto parsed = parse_job_spec(*used);
-  if (const auto* mistakes = std::get_if<std::string>(&parsed)) {
-    print_err("{}{}", Lines{*mistakes}, Lines{mistakes->ends_with('\n') ? "" : "\n"});
-    return std::nullopt;
-  }
-  return std::move(std::get<ParsedSpec>(parsed));
-}
-
 OutputMode output_mode(const std::string& output) {
   if (output == "json") return OutputMode::Json;
   const char* term = std::getenv("TERM");
@@ -198,13 +184,13 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text,
 std::optional<ParsedSpec> parse_stored(const RunFolder& folder,
                                        const std::vector<std::string>& overrides) {
   SpecSource source;
-  return parse(JobOptions{.path = folder.resolved_spec(),
-                          .overrides = overrides,
-                          .hosts = {},
-                          .hosts_file = {},
-                          .token_file = "",
-                          .tls = ""},
-               &source);
+  return parse_job(JobOptions{.path = folder.resolved_spec(),
+                              .overrides = overrides,
+                              .hosts = {},
+                              .hosts_file = {},
+                              .token_file = "",
+                              .tls = ""},
+                   &source);
 }
 
 std::vector<std::string> words_of(const JobOptions& job) {
@@ -219,6 +205,21 @@ std::vector<std::string> words_of(const JobOptions& job) {
 
 }  // namespace
 
+std::optional<ParsedSpec> parse_job(const JobOptions& job, SpecSource* used) {
+  std::string error;
+  *used = source_of(job, &error);
+  if (!error.empty()) {
+    print_err("{}", Lines{error});
+    return std::nullopt;
+  }
+  auto parsed = parse_job_spec(*used);
+  if (const auto* mistakes = std::get_if<std::string>(&parsed)) {
+    print_err("{}{}", Lines{*mistakes}, Lines{mistakes->ends_with('\n') ? "" : "\n"});
+    return std::nullopt;
+  }
+  return std::move(std::get<ParsedSpec>(parsed));
+}
+
 std::vector<std::string> words_of(const OutputWords& output) {
   std::vector<std::string> words;
   if (output.prefix) words.push_back("--log-line-prefix=" + *output.prefix);
@@ -232,7 +233,7 @@ std::vector<std::string> words_of(const OutputWords& output) {
 
 int run_command(const JobOptions& job, const RunCommand& options) {
   SpecSource source;
-  auto parsed = parse(job, &source);
+  auto parsed = parse_job(job, &source);
   if (!parsed) return exit_code::kBadSpec;
   if (options.print_config) {
     print_out("{}", Lines{parsed->annotated_yaml});
@@ -256,7 +257,7 @@ int run_command(const JobOptions& job, const RunCommand& options) {
 
 int validate_command(const JobOptions& job) {
   SpecSource source;
-  const auto parsed = parse(job, &source);
+  const auto parsed = parse_job(job, &source);
   if (!parsed) return exit_code::kBadSpec;
   for (const std::string& warning : parsed->warnings) print_err("{}\n", Lines{warning});
   print_out("{} is valid: {} workers\n", job.path,

@@ -1,6 +1,7 @@
 // train-run: runs a job, and inspects runs. Each subcommand is declared once, with its action;
 // `train-run job.yaml` is `train-run run job.yaml`.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@
 #include "lib/base/exit_code.h"
 #include "lib/base/secrets.h"
 #include "lib/storage/object_store.h"
+#include "lib/yaml/nearest.h"
 
 namespace {
 
@@ -56,6 +58,24 @@ std::vector<std::string> with_command(const CLI::App& app, int argc, char** argv
     break;
   }
   return words;
+}
+
+/// Return what is wrong if a command that consists of others is followed by a word that is none of
+/// them; CLI11 would only ask for one.
+std::string unknown_subcommand(const CLI::App& app, const std::vector<std::string>& words) {
+  if (words.size() < 2 || words[1].starts_with('-')) return "";
+  const auto all = [](const CLI::App*) { return true; };
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(all)) {
+    if (command->get_name() != words[0]) continue;
+    for (const CLI::App* one : command->get_subcommands(all)) names.push_back(one->get_name());
+  }
+  if (names.empty() || std::find(names.begin(), names.end(), words[1]) != names.end()) return "";
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  const std::string_view near = train::yaml::nearest(words[1], known);
+  return fmt::format("{} has no command '{}': {}", words[0], words[1],
+                     near.empty() ? fmt::format("write one of {}", fmt::join(names, ", "))
+                                  : fmt::format("did you mean {}?", near));
 }
 
 bool has_option(const std::vector<std::string>& words, const std::string& name) {
@@ -198,6 +218,46 @@ void add_dashboard_options(CLI::App* command, train::DashboardOptions& dashboard
                     "Let everybody who reaches it read, without the token");
   command->add_flag("--allow-actions", dashboard.allow_actions,
                     "Allow actions on your runs: stop, checkpoint, stacks, profiles");
+}
+
+void add_spec_options(CLI::App* command, train::DataCommand& data) {
+  command->add_option("spec", data.job.path, "The job's YAML file")->required();
+  command
+      ->add_option("--set", data.job.overrides,
+                   "KEY.PATH=VALUE: override a value of the spec; may be repeated")
+      ->allow_extra_args(false);
+  command->add_option("--dataset", data.dataset, "Only this dataset (default: all of the spec)");
+  add_output_option(command, data.output);
+  command->add_flag_callback(
+      "--json", [&data] { data.output = "json"; }, "The same as --output json");
+}
+
+void add_data_commands(Commands& commands, CLI::App& app, train::DataCommand& inspected,
+                       train::DataCommand& planned) {
+  CLI::App* data = app.add_subcommand("data", "Look at the datasets of a job");
+  data->require_subcommand(1);
+  data->footer(
+      "Exit codes: 0 done; 2 the command line is wrong; 65 data cannot be read as the spec says; "
+      "66 no such dataset or\n"
+      "file; 69 train-data is not installed; 74 reading or writing failed; 77 permission; 78 the "
+      "spec is wrong.");
+  CLI::App* inspect =
+      commands.add(*data, "inspect",
+                   "Show columns, files, rows and first rows of datasets, and what is wrong with "
+                   "them",
+                   [&] { return train::data_inspect_command(inspected); });
+  add_spec_options(inspect, inspected);
+  inspect->add_option("--rows", inspected.rows, "How many rows to show (default 3)")
+      ->check(CLI::Range(0, 1000));
+  CLI::App* plan =
+      commands.add(*data, "plan",
+                   "Show what each worker reads of datasets in the first epoch, and what it holds",
+                   [&] { return train::data_plan_command(planned); });
+  add_spec_options(plan, planned);
+  plan->add_option("--workers", planned.workers, "How many workers share a dataset (default 8)")
+      ->check(CLI::Range(1, 1024));
+  plan->add_option("--batch-size", planned.batch_size, "Rows a step of each worker (default 256)")
+      ->check(CLI::Range(1, 1 << 24));
 }
 
 void add_debugger_option(CLI::App* command, std::string& ranks) {
@@ -380,6 +440,8 @@ int main(int argc, char** argv) {
       commands.add(app, "can-restore",
                    "Print what resume would continue from; if it cannot, say why and exit with 1",
                    [&] { return train::can_restore_command(reference); }));
+  train::DataCommand inspected, planned;
+  add_data_commands(commands, app, inspected, planned);
   CLI::App* checkpoint =
       app.add_subcommand("checkpoint", "List, verify and copy checkpoints, or ask for one");
   checkpoint->require_subcommand(1);
@@ -434,6 +496,10 @@ int main(int argc, char** argv) {
 
   try {
     std::vector<std::string> words = with_command(app, argc, argv);
+    if (const std::string wrong = unknown_subcommand(app, words); !wrong.empty()) {
+      train::print_error({train::Errc::InvalidArgument, wrong});
+      return train::exit_code::kUsage;
+    }
     const bool file_is_given = has_option(words, "--hosts-file");
     if (file_is_given && !has_option(words, "--hosts")) ::unsetenv("TRAINRUN_HOSTS");
     const bool token = has_option(words, "--token-file"), tls = has_option(words, "--tls");

@@ -131,35 +131,6 @@ Result<Unit> ask_elsewhere(const RunFolder& folder) {
 
 void print_error(const Error& error) { print_error("train-run", error); }
 
-int exit_code_of(const Error& error, int invalid) {
-  switch (error.code) {
-    case Errc::NotFound:
-      return exit_code::kNotFound;
-    case Errc::AlreadyExists:
-      return exit_code::kTaken;
-    case Errc::Corrupt:
-      return exit_code::kDamaged;
-    case Errc::InvalidArgument:
-      return invalid;
-    case Errc::Permission:
-      return exit_code::kPermission;
-    case Errc::Cancelled:
-      return exit_code::kInterrupted;
-    case Errc::InvalidSpec:
-    case Errc::Unauthenticated:
-    case Errc::Unavailable:
-    case Errc::Timeout:
-    case Errc::Io:
-    case Errc::NoSpace:
-    case Errc::Protocol:
-    case Errc::Fenced:
-    case Errc::ResourceExhausted:
-    case Errc::Internal:
-      return exit_code::kIo;
-  }
-  return exit_code::kIo;
-}
-
 Result<std::string> path_of(const RunReference& reference) {
   return find_run(reference.run, reference.storage_path.empty() ? home_folder() + "/train_results"
                                                                 : reference.storage_path);

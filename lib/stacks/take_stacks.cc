@@ -1,13 +1,12 @@
 #include "lib/stacks/take_stacks.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <array>
 #include <deque>
 #include <optional>
 
 #include "lib/base/file_descriptor.h"
+#include "lib/base/helper_program.h"
 #include "lib/stacks/python_dumps.h"
 #include "lib/stacks/stacks_codec.h"
 #include "lib/stacks/unwinder_process.h"
@@ -98,13 +97,6 @@ void unwind_all(const std::string& program, const FileDescriptor& input, TimePoi
   }
 }
 
-std::string folder_of_this_program() {
-  std::array<char, 4096> path{};
-  const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
-  const std::string_view whole(path.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-  return std::string(whole.substr(0, whole.rfind('/')));
-}
-
 }  // namespace
 
 Result<std::vector<ProcessStacks>> take_stacks(const std::vector<pid_t>& pids, TimePoint deadline,
@@ -135,14 +127,7 @@ std::vector<ProcessStacks> unwind_captures(const std::vector<ProcessCapture>& ca
   return std::move(all.stacks);
 }
 
-std::string find_unwinder() {
-  const std::string folder = folder_of_this_program();
-  for (const char* place : {"/../libexec/trainrun/", "/", "/../bin/"}) {
-    std::string path = folder + place + kUnwinder;
-    if (::access(path.c_str(), X_OK) == 0) return path;
-  }
-  return "";
-}
+std::string find_unwinder() { return find_helper_program(kUnwinder); }
 
 ProcessStacks stacks_without_frames(const ProcessCapture& capture) {
   ProcessStacks stacks{

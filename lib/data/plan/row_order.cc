@@ -110,6 +110,17 @@ void RowOrder::append(std::int64_t first, std::int64_t count, std::vector<RowRan
   }
 }
 
+void RowOrder::append_units(std::int64_t first, std::int64_t count,
+                            std::vector<std::int64_t>& out) const {
+  if (count <= 0) return;
+  const bool all = spec_.shuffle == Shuffle::Rows;
+  const std::int64_t last = all ? units() - 1 : place_of(first + count - 1);
+  for (std::int64_t place = all ? 0 : place_of(first); place <= last; ++place) {
+    const std::int64_t unit = unit_at(place);
+    if (unit_rows_[static_cast<std::size_t>(unit)] > 0) out.push_back(unit);
+  }
+}
+
 /// Return the key of a unit's rows, which for one block are in the order that they had in
 /// version 1.
 std::uint64_t RowOrder::unit_key(std::int64_t unit) const {

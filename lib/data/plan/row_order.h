@@ -74,6 +74,9 @@ class RowOrder {
   Block block_of(std::int64_t unit, std::int64_t row) const;
   /// Append rows [first, first + count) of the sequence. A range may span several blocks.
   void append(std::int64_t first, std::int64_t count, std::vector<RowRange>& out) const;
+  /// Append the units that rows [first, first + count) of the sequence are from, each once; with
+  /// Rows, all units. O(units).
+  void append_units(std::int64_t first, std::int64_t count, std::vector<std::int64_t>& out) const;
 
  private:
   std::int64_t place_of(std::int64_t row) const;

@@ -115,24 +115,66 @@ PlannedBatch ShardPlan::batch(std::int64_t index) const {
   return planned;
 }
 
-/// Skip `skip` rows of the step [begin, end) of the global order, and append the next `count`.
-/// Position p of the order is row p / lanes of lane p % lanes; within a step the ranks divide the
-/// rows lane by lane.
-void ShardPlan::append_rows(std::int64_t begin, std::int64_t end, std::int64_t skip,
-                            std::int64_t count, std::vector<RowRange>& out) const {
+/// Skip `skip` rows of the step [begin, end) of the global order, and call use(lane, from, taken)
+/// for the next `count`: rows [from, from + taken) of a lane. Position p of the order is row p /
+/// lanes of lane p % lanes; within a step the ranks divide the rows lane by lane.
+template <class Use>
+void ShardPlan::for_each_lane(std::int64_t begin, std::int64_t end, std::int64_t skip,
+                              std::int64_t count, const Use& use) const {
   const std::int64_t lane_count = order_.spec().lanes;
-  const std::int64_t lane_rows = total_rows() / lane_count;
   for (std::int64_t lane = 0; lane < lane_count && count > 0; ++lane) {
     const std::int64_t from = ceil_div(begin - lane, lane_count) + skip;
     const std::int64_t to = ceil_div(end - lane, lane_count);
     const std::int64_t taken = std::clamp<std::int64_t>(to - from, 0, count);
     skip = std::max<std::int64_t>(0, from - to);
-    if (taken == 0) continue;
-    // the first lanes have one more row if the rows do not divide evenly
-    const std::int64_t lane_begin = lane * lane_rows + std::min(lane, total_rows() % lane_count);
-    order_.append(lane_begin + from, taken, out);
+    if (taken > 0) use(lane, from, taken);
     count -= taken;
   }
+}
+
+/// Return where a lane begins in the sequence.
+std::int64_t ShardPlan::lane_begin(std::int64_t lane) const {
+  const std::int64_t lanes = order_.spec().lanes;
+  // the first lanes have one more row if the rows do not divide evenly
+  return lane * (total_rows() / lanes) + std::min(lane, total_rows() % lanes);
+}
+
+void ShardPlan::append_rows(std::int64_t begin, std::int64_t end, std::int64_t skip,
+                            std::int64_t count, std::vector<RowRange>& out) const {
+  for_each_lane(begin, end, skip, count,
+                [&](std::int64_t lane, std::int64_t from, std::int64_t taken) {
+                  order_.append(lane_begin(lane) + from, taken, out);
+                });
+}
+
+ShardPlan::Lanes ShardPlan::own_lanes() const {
+  std::int64_t first = order_.spec().lanes, last = -1;
+  const auto look_at = [&](std::int64_t index) {
+    const std::int64_t begin = input_.rows_consumed + index * step_rows_;
+    const std::int64_t end = std::min(begin + step_rows_, total_rows());
+    const Slice slice = slice_of_step(end - begin);
+    for_each_lane(begin, end, slice.begin, slice.valid,
+                  [&](std::int64_t lane, std::int64_t, std::int64_t) {
+                    first = std::min(first, lane);
+                    last = std::max(last, lane);
+                  });
+  };
+  const std::int64_t looked_at =
+      std::min(batches_, std::max<std::int64_t>(1, kLanesMax / order_.spec().lanes));
+  for (std::int64_t index = 0; index < looked_at; ++index) look_at(index);
+  if (batches_ > looked_at) look_at(batches_ - 1);
+  return last < 0 ? Lanes{} : Lanes{first, last - first + 1};
+}
+
+std::vector<std::int64_t> ShardPlan::own_units() const {
+  std::vector<std::int64_t> units;
+  const Lanes lanes = own_lanes();
+  if (lanes.count > 0) {
+    const std::int64_t begin = lane_begin(lanes.first);
+    order_.append_units(begin, lane_begin(lanes.first + lanes.count) - begin, units);
+  }
+  std::sort(units.begin(), units.end());
+  return units;
 }
 
 /// Append the first row of this rank's share, or of the whole order if it has no share.

@@ -67,6 +67,17 @@ class ShardPlan {
   }
   /// Return how many blocks a rank uses at about the same time, and a cache should hold.
   std::int64_t open_blocks() const;
+  /// Lanes [first, first + count).
+  struct Lanes {
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+    bool operator==(const Lanes&) const = default;
+  };
+  /// Return the lanes that this rank's rows lie in; where the steps of an epoch differ in that,
+  /// those of the first thousands of lanes of its steps, and of its last step.
+  Lanes own_lanes() const;
+  /// Return the units of those lanes, in ascending order: what this rank decodes, at least in part.
+  std::vector<std::int64_t> own_units() const;
   /// Return the batch of step `index`, in [0, batches()). Call it in any order, on any thread.
   PlannedBatch batch(std::int64_t index) const;
 
@@ -79,6 +90,10 @@ class ShardPlan {
 
   explicit ShardPlan(PlanInput input);
   Slice slice_of_step(std::int64_t step_rows) const;
+  template <class Use>
+  void for_each_lane(std::int64_t begin, std::int64_t end, std::int64_t skip, std::int64_t count,
+                     const Use& use) const;
+  std::int64_t lane_begin(std::int64_t lane) const;
   void append_rows(std::int64_t begin, std::int64_t end, std::int64_t skip, std::int64_t count,
                    std::vector<RowRange>& out) const;
   void append_repeat(std::vector<RowRange>& out) const;

@@ -319,6 +319,54 @@ TEST(ShardPlan, LetsEachRankReadLanesOfItsOwnWithoutAShuffle) {
   EXPECT_THAT(first_batch_of(1), ElementsAre(RowRange{1, 0, 2}, RowRange{1, 20, 2}));
 }
 
+TEST(ShardPlan, TellsTheLanesAndUnitsOfARank) {
+  const auto plan = [](int rank) {
+    return plan_of({.layout = {std::vector<std::int64_t>(16, 40)},
+                    .batch_sizes = {16, 16, 32},
+                    .rank = rank,
+                    .order = {.lanes = 8, .block_rows = 10}});
+  };
+
+  EXPECT_EQ(plan(0).own_lanes(), (ShardPlan::Lanes{0, 2}));
+  EXPECT_EQ(plan(2).own_lanes(), (ShardPlan::Lanes{4, 4}));
+  EXPECT_THAT(plan(0).own_units(), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(plan(1).own_units(), ElementsAre(4, 5, 6, 7));
+  EXPECT_THAT(plan(2).own_units(), ElementsAre(8, 9, 10, 11, 12, 13, 14, 15));
+}
+
+TEST(ShardPlan, TellsNoLanesOfARankWithoutRows) {
+  const ShardPlan plan = plan_of({.layout = {{2}}, .batch_sizes = {1, 1, 1}, .rank = 2});
+
+  EXPECT_EQ(plan.own_lanes(), ShardPlan::Lanes{});
+  EXPECT_THAT(plan.own_units(), ElementsAre());
+}
+
+TEST(ShardPlan, TellsAllUnitsThatARankReads) {
+  for (const auto& unit_rows : kLayouts) {
+    for (const OrderSpec& order : kOrders) {
+      for (int world_size : {1, 3, 20}) {
+        for (int rank = 0; rank < world_size; ++rank) {
+          const ShardPlan plan = plan_of(
+              {.layout = layout_of(unit_rows),
+               .batch_sizes = std::vector<std::int64_t>(static_cast<std::size_t>(world_size), 3),
+               .rank = rank,
+               .order = order});
+          std::set<std::int64_t> read;
+          for (std::int64_t step = 0; step < plan.batches(); ++step) {
+            const PlannedBatch batch = plan.batch(step);
+            const Rows rows = rows_of(batch.ranges);
+            for (std::int64_t row = 0; row < batch.valid_rows; ++row)
+              read.insert(rows[static_cast<std::size_t>(row)] / 1000000);
+          }
+          const auto told = plan.own_units();
+          ASSERT_TRUE(std::includes(told.begin(), told.end(), read.begin(), read.end()))
+              << testing::PrintToString(read) << " and " << testing::PrintToString(told);
+        }
+      }
+    }
+  }
+}
+
 TEST(ShardPlan, GoesOnInAnOrderOfVersion1) {
   // What version 1 gave for 20 units: 8 lanes.
   const std::vector<std::int64_t> units(20, 500);
