@@ -142,8 +142,7 @@ std::shared_ptr<const sdk::FittedSteps> preprocessors_of(const DatasetShard::Imp
   const std::string& from = shard.spec.preprocessors_from;
   const std::string& fitted_on = from.empty() ? shard.name : from;
   const auto checkpoint = get_checkpoint();
-  if (const auto kept =
-          checkpoint ? kept_preprocessors(checkpoint->metadata(), fitted_on) : nullptr) {
+  if (auto kept = checkpoint ? kept_preprocessors(checkpoint->metadata(), fitted_on) : nullptr) {
     if (kept->steps == steps) return kept;
     fail(shard.name, {Errc::InvalidArgument,
                       "its preprocessors are not those with which the checkpoint's model was "
@@ -325,7 +324,7 @@ Preprocessors load_preprocessors(const Checkpoint& checkpoint, const std::string
   if (!kept)
     throw Failure("not_found",
                   fmt::format("the checkpoint keeps no preprocessors of a dataset '{}'", dataset));
-  return Preprocessors(std::make_shared<const Preprocessors::Impl>(kept->fitted));
+  return Preprocessors(std::make_shared<Preprocessors::Impl>(Preprocessors::Impl{kept->fitted}));
 }
 
 namespace sdk {
