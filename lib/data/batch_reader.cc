@@ -11,15 +11,16 @@ namespace train::data {
 
 static constexpr std::string_view kGathering = "cannot gather the rows of a batch";
 
-BatchReader::BatchReader(std::shared_ptr<const RowSource> source, ShardPlan plan)
+BatchReader::BatchReader(std::shared_ptr<const RowSource> source,
+                         std::shared_ptr<const ReadPlan> plan)
     : source_(std::move(source)),
       plan_(std::move(plan)),
-      open_max_(static_cast<std::size_t>(std::max<std::int64_t>(1, plan_.open_blocks()))) {}
+      open_max_(static_cast<std::size_t>(std::max<std::int64_t>(1, plan_->open_blocks()))) {}
 
 Result<ReadBatch> BatchReader::read(std::int64_t index) {
   PlannedBatch planned = take_plan(index);
-  TRY(auto rows, plan_.reads_single_rows() ? gather_single_rows(planned.ranges)
-                                           : gather(cut_at_blocks(planned.ranges)));
+  TRY(auto rows, plan_->reads_single_rows() ? gather_single_rows(planned.ranges)
+                                            : gather(cut_at_blocks(planned.ranges)));
   return ReadBatch{std::move(rows), planned.valid_rows, planned.rows_consumed,
                    std::move(planned.ranges)};
 }
@@ -27,13 +28,13 @@ Result<ReadBatch> BatchReader::read(std::int64_t index) {
 /// Return the plan of batch `index`. Also plan the next batch, for make_room().
 PlannedBatch BatchReader::take_plan(std::int64_t index) {
   PlannedBatch planned =
-      upcoming_ && upcoming_index_ == index ? std::move(*upcoming_) : plan_.batch(index);
+      upcoming_ && upcoming_index_ == index ? std::move(*upcoming_) : plan_->batch(index);
   upcoming_.reset();
   upcoming_blocks_.clear();
-  if (index + 1 < plan_.batches()) {
-    upcoming_ = plan_.batch(index + 1);
+  if (index + 1 < plan_->batches()) {
+    upcoming_ = plan_->batch(index + 1);
     upcoming_index_ = index + 1;
-    if (!plan_.reads_single_rows()) {
+    if (!plan_->reads_single_rows()) {
       for (const RowRange& range : cut_at_blocks(upcoming_->ranges))
         upcoming_blocks_.insert(block_of(range));
     }
@@ -47,7 +48,7 @@ std::int64_t BatchReader::rows_of(std::int64_t unit) const {
 
 /// Return the block of a range that lies within one.
 BatchReader::UnitBlock BatchReader::block_of(const RowRange& range) const {
-  const Block block = plan_.block_of(range.unit, range.first);
+  const Block block = plan_->block_of(range.unit, range.first);
   return {range.unit, block.number, block.first, block.rows};
 }
 
@@ -56,7 +57,7 @@ std::vector<RowRange> BatchReader::cut_at_blocks(const std::vector<RowRange>& ra
   cut.reserve(ranges.size());
   for (RowRange range : ranges) {
     while (range.count > 0) {
-      const Block block = plan_.block_of(range.unit, range.first);
+      const Block block = plan_->block_of(range.unit, range.first);
       const std::int64_t count = std::min(range.count, block.first + block.rows - range.first);
       cut.push_back({range.unit, range.first, count});
       range.first += count;
@@ -99,7 +100,7 @@ Result<BatchReader::Rows> BatchReader::decode(const UnitBlock& block) {
   TRY(OpenUnit* const open, unit_before(block));
   auto decoded = [&]() -> Result<Rows> {
     while (open->next_row < block.first) {
-      const Block passed = plan_.block_of(block.unit, open->next_row);
+      const Block passed = plan_->block_of(block.unit, open->next_row);
       TRY_VOID(open->stream->next(passed.rows));
       open->next_row += passed.rows;
     }

@@ -1,5 +1,5 @@
-// A BatchReader carries out a ShardPlan: it gathers the rows of each planned batch into one record
-// batch. Between two batches it holds at most ShardPlan::open_blocks() decoded blocks, or those
+// A BatchReader carries out a ReadPlan: it gathers the rows of each planned batch into one record
+// batch. Between two batches it holds at most ReadPlan::open_blocks() decoded blocks, or those
 // that the next batch needs, and as many units half read. To make room, it drops the least recently
 // used block that the next batch does not need, so that each block is decoded once per pass. One
 // thread uses a reader at a time.
@@ -22,14 +22,23 @@ struct ReadBatch {
   std::vector<RowRange> ranges = {};  // where the rows are from, in their order
 };
 
-class BatchReader {
+/// Whatever gives the batches of a pass.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  virtual Result<ReadBatch> read(std::int64_t index) = 0;
+};
+
+class BatchReader final : public BatchSource {
  public:
   /// `source` is shared with the other passes over the same dataset.
-  BatchReader(std::shared_ptr<const RowSource> source, ShardPlan plan);
+  BatchReader(std::shared_ptr<const RowSource> source, std::shared_ptr<const ReadPlan> plan);
+  BatchReader(std::shared_ptr<const RowSource> source, ShardPlan plan)
+      : BatchReader(std::move(source), std::make_shared<ShardPlan>(std::move(plan))) {}
 
   /// Return batch `index` of the plan. A batch of consecutive rows of one block is a view; any
   /// other is a copy.
-  Result<ReadBatch> read(std::int64_t index);
+  Result<ReadBatch> read(std::int64_t index) override;
 
  private:
   using Rows = std::shared_ptr<arrow::RecordBatch>;
@@ -58,7 +67,7 @@ class BatchReader {
   Result<Rows> gather_single_rows(const std::vector<RowRange>& ranges);
 
   std::shared_ptr<const RowSource> source_;
-  ShardPlan plan_;
+  std::shared_ptr<const ReadPlan> plan_;
   std::size_t open_max_;
   std::optional<PlannedBatch> upcoming_;  // the batch after the current one, if planned
   std::int64_t upcoming_index_ = -1;

@@ -121,6 +121,19 @@ void RowOrder::append_units(std::int64_t first, std::int64_t count,
   }
 }
 
+std::int64_t RowOrder::lane_begin(std::int64_t lane) const {
+  // the first lanes have one more row if the rows do not divide evenly
+  return lane * (total_rows() / spec_.lanes) + std::min(lane, total_rows() % spec_.lanes);
+}
+
+void RowOrder::append_part(std::int64_t begin, std::int64_t end, std::int64_t skip,
+                           std::int64_t count, std::vector<RowRange>& out) const {
+  for_each_lane(begin, end, skip, count,
+                [&](std::int64_t lane, std::int64_t from, std::int64_t taken) {
+                  append(lane_begin(lane) + from, taken, out);
+                });
+}
+
 /// Return the key of a unit's rows, which for one block are in the order that they had in
 /// version 1.
 std::uint64_t RowOrder::unit_key(std::int64_t unit) const {

@@ -16,6 +16,7 @@
 //   by one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -78,7 +79,32 @@ class RowOrder {
   /// Rows, all units. O(units).
   void append_units(std::int64_t first, std::int64_t count, std::vector<std::int64_t>& out) const;
 
+  /// Skip `skip` of the positions [begin, end) of the epoch, lane by lane, and call use(lane, from,
+  /// taken) for the next `count`: rows [from, from + taken) of a lane. Position p is row p / lanes
+  /// of lane p % lanes.
+  template <class Use>
+  void for_each_lane(std::int64_t begin, std::int64_t end, std::int64_t skip, std::int64_t count,
+                     const Use& use) const {
+    for (std::int64_t lane = 0; lane < spec_.lanes && count > 0; ++lane) {
+      const std::int64_t from = before_in_lane(begin, lane) + skip;
+      const std::int64_t to = before_in_lane(end, lane);
+      const std::int64_t taken = std::clamp<std::int64_t>(to - from, 0, count);
+      skip = std::max<std::int64_t>(0, from - to);
+      if (taken > 0) use(lane, from, taken);
+      count -= taken;
+    }
+  }
+  /// Return where a lane begins in the sequence.
+  std::int64_t lane_begin(std::int64_t lane) const;
+  /// Append the rows that for_each_lane() visits.
+  void append_part(std::int64_t begin, std::int64_t end, std::int64_t skip, std::int64_t count,
+                   std::vector<RowRange>& out) const;
+
  private:
+  /// Return how many of the first `position` positions a lane has.
+  std::int64_t before_in_lane(std::int64_t position, std::int64_t lane) const {
+    return position <= lane ? 0 : (position - lane + spec_.lanes - 1) / spec_.lanes;
+  }
   std::int64_t place_of(std::int64_t row) const;
   std::int64_t unit_at(std::int64_t place) const;
   std::uint64_t unit_key(std::int64_t unit) const;

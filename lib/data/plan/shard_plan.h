@@ -19,12 +19,10 @@
 #include <vector>
 
 #include "lib/base/result.h"
-#include "lib/data/plan/row_order.h"
+#include "lib/data/plan/read_plan.h"
+#include "lib/data/plan/step_division.h"
 
 namespace train::data {
-
-// Rows per step of one rank. It keeps the plan's sums over the ranks far from overflow.
-inline constexpr std::int64_t kBatchSizeMax = (std::int64_t{1} << 31) - 1;
 
 struct PlanInput {
   UnitLayout layout = {};
@@ -38,15 +36,7 @@ struct PlanInput {
   bool drop_last = false;  // leave out a last step with fewer rows than the others
 };
 
-struct PlannedBatch {
-  std::vector<RowRange> ranges = {};  // the batch's rows, in order
-  // The rest repeats a row of this rank's share, or of the dataset if it has no share.
-  std::int64_t valid_rows = 0;
-  std::int64_t rows_consumed = 0;  // like PlanInput::rows_consumed, but after this step
-  bool operator==(const PlannedBatch&) const = default;
-};
-
-class ShardPlan {
+class ShardPlan final : public ReadPlan {
  public:
   /// Make a plan. InvalidArgument for a batch size below 1 or above kBatchSizeMax, or if more rows
   /// are consumed than exist.
@@ -55,18 +45,11 @@ class ShardPlan {
   std::int64_t total_rows() const { return order_.total_rows(); }
   /// Return the number of steps from rows_consumed to the end of the epoch, which is the same on
   /// all ranks.
-  std::int64_t batches() const { return batches_; }
+  std::int64_t batches() const override { return batches_; }
   /// Return the number of this rank's valid rows in all of these steps. Between ranks of equal
   /// batch size it differs by at most one.
   std::int64_t share_rows() const;
-  /// Return the block that has row `row` of `unit`.
-  Block block_of(std::int64_t unit, std::int64_t row) const { return order_.block_of(unit, row); }
-  /// Return whether rows are read one by one, and no blocks.
-  bool reads_single_rows() const {
-    return order_.spec().shuffle == Shuffle::Rows && order_.spec().block_rows == 1;
-  }
-  /// Return how many blocks a rank uses at about the same time, and a cache should hold.
-  std::int64_t open_blocks() const;
+  std::int64_t open_blocks() const override;
   /// Lanes [first, first + count).
   struct Lanes {
     std::int64_t first = 0;
@@ -78,30 +61,16 @@ class ShardPlan {
   Lanes own_lanes() const;
   /// Return the units of those lanes, in ascending order: what this rank decodes, at least in part.
   std::vector<std::int64_t> own_units() const;
-  /// Return the batch of step `index`, in [0, batches()). Call it in any order, on any thread.
-  PlannedBatch batch(std::int64_t index) const;
+  PlannedBatch batch(std::int64_t index) const override;
+  const RowOrder& order() const override { return order_; }
 
  private:
-  struct Slice {  // one rank's part of a step's rows
-    std::int64_t begin = 0;
-    std::int64_t valid = 0;
-    std::int64_t padded = 0;
-  };
-
-  explicit ShardPlan(PlanInput input);
-  Slice slice_of_step(std::int64_t step_rows) const;
-  template <class Use>
-  void for_each_lane(std::int64_t begin, std::int64_t end, std::int64_t skip, std::int64_t count,
-                     const Use& use) const;
-  std::int64_t lane_begin(std::int64_t lane) const;
-  void append_rows(std::int64_t begin, std::int64_t end, std::int64_t skip, std::int64_t count,
-                   std::vector<RowRange>& out) const;
+  ShardPlan(PlanInput input, StepDivision division);
   void append_repeat(std::vector<RowRange>& out) const;
 
   PlanInput input_;
+  StepDivision division_;
   RowOrder order_;
-  std::int64_t step_rows_ = 0;    // of all ranks
-  std::int64_t rows_before_ = 0;  // of the lower ranks, in a full step
   std::int64_t batches_ = 0;
 };
 
