@@ -54,6 +54,9 @@ enum class ShuffleMode { Window, Files, Global };
 // As specs and workers name them, in the order of ShuffleMode.
 inline constexpr std::array<std::string_view, 3> kShuffleModes{"window", "files", "global"};
 /// What happens if a dataset has changed since the checkpoint within whose epoch a run goes on.
+enum class MixStop { Shortest, LongestDrop };
+inline constexpr std::array<std::string_view, 2> kMixStops{"stop_on_shortest",
+                                                           "stop_on_longest_drop"};
 enum class OnChange { Fail, RestartEpoch };
 inline constexpr std::array<std::string_view, 2> kOnChanges{"fail", "restart_epoch"};
 
@@ -205,7 +208,11 @@ struct DatasetSpec {
   std::string filter = {};                  // lib/model/row_filter.h; empty: all rows
   std::optional<std::int64_t> limit = {};   // rows
   boost::json::array items = {};            // format: items
-  bool split = false;                       // only "train" by default
+  std::map<std::string, double> mix =
+      {};  // other datasets → weights; then only the next five count
+  MixStop stopping_condition = MixStop::Shortest;
+  std::optional<std::int64_t> rows = {};  // of an epoch of a mix
+  bool split = false;                     // only "train" by default
   bool shuffle = false;
   std::uint64_t shuffle_seed = 0;
   ShuffleMode shuffle_mode = ShuffleMode::Window;

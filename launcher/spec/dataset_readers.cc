@@ -299,6 +299,24 @@ void read_maps(Reading& reading, const Cursor& cursor, const Field& field, Datas
   for (const Cursor& item : items) read_step(reading, item, dataset.map);
 }
 
+void read_mix(Reading& reading, const Cursor& cursor, const Field& field,
+              std::map<std::string, double>& mix) {
+  const std::vector<Cursor::Entry> entries = cursor.entries();
+  if (!cursor.node().is(Node::Kind::Map)) return;  // reported
+  if (entries.empty() || std::cmp_greater(entries.size(), field.max))
+    return cursor.error(fmt::format("has {} datasets", entries.size()),
+                        fmt::format("write 1 to {}, as {{name: weight}}", field.max));
+  for (const Cursor::Entry& entry : entries) {
+    reading.remember(entry.value);
+    const auto weight = entry.value.number();
+    if (!weight) continue;
+    mix[std::string(entry.key)] = *weight;
+    if (*weight <= 0)
+      entry.value.error(fmt::format("is {}, not above 0", entry.value.node().text),
+                        "write how often its rows come, beside the weights of the others");
+  }
+}
+
 void read_preprocessors(Reading& reading, const Cursor& cursor, const Field& field,
                         DatasetSpec& dataset) {
   if (cursor.node().is(Node::Kind::Map)) {

@@ -38,6 +38,7 @@ enum class Kind {
   Count,     // 8, or {min: 4, max: 8}
   Resources,
   Stop,           // metric → number
+  Mix,            // dataset → number above 0
   Notify,         // a list of {on, command} or {on, webhook}
   Types,          // columns → their types
   Durations,      // names that the user chooses → min … max, in milliseconds
@@ -71,7 +72,7 @@ using FieldRef =
                  std::map<std::string, std::string>*, boost::json::object*, boost::json::array*,
                  WorkerCount*, Resources*, std::vector<StopCondition>*, std::vector<NotifyRule>*,
                  DatasetSpec*, std::optional<ImageSides>*, train::Umask*, ResourceLimits*,
-                 std::map<std::string, Duration>*, EnumRef>;
+                 std::map<std::string, Duration>*, std::map<std::string, double>*, EnumRef>;
 
 /// What a row's `at` points into: the job and, for rows below "datasets.*", the one dataset.
 struct Target {

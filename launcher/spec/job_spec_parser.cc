@@ -194,6 +194,11 @@ boost::json::object datasets_json(const JobSpec& spec) {
         {"filter", dataset.filter},
         {"limit", dataset.limit.value_or(0)},
     };
+    if (!dataset.mix.empty()) {
+      entry["mix"] = boost::json::object(dataset.mix.begin(), dataset.mix.end());
+      entry["stopping_condition"] = kMixStops[static_cast<std::size_t>(dataset.stopping_condition)];
+      if (dataset.rows) entry["rows"] = *dataset.rows;
+    }
     if (dataset.format == DatasetFormat::Images) {
       if (dataset.size)
         entry["size"] = boost::json::array{dataset.size->height, dataset.size->width};

@@ -47,6 +47,8 @@ void read_shuffle(Reading& reading, const yaml::Cursor& cursor, DatasetSpec& dat
 void read_sides(const yaml::Cursor& cursor, const Field& field, std::optional<ImageSides>& sides);
 void read_maps(Reading& reading, const yaml::Cursor& cursor, const Field& field,
                DatasetSpec& dataset);
+void read_mix(Reading& reading, const yaml::Cursor& cursor, const Field& field,
+              std::map<std::string, double>& mix);
 void read_preprocessors(Reading& reading, const yaml::Cursor& cursor, const Field& field,
                         DatasetSpec& dataset);
 void read_on_error(Reading& reading, const yaml::Cursor& cursor, const Field& field,

@@ -121,6 +121,8 @@ std::string kind_words(const Field& field) {
       return "[height, width]";
     case Kind::Maps:
       return "list of maps, or {from, without}";
+    case Kind::Mix:
+      return "dataset → number";
     case Kind::Preprocessors:
       return "list of preprocessors, or {from}";
     case Kind::OnError:

@@ -276,6 +276,11 @@ json::object kind_schema(const Field& field) {
       return sides_schema(field.min, field.max);
     case Kind::Maps:
       return maps_schema(field);
+    case Kind::Mix:
+      return {{"type", "object"},
+              {"minProperties", 1},
+              {"maxProperties", field.max},
+              {"additionalProperties", {{"type", "number"}, {"exclusiveMinimum", 0}}}};
     case Kind::Preprocessors:
       return preprocessors_schema(field);
     case Kind::OnError:

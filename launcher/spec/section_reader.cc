@@ -193,6 +193,8 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
       return read_sides(cursor, field, *std::get<std::optional<ImageSides>*>(ref));
     case Kind::Maps:
       return read_maps(reading, cursor, field, *std::get<DatasetSpec*>(ref));
+    case Kind::Mix:
+      return read_mix(reading, cursor, field, *std::get<std::map<std::string, double>*>(ref));
     case Kind::Preprocessors:
       return read_preprocessors(reading, cursor, field, *std::get<DatasetSpec*>(ref));
     case Kind::OnError:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "launcher/spec/fields.h"
 #include "lib/base/store_url.h"
 #include "lib/yaml/cursor.h"
 #include "lib/yaml/diagnostics.h"
@@ -84,9 +85,46 @@ void check_limits(Reading& reading, const FailureConfig& failure) {
   ordered("backoff.initial", failure.backoff.initial, "backoff.max", failure.backoff.max, true);
 }
 
+/// A mix has its rows from other datasets, which say how they are read.
+void check_mix(Reading& reading, const std::string& name, const JobSpec& spec, const Origin& top) {
+  const std::string base = "datasets." + name;
+  const DatasetSpec& dataset = spec.datasets.at(name);
+  for (const Field* field : fields_below("datasets.*")) {
+    const std::string_view key = key_of(*field);
+    if (key == "mix" || key == "stopping_condition" || key == "rows" || key == "split" ||
+        key == "on_change")
+      continue;
+    if (const Origin* origin = reading.given(fmt::format("{}.{}", base, key)))
+      reading.diagnostics.error(origin->at, fmt::format("{}.{} cannot be used with mix", base, key),
+                                "give it to the datasets that are mixed");
+  }
+  if (const Origin* stop = reading.given(base + ".stopping_condition"); stop && dataset.rows)
+    reading.diagnostics.error(stop->at, base + ".stopping_condition cannot be used with rows",
+                              "remove one of the two");
+  std::vector<std::string_view> known;
+  for (const auto& [other, of_other] : spec.datasets)
+    if (of_other.mix.empty()) known.push_back(other);
+  for (const auto& [source, weight] : dataset.mix) {
+    const std::string key = fmt::format("{}.mix.{}", base, source);
+    const auto other = spec.datasets.find(source);
+    if (other != spec.datasets.end() && other->second.mix.empty()) continue;
+    reading.diagnostics.error(
+        nearest_origin(reading, key, top).at,
+        other == spec.datasets.end() ? fmt::format("{} is not the name of a dataset", key)
+                                     : fmt::format("{} is a mix itself", key),
+        known.empty() ? "add the datasets that are mixed" : yaml::suggest(source, known));
+  }
+}
+
 void check_dataset(Reading& reading, const std::string& name, const DatasetSpec& dataset,
                    const Origin& location) {
   const std::string base = "datasets." + name;
+  for (const std::string_view key : {"stopping_condition", "rows"}) {
+    if (const Origin* origin = reading.given(fmt::format("{}.{}", base, key)))
+      reading.diagnostics.error(origin->at, fmt::format("{}.{} needs a mix", base, key),
+                                key == "rows" ? "write limit to read fewer rows"
+                                              : "add mix: {name: weight}, or remove it");
+  }
   const Origin& whole = nearest_origin(reading, base, location);
   const auto needs = [&](std::string_view key, std::string_view format, std::string_view example) {
     if (reading.given(fmt::format("{}.{}", base, key)) != nullptr) return;
@@ -297,8 +335,12 @@ void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
   resolve_maps(reading, spec, top);
   resolve_preprocessors(reading, spec, top);
   for (const auto& [name, dataset] : spec.datasets) {
-    check_dataset(reading, name, dataset, top);
-    check_order(reading, name, dataset);
+    if (reading.given(fmt::format("datasets.{}.mix", name)) == nullptr) {
+      check_dataset(reading, name, dataset, top);
+      check_order(reading, name, dataset);
+    } else {
+      check_mix(reading, name, spec, top);
+    }
   }
 }
 

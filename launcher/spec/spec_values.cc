@@ -140,13 +140,30 @@ struct Writer {
       object[name] = json::string(yaml::format_duration_yaml(value));
     return object;
   }
+  json::value operator()(const std::map<std::string, double>* weights) const {
+    json::object object;
+    for (const auto& [name, weight] : *weights) object[name] = weight;
+    return object;
+  }
   json::value operator()(const EnumRef& value) const {
     const std::string_view word = field.choices[static_cast<std::size_t>(value.get(value.where))];
     return json::string(word);
   }
 };
 
+/// Return whether a row of a dataset says nothing: its rows are those of others, or its own.
+bool left_out_of_mix(std::string_view key, const DatasetSpec& dataset) {
+  const bool of_mixes = key == "mix" || key == "stopping_condition" || key == "rows";
+  if (dataset.mix.empty()) return of_mixes;
+  if (key == "rows") return !dataset.rows;
+  if (key == "stopping_condition") return dataset.rows.has_value();
+  return !of_mixes && key != "split" && key != "on_change";
+}
+
 bool left_out(const Field& field, const Target& target) {
+  if (target.dataset != nullptr && field.path.starts_with("datasets.*.") &&
+      left_out_of_mix(key_of(field), *target.dataset))
+    return true;
   if (field.path == "run_config.name" || field.path == "extends" || field.path == "version")
     return true;
   if (field.path == "backend_config") return target.spec->backend == Backend::None;

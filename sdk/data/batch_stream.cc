@@ -12,7 +12,7 @@
 
 namespace train {
 
-BatchStream::BatchStream(Pass pass, data::BatchReader reader)
+BatchStream::BatchStream(Pass pass, std::unique_ptr<data::BatchSource> reader)
     : pass_(std::move(pass)),
       reader_(std::move(reader)),
       exceptions_at_start_(std::uncaught_exceptions()) {}
@@ -71,7 +71,7 @@ void BatchStream::supersede() {
 /// the end of the process.
 Result<data::ReadBatch> BatchStream::read(std::int64_t index) {
   try {
-    TRY(data::ReadBatch batch, reader_.read(index));
+    TRY(data::ReadBatch batch, reader_->read(index));
     if (!pass_.maps) return batch;
     return pass_.maps->apply(std::move(batch), pass_.epoch);
   } catch (const std::bad_alloc&) {

@@ -29,7 +29,7 @@ class BatchStream {
     int prefetch_batches = 2;  // the queue's limit; 0: read when asked, with no thread
   };
 
-  BatchStream(Pass pass, data::BatchReader reader);
+  BatchStream(Pass pass, std::unique_ptr<data::BatchSource> reader);
   /// Stop and join the thread, which finishes at most the row group that it is decoding. A pass
   /// that was left early is then over, unless it was left by an exception: then the position stays
   /// as it would be in a checkpoint taken now.
@@ -56,7 +56,7 @@ class BatchStream {
   bool trains() const { return pass_.dataset == "train"; }
 
   const Pass pass_;
-  data::BatchReader reader_;  // only the thread uses it while it runs
+  std::unique_ptr<data::BatchSource> reader_;  // only the thread uses it while it runs
   const int exceptions_at_start_;
   std::int64_t handed_out_ = 0;
   bool begun_ = false;

@@ -10,12 +10,14 @@
 #include <optional>
 
 #include "lib/data/arrow_error.h"
+#include "lib/data/mix_reader.h"
 #include "lib/data/plan/shard_plan.h"
 #include "lib/data/transform/preprocessors.h"
 #include "sdk/client/session.h"
 #include "sdk/data/agreement.h"
 #include "sdk/data/batch_stream.h"
 #include "sdk/data/failure.h"
+#include "sdk/data/mixes.h"
 
 namespace train {
 namespace {
@@ -164,6 +166,19 @@ void keep_preprocessors(const DatasetShard::Impl& shard) {
   sdk::set_preprocessors(shard.name, std::move(*text));
 }
 
+/// Open the datasets of a mix.
+void open_mix(DatasetShard::Impl& shard, Shards& shards) {
+  for (const auto& [member, weight] : shard.spec.mix)
+    shard.members.push_back(shard_of(member, shards));
+  auto mix = sdk::mix_of(shard);
+  if (mix.has_error()) fail(shard.name, std::move(mix).error());
+  shard.mix = std::move(*mix);
+  shard.layout = sdk::layout_of_mix(shard);
+  const auto restored_epoch = sdk::worker_info().restored_epoch;
+  shard.next_epoch = restored_epoch ? static_cast<std::uint64_t>(*restored_epoch + 1) : 0;
+  if (const auto cursor = restored_cursor(shard)) go_on_from(*cursor, shard);
+}
+
 std::shared_ptr<DatasetShard::Impl> open_shard(const std::string& name, Shards& shards) {
   auto shard = std::make_shared<DatasetShard::Impl>();
   shard->name = name;
@@ -173,6 +188,14 @@ std::shared_ptr<DatasetShard::Impl> open_shard(const std::string& name, Shards& 
   } catch (const Failure& why) {
     if (why.kind() == "not_found") throw;
     throw Failure(why.kind(), fmt::format("{}: {}", doing, why.what()));
+  }
+  if (shard->spec.split) {
+    shard->world_size = sdk::worker_info().world_size;
+    shard->rank = sdk::worker_info().rank;
+  }
+  if (!shard->spec.mix.empty()) {
+    open_mix(*shard, shards);
+    return shard;
   }
   auto source = sdk::open_dataset(shard->spec);
   if (source.has_error()) sdk::throw_failure(std::move(source.error()).with_context(doing));
@@ -217,6 +240,10 @@ void check_options(const DatasetShard::Impl& shard, const BatchOptions& options)
   }
 }
 
+std::int64_t rows_in_epoch(const DatasetShard::Impl& shard) {
+  return shard.mix ? shard.mix->total_rows() : shard.source->total_rows();
+}
+
 /// Return the order of the next epoch.
 const data::OrderSpec& next_order(const DatasetShard::Impl& shard) {
   return shard.next_rows_consumed > 0 ? shard.resumed_order : shard.order;
@@ -229,7 +256,7 @@ std::vector<std::int64_t> agree_with_peers(const DatasetShard::Impl& shard,
   if (shard.world_size == 1) return {options.batch_size};
   const data::OrderSpec& order = next_order(shard);
   const sdk::PassView view{
-      .rows = shard.source->total_rows(),
+      .rows = rows_in_epoch(shard),
       .layout = shard.layout.digest,
       .order = fmt::format("{}, seed {}, {} lanes, {} rows a block", data::to_string(order.shuffle),
                            order.seed, order.lanes, order.block_rows),
@@ -256,15 +283,41 @@ data::ShardPlan plan_pass(const DatasetShard::Impl& shard,
   return std::move(*plan);
 }
 
+/// The batches of a pass.
+struct PassBatches {
+  std::int64_t batches = 0;
+  std::unique_ptr<data::BatchSource> reader;
+};
+
+PassBatches batches_of(const DatasetShard::Impl& shard,
+                       const std::vector<std::int64_t>& batch_sizes, bool drop_last) {
+  if (!shard.mix) {
+    data::ShardPlan plan = plan_pass(shard, batch_sizes, drop_last);
+    const std::int64_t batches = plan.batches();
+    return {batches, std::make_unique<data::BatchReader>(shard.source, std::move(plan))};
+  }
+  auto plan = data::MixPlan::make(*shard.mix, {.batch_sizes = batch_sizes,
+                                               .rank = shard.rank,
+                                               .rows_consumed = shard.next_rows_consumed,
+                                               .drop_last = drop_last});
+  if (plan.has_error()) fail(shard.name, std::move(plan.error()));
+  const std::int64_t batches = plan->batches();
+  return {batches, std::make_unique<data::MixReader>(
+                       sdk::sources_of_mix(shard),
+                       std::make_shared<const data::MixPlan>(std::move(*plan)), shard.next_epoch)};
+}
+
 }  // namespace
 
 std::int64_t DatasetShard::rows() const {
   return data::equal_share(total_rows(), impl_->world_size, impl_->rank);
 }
 
-std::int64_t DatasetShard::total_rows() const { return impl_->source->total_rows(); }
+std::int64_t DatasetShard::total_rows() const { return rows_in_epoch(*impl_); }
 
-std::shared_ptr<arrow::Schema> DatasetShard::schema() const { return impl_->maps->schema(); }
+std::shared_ptr<arrow::Schema> DatasetShard::schema() const {
+  return (impl_->mix ? impl_->members.front() : impl_)->maps->schema();
+}
 
 void DatasetShard::set_epoch(std::uint64_t epoch) {
   // If a checkpoint was taken inside this epoch, the pass continues there.
@@ -277,13 +330,12 @@ BatchRange DatasetShard::iter_batches(const BatchOptions& options) {
   check_options(*impl_, options);
   if (const auto last = impl_->last_pass.lock()) last->supersede();
   const std::vector<std::int64_t> batch_sizes = agree_with_peers(*impl_, options);
-  data::ShardPlan plan = plan_pass(*impl_, batch_sizes, options.drop_last);
+  PassBatches pass = batches_of(*impl_, batch_sizes, options.drop_last);
   // The checkpoint may have been taken where nothing was left of the epoch.
-  if (plan.batches() == 0 && impl_->next_rows_consumed > 0) {
+  if (pass.batches == 0 && impl_->next_rows_consumed > 0) {
     set_epoch(impl_->next_epoch + 1);
-    plan = plan_pass(*impl_, batch_sizes, options.drop_last);
+    pass = batches_of(*impl_, batch_sizes, options.drop_last);
   }
-  const std::int64_t batches = plan.batches();
   const auto order_entry = [&](const data::OrderSpec& order) {
     return std::make_shared<const Dict>(sdk::cursor_order(impl_->layout, order));
   };
@@ -292,10 +344,10 @@ BatchRange DatasetShard::iter_batches(const BatchOptions& options) {
                                                       .order = order_entry(next_order(*impl_)),
                                                       .next_order = order_entry(impl_->order),
                                                       .epoch = impl_->next_epoch,
-                                                      .batches = batches,
+                                                      .batches = pass.batches,
                                                       .maps = impl_->maps,
                                                       .prefetch_batches = options.prefetch_batches},
-                                    data::BatchReader(impl_->source, std::move(plan)));
+                                    std::move(pass.reader));
   impl_->last_pass = stream;
   set_epoch(impl_->next_epoch + 1);
   return BatchRange(std::move(stream));

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "lib/data/plan/mix_order.h"
 #include "lib/data/plan/row_order.h"
 #include "lib/data/row_source.h"
 #include "sdk/data/cursor.h"
@@ -23,6 +24,9 @@ struct DatasetShard::Impl {
   /// Shared with the stream of a pass, which may outlive the shard.
   std::shared_ptr<const data::RowSource> source;
   std::shared_ptr<const sdk::MapChain> maps;
+  /// Of a mix, which has no source and no maps of its own: its datasets and their order.
+  std::vector<std::shared_ptr<Impl>> members;
+  std::optional<data::MixOrder> mix;
   std::shared_ptr<const sdk::FittedSteps> preprocessors;  // null: none
   sdk::DatasetLayout layout;                              // of source
   data::OrderSpec order;                                  // of all epochs, but the one below

@@ -44,6 +44,16 @@ std::vector<MapStep> maps_of(const Config& config, const DatasetSpec& spec) {
   return maps;
 }
 
+void read_mix(const Config& entry, DatasetSpec& spec) {
+  for (const auto& [name, weight] : entry.get<Dict>("mix", Dict()))
+    spec.mix[name] = weight.as<double>();
+  spec.mix_rows = entry.get<std::int64_t>("rows", 0);
+  const auto stop = entry.get<std::string>("stopping_condition", "stop_on_shortest");
+  spec.mix_end = spec.mix_rows > 0                ? data::MixEnd::Rows
+                 : stop == "stop_on_longest_drop" ? data::MixEnd::LongestDrop
+                                                  : data::MixEnd::Shortest;
+}
+
 data::OrderWish order_wish_from(const Config& entry) {
   data::OrderWish wish;
   wish.shuffle = entry.get<bool>("shuffle", wish.shuffle);
@@ -86,6 +96,7 @@ DatasetSpec dataset_spec_from(const Dict& entry) {
   files.limit = config.get<std::int64_t>("limit", files.limit);
   spec.items = config.get<List>("items", spec.items);
   spec.split = config.get<bool>("split", spec.split);
+  read_mix(config, spec);
   spec.order = order_wish_from(config);
   spec.restart_changed_epoch = config.get<std::string>("on_change", "fail") == "restart_epoch";
   return spec;

@@ -4,6 +4,7 @@
 
 #include <train/config.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "lib/base/result.h"
 #include "lib/data/dataset_files.h"
 #include "lib/data/plan/choose_order.h"
+#include "lib/data/plan/mix_order.h"
 #include "lib/data/row_source.h"
 
 namespace train::sdk {
@@ -28,8 +30,11 @@ struct DatasetSpec {
   List items = {};              // items: the rows
   std::vector<MapStep> maps = {};
   std::vector<MapStep> preprocessors = {};
-  std::string preprocessors_from = {};  // the dataset on which they are fitted; empty: this one
-  std::int64_t skip_rows_max = 0;       // of on_error; 0: fail
+  std::string preprocessors_from = {};     // the dataset on which they are fitted; empty: this one
+  std::int64_t skip_rows_max = 0;          // of on_error; 0: fail
+  std::map<std::string, double> mix = {};  // other datasets → weights; empty: no mix
+  data::MixEnd mix_end = data::MixEnd::Shortest;
+  std::int64_t mix_rows = 0;  // of MixEnd::Rows
   bool split = false;
   data::OrderWish order = {};
   bool restart_changed_epoch = false;  // instead of refusing a dataset that has changed within one

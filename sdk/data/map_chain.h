@@ -5,6 +5,7 @@
 
 #include <train/dataset.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,11 @@ class MapChain {
 
   /// Return the columns after the maps, as far as they are known: before the first registered map.
   const std::shared_ptr<arrow::Schema>& schema() const { return schema_; }
+  /// Return whether a map is the program's: then the columns of the rows are known when it runs.
+  bool has_registered() const {
+    return std::any_of(maps_.begin(), maps_.end(),
+                       [](const Map& map) { return static_cast<bool>(map.registered); });
+  }
   /// Map a batch of this epoch.
   Result<data::ReadBatch> apply(data::ReadBatch batch, std::uint64_t epoch) const;
   /// Return how many rows are left out so far.

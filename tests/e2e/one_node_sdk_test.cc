@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <filesystem>
+#include <set>
 
 #include "tests/e2e/cluster.h"
 
@@ -120,6 +121,27 @@ TEST(Sdk, ThreeWorkersShareMappedPicturesAndSamples) {
                      "samples.tar.gz, columns: [cls, jpg], map: "
                      "[{decode_image: {column: jpg, size: [8, 8]}}, {rename: {from: cls}}]"),
             (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
+}
+
+// A mix, over three real workers: each row of both datasets that has a turn comes once.
+TEST(Sdk, ThreeWorkersShareAMix) {
+  Cluster cluster;
+  std::string small = "x\n", large = "x\n";
+  for (int row = 0; row < 20; ++row) small += std::to_string(row) + "\n";
+  for (int row = 100; row < 160; ++row) large += std::to_string(row) + "\n";
+  Process& run =
+      cluster.train_run({sdk_job(cluster, 3, "batch_size: 4", "",
+                                 "datasets: {small: {path: " + cluster.write("small.csv", small) +
+                                     "}, large: {path: " + cluster.write("large.csv", large) +
+                                     ", shuffle: true}, train: {mix: {small: 1, large: 2}}}",
+                                 "data_worker")});
+  ASSERT_EQ(run.wait(), 0) << run.err();
+  std::set<std::int64_t> all;
+  const auto results = cluster.run_json("job").at("results").as_array();
+  for (const auto& result : results)
+    for (const auto& x : result.at("rows").as_array()) EXPECT_TRUE(all.insert(x.as_int64()).second);
+  EXPECT_EQ(all.size(), 61u);  // large has the turn before the one that small lacks a row for
+  EXPECT_EQ(std::distance(all.begin(), all.lower_bound(100)), 20);
 }
 
 // Three workers fit the preprocessors together. Whoever goes on from their checkpoint, at another

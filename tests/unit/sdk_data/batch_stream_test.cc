@@ -54,7 +54,7 @@ TEST_P(BatchStreamTest, ReadsAheadAsFarAsItWasToldAndNoFurther) {
   auto plan = data::ShardPlan::make({.layout = {source->unit_rows()}, .batch_sizes = {1}});
   ASSERT_TRUE(plan) << plan.error().describe();
   BatchStream stream({.dataset = "train", .batches = kBatches, .prefetch_batches = prefetch},
-                     data::BatchReader(source, std::move(*plan)));
+                     std::make_unique<data::BatchReader>(source, std::move(*plan)));
 
   stream.begin();
   for (std::int64_t index = 0; index < kBatches; ++index) {
