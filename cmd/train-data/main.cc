@@ -43,6 +43,21 @@ Result<Dict> read_request() {
   }
 }
 
+/// Return the datasets of a mix, with their weights; none if it is no mix.
+Dict mixed_in(const Value& entry) {
+  return entry.is_dict() ? Config(entry.as<Dict>()).get<Dict>("mix", Dict()) : Dict();
+}
+
+std::string mix_text(const std::string& name, const Dict& mix) {
+  double sum = 0;
+  for (const auto& [of, weight] : mix) sum += weight.as<double>();
+  std::string text = fmt::format("dataset {}: a mix of", name);
+  for (const auto& [of, weight] : mix)
+    text += fmt::format("{} {:.3g} % {}", text.ends_with("of") ? "" : ",",
+                        100 * weight.as<double>() / sum, of);
+  return text + "\n";
+}
+
 /// Show each dataset: as text, or all of them as one JSON object.
 template <class Look>
 int show_datasets(const Config& request, const Look& look) {
@@ -52,6 +67,11 @@ int show_datasets(const Config& request, const Look& look) {
   bool first = true;
   for (const auto& [name, entry] : request.get<Dict>("datasets")) {
     if (!json && !std::exchange(first, false)) print_out("\n");
+    if (const Dict mix = mixed_in(entry); !mix.empty()) {  // its datasets are shown themselves
+      if (!json) print_out("{}", Lines{mix_text(name, mix)});
+      all.push_back(Dict{{"name", name}, {"mix", mix}});
+      continue;
+    }
     auto shown = look(name, entry, json);
     if (shown.has_error()) {
       flush_out();

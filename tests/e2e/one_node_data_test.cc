@@ -127,6 +127,18 @@ TEST_F(Data, PlanAsJsonHasTheDigestOfCheckpoints) {
   EXPECT_EQ(rows, 40);
 }
 
+TEST_F(Data, OfAMixTheWeightsAreShown) {
+  write_spec(
+      "  a: {format: items, items: [{x: 1}, {x: 2}]}\n"
+      "  train: {mix: {a: 2, b: 1}}\n"
+      "  b: {format: items, items: [{x: 1}]}\n");
+  EXPECT_TRUE(contains(said({"inspect", "job.yaml", "--dataset", "train"}),
+                       "dataset train: a mix of 66.7 % a, 33.3 % b\n"));
+  EXPECT_TRUE(contains(said({"plan", "job.yaml"}), "dataset train: a mix of"));
+  EXPECT_EQ(json::serialize(said_json({"plan", "job.yaml", "--json", "--dataset", "train"})),
+            R"({"mix":{"a":2E0,"b":1E0},"name":"train"})");
+}
+
 TEST_F(Data, SaysWhatIsWrongWithTheCommand) {
   make();
   write_spec("  numbers: {path: numbers/}\n  text: {path: text/}\n");

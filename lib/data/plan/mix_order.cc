@@ -26,7 +26,7 @@ std::vector<std::int64_t> whole_weights(const std::vector<double>& weights) {
     return whole;
   };
   for (std::int64_t cycle = 1; cycle < kMixCycleMax; ++cycle) {
-    const auto whole = rounded(cycle);
+    auto whole = rounded(cycle);
     bool exact = true;
     for (std::size_t i = 0; i < weights.size(); ++i)
       exact = exact && std::abs(weights[i] / sum * static_cast<double>(cycle) -
