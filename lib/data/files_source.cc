@@ -138,6 +138,7 @@ class FilesSource final : public RowSource {
     if (!spec.filter.empty()) {
       TRY(file, filter_file(std::move(file), path, spec.filter));
     }
+    TRY(file, with_plain_tensors(std::move(file), path));
     const auto& columns = spec.columns.empty() ? file->schema()->field_names() : spec.columns;
     TRY(auto selected, select_columns(path, *file->schema(), columns));
     if (!schema_) {

@@ -79,6 +79,10 @@ OpenedFile open_json_file(const std::string& path, const FilesSpec& spec,
 OpenedFile filter_file(std::unique_ptr<FormatFile> file, const std::string& path,
                        const std::string& filter);
 
+/// Return the file with its columns of tensors, as Arrow's extension fixed_shape_tensor and Ray
+/// Data's arrow_tensor mark them, as nested lists of fixed sizes (tensor_shape.h).
+OpenedFile with_plain_tensors(std::unique_ptr<FormatFile> file, const std::string& path);
+
 /// Return the rows as a table. Their offsets come from a file: an error if one points outside of
 /// its values.
 Result<std::shared_ptr<arrow::Table>> checked_table(std::shared_ptr<arrow::RecordBatch> rows);
