@@ -1,5 +1,7 @@
 #include "sdk/data/batch_stream.h"
 
+#include <arrow/record_batch.h>
+#include <arrow/util/byte_size.h>
 #include <fmt/format.h>
 
 #include <exception>
@@ -50,15 +52,15 @@ std::optional<Batch> BatchStream::next() {
   // What the loop does between the batches of other datasets is no training.
   sdk::set_base_phase(trains() ? Phase::Step : Phase::Validate);
   const sdk::InPhase waiting(Phase::Data, pass_.dataset);
-  Result<data::ReadBatch> batch = thread_.joinable() ? pop() : read(handed_out_);
+  Result<Ready> batch = thread_.joinable() ? pop() : read(handed_out_);
   if (batch.has_error()) {
     over_ = true;  // and the position stays: this batch was not trained on
     sdk::throw_failure(
         std::move(batch.error()).with_context(fmt::format("dataset '{}'", pass_.dataset)));
   }
   ++handed_out_;
-  tell_position(*batch);
-  return Batch{std::move(batch->rows), batch->valid_rows};
+  tell_position(batch->rows_consumed);
+  return std::move(batch->batch);
 }
 
 void BatchStream::supersede() {
@@ -69,38 +71,68 @@ void BatchStream::supersede() {
 
 /// Read a batch. Both Arrow and the plan may run out of memory; that is an error of this batch, not
 /// the end of the process.
-Result<data::ReadBatch> BatchStream::read(std::int64_t index) {
+Result<BatchStream::Ready> BatchStream::read(std::int64_t index) {
   try {
     TRY(data::ReadBatch batch, reader_->read(index));
-    if (!pass_.maps) return batch;
-    return pass_.maps->apply(std::move(batch), pass_.epoch);
+    if (pass_.maps) {
+      TRY(batch, pass_.maps->apply(std::move(batch), pass_.epoch));
+    }
+    return prepare(std::move(batch));
   } catch (const std::bad_alloc&) {
     return Error{Errc::ResourceExhausted, fmt::format("no memory for batch {}", index),
                  "use smaller row groups, fewer columns or prefetch_batches: 0"};
   }
 }
 
+/// Convert a batch, and count its bytes.
+Result<BatchStream::Ready> BatchStream::prepare(data::ReadBatch batch) const {
+  Ready ready{.batch = {.data = std::move(batch.rows), .valid_rows = batch.valid_rows},
+              .rows_consumed = batch.rows_consumed};
+  if (pass_.convert) {
+    try {
+      sdk::Converted converted = pass_.convert(ready.batch);
+      // What the conversion still needs of these rows, it holds itself.
+      ready.batch = {
+          .data = nullptr, .valid_rows = batch.valid_rows, .converted = std::move(converted.value)};
+      ready.bytes = converted.bytes;
+    } catch (const Failure& failure) {
+      return Error{errc_of(failure.kind()), failure.what()};
+    }
+    return ready;
+  }
+  const auto bytes = arrow::util::ReferencedBufferSize(*ready.batch.data);
+  ready.bytes = bytes.ok() ? *bytes : arrow::util::TotalBufferSize(*ready.batch.data);
+  return ready;
+}
+
+/// Return whether the queue takes one more batch.
+bool BatchStream::has_room(std::int64_t bytes) const {
+  return ready_.empty() || (ready_.size() < static_cast<std::size_t>(pass_.prefetch_batches) &&
+                            bytes <= pass_.prefetch_bytes - ready_bytes_);
+}
+
 void BatchStream::read_ahead() {
   for (std::int64_t index = 0; index < pass_.batches; ++index) {
-    Result<data::ReadBatch> batch = read(index);
+    Result<Ready> batch = read(index);
     const bool failed = batch.has_error();
+    const std::int64_t bytes = failed ? 0 : batch->bytes;
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] {
-      return stopping_ || ready_.size() < static_cast<std::size_t>(pass_.prefetch_batches);
-    });
+    changed_.wait(lock, [&] { return stopping_ || has_room(bytes); });
     if (stopping_) return;
     ready_.push_back(std::move(batch));
+    ready_bytes_ += bytes;
     changed_.notify_all();
     if (failed) return;
   }
 }
 
-Result<data::ReadBatch> BatchStream::pop() {
+Result<BatchStream::Ready> BatchStream::pop() {
   std::unique_lock lock(mutex_);
   // The thread pushes each batch, or the error that ends it.
   changed_.wait(lock, [&] { return !ready_.empty(); });
-  Result<data::ReadBatch> batch = std::move(ready_.front());
+  Result<Ready> batch = std::move(ready_.front());
   ready_.pop_front();
+  if (batch) ready_bytes_ -= batch->bytes;
   changed_.notify_all();
   return batch;
 }
@@ -115,13 +147,13 @@ void BatchStream::stop() {
   thread_.join();
 }
 
-void BatchStream::tell_position(const data::ReadBatch& batch) {
+void BatchStream::tell_position(std::int64_t rows_consumed) {
   if (handed_out_ == pass_.batches) {
     // a checkpoint taken at the last batch continues with the next epoch, even when drop_last
     // leaves rows over
     sdk::set_data_position(pass_.dataset, {pass_.epoch + 1, 0, pass_.next_order});
   } else {
-    sdk::set_data_position(pass_.dataset, {pass_.epoch, batch.rows_consumed, pass_.order});
+    sdk::set_data_position(pass_.dataset, {pass_.epoch, rows_consumed, pass_.order});
   }
 }
 

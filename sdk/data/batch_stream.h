@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "lib/data/batch_reader.h"
+#include "sdk/data/convert_batch.h"
 #include "sdk/data/map_chain.h"
 
 namespace train {
@@ -27,6 +28,8 @@ class BatchStream {
     std::int64_t batches = 0;
     std::shared_ptr<const sdk::MapChain> maps = {};  // null: none
     int prefetch_batches = 2;  // the queue's limit; 0: read when asked, with no thread
+    std::int64_t prefetch_bytes = 32 << 20;  // its other limit; it holds one batch of any size
+    sdk::ConvertBatch convert = {};  // on the reading thread; none: batches stay as they are
   };
 
   BatchStream(Pass pass, std::unique_ptr<data::BatchSource> reader);
@@ -47,11 +50,19 @@ class BatchStream {
   std::int64_t size() const { return pass_.batches; }
 
  private:
-  Result<data::ReadBatch> read(std::int64_t index);
+  struct Ready {
+    Batch batch;
+    std::int64_t rows_consumed = 0;
+    std::int64_t bytes = 0;
+  };
+
+  Result<Ready> read(std::int64_t index);
+  Result<Ready> prepare(data::ReadBatch batch) const;
   void read_ahead();
-  Result<data::ReadBatch> pop();
+  bool has_room(std::int64_t bytes) const;
+  Result<Ready> pop();
   void stop();
-  void tell_position(const data::ReadBatch& batch);
+  void tell_position(std::int64_t rows_consumed);
   void tell_over();
   bool trains() const { return pass_.dataset == "train"; }
 
@@ -65,7 +76,8 @@ class BatchStream {
 
   std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  std::deque<Result<data::ReadBatch>> ready_;
+  std::deque<Result<Ready>> ready_;
+  std::int64_t ready_bytes_ = 0;
   bool stopping_ = false;
 
   std::thread thread_;

@@ -239,6 +239,8 @@ std::shared_ptr<arrow::Array> array_of(const ColumnView& view, std::int64_t rows
 
 }  // namespace
 
+std::int64_t row_count(const Batch& batch) { return batch.data->num_rows(); }
+
 std::vector<ColumnView> column_views(const Batch& batch) {
   std::vector<ColumnView> views;
   for (int i = 0; i < batch.data->num_columns(); ++i)

@@ -22,6 +22,9 @@ struct ColumnView {
   std::shared_ptr<const void> owner = {};
 };
 
+/// Return how many rows `data` has.
+std::int64_t row_count(const Batch& batch);
+
 /// View each column of a batch, in the order of the schema. Numbers, fixed-size lists and lists of
 /// equal length, also nested, are views without a copy, and so are bytes of one length, fixed or
 /// not, as uint8 [rows, length]. Bools, which Arrow packs eight to a byte,

@@ -16,6 +16,7 @@
 #include "sdk/client/session.h"
 #include "sdk/data/agreement.h"
 #include "sdk/data/batch_stream.h"
+#include "sdk/data/convert_batch.h"
 #include "sdk/data/failure.h"
 #include "sdk/data/mixes.h"
 
@@ -238,6 +239,13 @@ void check_options(const DatasetShard::Impl& shard, const BatchOptions& options)
                   fmt::format("dataset '{}': prefetch_batches is {} (give 0 for none)", shard.name,
                               options.prefetch_batches));
   }
+  if (options.prefetch_bytes < 0) {
+    throw Failure(
+        "invalid_argument",
+        fmt::format("dataset '{}': prefetch_bytes is {} (give 0 to prepare one batch at a "
+                    "time)",
+                    shard.name, options.prefetch_bytes));
+  }
 }
 
 std::int64_t rows_in_epoch(const DatasetShard::Impl& shard) {
@@ -327,29 +335,37 @@ void DatasetShard::set_epoch(std::uint64_t epoch) {
 }
 
 BatchRange DatasetShard::iter_batches(const BatchOptions& options) {
-  check_options(*impl_, options);
-  if (const auto last = impl_->last_pass.lock()) last->supersede();
-  const std::vector<std::int64_t> batch_sizes = agree_with_peers(*impl_, options);
-  PassBatches pass = batches_of(*impl_, batch_sizes, options.drop_last);
+  return sdk::iter_converted(*this, options, nullptr);
+}
+
+BatchRange sdk::iter_converted(DatasetShard& dataset, const BatchOptions& options,
+                               ConvertBatch convert) {
+  DatasetShard::Impl& shard = *dataset.impl();
+  check_options(shard, options);
+  if (const auto last = shard.last_pass.lock()) last->supersede();
+  const std::vector<std::int64_t> batch_sizes = agree_with_peers(shard, options);
+  PassBatches pass = batches_of(shard, batch_sizes, options.drop_last);
   // The checkpoint may have been taken where nothing was left of the epoch.
-  if (pass.batches == 0 && impl_->next_rows_consumed > 0) {
-    set_epoch(impl_->next_epoch + 1);
-    pass = batches_of(*impl_, batch_sizes, options.drop_last);
+  if (pass.batches == 0 && shard.next_rows_consumed > 0) {
+    dataset.set_epoch(shard.next_epoch + 1);
+    pass = batches_of(shard, batch_sizes, options.drop_last);
   }
   const auto order_entry = [&](const data::OrderSpec& order) {
-    return std::make_shared<const Dict>(sdk::cursor_order(impl_->layout, order));
+    return std::make_shared<const Dict>(sdk::cursor_order(shard.layout, order));
   };
   auto stream =
-      std::make_shared<BatchStream>(BatchStream::Pass{.dataset = impl_->name,
-                                                      .order = order_entry(next_order(*impl_)),
-                                                      .next_order = order_entry(impl_->order),
-                                                      .epoch = impl_->next_epoch,
+      std::make_shared<BatchStream>(BatchStream::Pass{.dataset = shard.name,
+                                                      .order = order_entry(next_order(shard)),
+                                                      .next_order = order_entry(shard.order),
+                                                      .epoch = shard.next_epoch,
                                                       .batches = pass.batches,
-                                                      .maps = impl_->maps,
-                                                      .prefetch_batches = options.prefetch_batches},
+                                                      .maps = shard.maps,
+                                                      .prefetch_batches = options.prefetch_batches,
+                                                      .prefetch_bytes = options.prefetch_bytes,
+                                                      .convert = std::move(convert)},
                                     std::move(pass.reader));
-  impl_->last_pass = stream;
-  set_epoch(impl_->next_epoch + 1);
+  shard.last_pass = stream;
+  dataset.set_epoch(shard.next_epoch + 1);
   return BatchRange(std::move(stream));
 }
 

@@ -5,6 +5,7 @@
 
 #include "sdk/client/session.h"
 #include "sdk/torch/failure.h"
+#include "sdk/torch/loader_cursor.h"
 #include "sdk/torch/row_order.h"
 
 namespace train {
@@ -40,6 +41,9 @@ struct DistributedSampler::Shared {
   std::optional<Pass> pass = {};  // the last one that was begun
   bool reads_ahead = false;       // requested rows are not consumed until mark_consumed says so
   bool in_order = true;
+  std::size_t batch_min = 1;                       // rows; a shorter batch is left out
+  std::uint64_t passes = 0;                        // that were begun
+  std::unique_ptr<sdk::LoaderCursor> cursor = {};  // of a sampler that has a name
 
   sdk::RowOrder order(std::size_t rows_done) const {
     return {.rows = rows,
@@ -53,11 +57,21 @@ struct DistributedSampler::Shared {
   void begin_pass() {
     pass = Pass{.from = next, .rows = sdk::rows_of_rank(order(next.rows_done), next.epoch, rank)};
     next = {next.epoch + 1, 0};
+    ++passes;
+  }
+  void end_pass() {
+    if (pass) pass->ended = true;
+    tell();
   }
   Position position() const {
     if (!under_way()) return next;
     const std::size_t mine = reads_ahead ? pass->consumed : pass->asked;
+    // With another number of ranks, rows that this pass leaves out would not be left out.
+    if (pass->rows.size() - mine < batch_min) return {pass->from.epoch, rows};
     return {pass->from.epoch, std::min(rows, pass->from.rows_done + mine * world_size)};
+  }
+  void tell() const {
+    if (cursor) cursor->tell(state_at(position()));
   }
   SamplerState state_at(const Position& at) const {
     return {.epoch = at.epoch,
@@ -71,7 +85,18 @@ struct DistributedSampler::Shared {
 DistributedSampler::DistributedSampler(std::size_t size, const ShardOptions& options)
     : DistributedSampler(size, options, static_cast<std::size_t>(sdk::worker_info().world_size),
                          static_cast<std::size_t>(sdk::worker_info().rank),
-                         static_cast<std::uint64_t>(start_epoch())) {}
+                         static_cast<std::uint64_t>(start_epoch())) {
+  if (options.name.empty()) return;
+  auto cursor = std::make_unique<sdk::LoaderCursor>(options.name);
+  if (const auto at = cursor->start()) {
+    if (at->rows_done == 0) {  // between two epochs, the dataset may have changed
+      shared_->next = {.epoch = at->epoch};
+    } else {
+      sdk::guarded("loader '" + options.name + "'", [&] { restore(*at); });
+    }
+  }
+  shared_->cursor = std::move(cursor);
+}
 
 DistributedSampler::DistributedSampler(std::size_t size, const ShardOptions& options,
                                        std::size_t world_size, std::size_t rank,
@@ -91,8 +116,8 @@ DistributedSampler::DistributedSampler(std::size_t size, const ShardOptions& opt
 void DistributedSampler::set_epoch(std::uint64_t epoch) {
   const std::lock_guard lock(shared_->mutex);
   if (!shared_->under_way() && shared_->next.epoch == epoch) return;  // perhaps a restored position
-  if (shared_->pass) shared_->pass->ended = true;
   shared_->next = {.epoch = epoch};
+  shared_->end_pass();
 }
 
 std::uint64_t DistributedSampler::epoch() const {
@@ -116,12 +141,13 @@ std::optional<std::vector<std::size_t>> DistributedSampler::next(std::size_t bat
   if (!shared_->pass) shared_->begin_pass();
   Pass& pass = *shared_->pass;
   if (pass.asked == pass.rows.size()) {
-    if (!shared_->reads_ahead) pass.ended = true;
+    if (!shared_->reads_ahead) shared_->end_pass();
     return std::nullopt;
   }
   const auto begin = pass.rows.begin() + static_cast<std::ptrdiff_t>(pass.asked);
   const std::size_t count = std::min(batch_size, pass.rows.size() - pass.asked);
   pass.asked += count;
+  if (!shared_->reads_ahead) shared_->tell();
   return std::vector<std::size_t>(begin, begin + static_cast<std::ptrdiff_t>(count));
 }
 
@@ -131,16 +157,36 @@ void DistributedSampler::mark_consumed(std::size_t rows) {
   if (!shared_->under_way()) return;
   Pass& pass = *shared_->pass;
   pass.consumed = std::min(pass.asked, pass.consumed + rows);
+  shared_->tell();
 }
 
 void DistributedSampler::end_pass() {
   const std::lock_guard lock(shared_->mutex);
-  if (shared_->pass) shared_->pass->ended = true;
+  shared_->end_pass();
 }
 
-void DistributedSampler::set_in_order(bool in_order) {
+void DistributedSampler::begin_loading(std::size_t batch_size, bool drop_last, bool in_order) {
   const std::lock_guard lock(shared_->mutex);
+  if (shared_->cursor && !in_order) {
+    sdk::raise(Error{Errc::InvalidArgument,
+                     "loader '" + shared_->cursor->name() +
+                         "' returns batches in any order, so that a checkpoint cannot tell which "
+                         "rows were consumed",
+                     "leave enforce_ordering on, or the loader's name out"});
+  }
+  shared_->reads_ahead = true;
   shared_->in_order = in_order;
+  shared_->batch_min = drop_last ? batch_size : 1;
+}
+
+std::uint64_t DistributedSampler::passes() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->passes;
+}
+
+void DistributedSampler::leave_pass(std::uint64_t pass) {
+  const std::lock_guard lock(shared_->mutex);
+  if (shared_->cursor && shared_->passes == pass && shared_->under_way()) shared_->end_pass();
 }
 
 SamplerState DistributedSampler::state() const {
@@ -171,6 +217,7 @@ void DistributedSampler::restore(const SamplerState& state) {
   }
   shared_->pass.reset();
   shared_->next = {state.epoch, state.rows_done};
+  shared_->tell();
 }
 
 void DistributedSampler::save(torch::serialize::OutputArchive& archive) const {

@@ -2,7 +2,11 @@
 // forward declarations of Arrow.
 #include <train/torch.h>
 
+#include <atomic>
+#include <cstdio>
+
 #include "sdk/data/column_view.h"
+#include "sdk/data/convert_batch.h"
 #include "sdk/torch/failure.h"
 
 namespace train {
@@ -32,14 +36,11 @@ torch::ScalarType scalar_type(sdk::ElementType type) {
   sdk::raise(Error{Errc::Internal, "a column of an unknown element type"});
 }
 
-torch::Tensor to_tensor(const sdk::ColumnView& column, torch::Device where) {
+torch::Tensor to_tensor(const sdk::ColumnView& column) {
   // from_blob has no const form; torch.h asks users not to write to this memory.
   auto* data = const_cast<void*>(column.data);
-  auto view = torch::from_blob(
+  return torch::from_blob(
       data, column.shape, [owner = column.owner](void*) {}, scalar_type(column.type));
-  if (where.is_cpu()) return view;
-  // The caching host allocator keeps the pinned memory until the copy is done.
-  return view.pin_memory().to(where, /*non_blocking=*/true);
 }
 
 std::optional<sdk::ElementType> element_type(torch::ScalarType type) {
@@ -79,7 +80,7 @@ void register_torch_map(std::string name,
       TorchBatch batch;
       for (const sdk::ColumnView& column : sdk::tensor_column_views({rows, 0})) {
         batch.row_count = batch.valid_rows = column.shape.front();
-        batch.columns.emplace(column.name, to_tensor(column, torch::kCPU).clone());
+        batch.columns.emplace(column.name, to_tensor(column).clone());
       }
       batch = map(std::move(batch), context);
       std::vector<sdk::ColumnView> columns;
@@ -98,21 +99,106 @@ torch::Tensor& TorchBatch::operator[](const std::string& name) {
   sdk::raise(Error{Errc::NotFound, "a batch has no column \"" + name + "\"", "it has " + known});
 }
 
-TorchBatch detail::to_torch(const Batch& batch) {
-  TorchBatch converted;
-  converted.valid_rows = batch.valid_rows;
-  const torch::Device where = device();
-  sdk::guarded("turning a batch into tensors", [&] {
-    for (const sdk::ColumnView& column : sdk::column_views(batch)) {
-      if (!column.shape.empty()) converted.row_count = column.shape.front();
-      converted.columns.emplace(column.name, to_tensor(column, where));
+namespace {
+
+/// What the reading thread does, and where the loop wants the tensors.
+struct Conversion {
+  TorchBatchOptions options;
+  torch::Device where;
+  bool pins;
+};
+
+TorchBatch collate(const Conversion& conversion, const Batch& batch) {
+  TorchBatch made;
+  if (conversion.options.collate_fn) {
+    made = sdk::guarded("collate_fn", [&] { return conversion.options.collate_fn(*batch.data); });
+    for (const auto& [name, tensor] : made.columns) {
+      if (!tensor.defined())
+        sdk::raise(Error{Errc::InvalidArgument, "collate_fn: column '" + name + "' has no tensor"});
     }
-  });
-  return converted;
+  } else {
+    for (const sdk::ColumnView& column : sdk::column_views(batch))
+      made.columns.emplace(column.name, to_tensor(column));
+  }
+  made.row_count = sdk::row_count(batch);
+  made.valid_rows = batch.valid_rows;
+  return made;
 }
 
-TorchBatchRange DatasetShard::iter_torch_batches(const BatchOptions& options) {
-  return TorchBatchRange(iter_batches(options));
+sdk::Converted convert(const Conversion& conversion, const Batch& batch) {
+  const torch::NoGradGuard no_gradients;
+  // Pinned memory belongs to the context of the current GPU: let it be this rank's.
+  const c10::OptionalDeviceGuard on_device(
+      conversion.where.is_cuda() ? std::optional(conversion.where) : std::nullopt);
+  auto made = std::make_shared<TorchBatch>(collate(conversion, batch));
+  std::int64_t bytes = 0;
+  sdk::guarded("turning a batch into tensors", [&] {
+    for (const auto& [name, type] : conversion.options.dtypes) {
+      torch::Tensor& column = (*made)[name];
+      column = column.to(type);
+    }
+    for (auto& [name, column] : made->columns) {
+      if (conversion.pins && column.device().is_cpu()) column = column.pin_memory();
+      bytes += static_cast<std::int64_t>(column.nbytes());
+    }
+  });
+  return {.value = std::move(made), .bytes = bytes};
+}
+
+/// Return where the tensors go. Throws a Failure for a GPU that this worker does not see.
+torch::Device target(const TorchBatchOptions& options) {
+  const torch::Device own = device();
+  if (!options.device) return own;
+  if (options.device->is_cuda() && !own.is_cuda()) {
+    sdk::raise(Error{
+        Errc::InvalidArgument,
+        "iter_torch_batches: device is " + options.device->str() + ", and this worker sees no GPU",
+        "leave `device` out for the worker's own device"});
+  }
+  return *options.device;
+}
+
+/// Return whether tensors go to pinned memory first.
+bool pins(const TorchBatchOptions& options, torch::Device where) {
+  if (where.is_cuda()) return true;
+  if (!options.pin_memory) return false;
+  if (device().is_cuda()) return where.is_cpu();
+  static std::atomic<bool> told = false;
+  if (!told.exchange(true))
+    std::fputs("trainrun: pin_memory does nothing: this worker sees no GPU\n", stderr);
+  return false;
+}
+
+}  // namespace
+
+TorchBatch detail::take_tensors(Batch& batch, torch::Device where) {
+  const auto made = std::static_pointer_cast<TorchBatch>(std::move(batch.converted));
+  TorchBatch taken = std::move(*made);
+  if (where.is_cpu()) return taken;
+  sdk::guarded("copying a batch to " + where.str(), [&] {
+    // The caching host allocator keeps pinned memory until the copy is done.
+    for (auto& [name, column] : taken.columns)
+      column = column.to(where, /*non_blocking=*/where.is_cuda());
+  });
+  return taken;
+}
+
+TorchBatchRange DatasetShard::iter_torch_batches() {
+  return iter_torch_batches(TorchBatchOptions());
+}
+
+TorchBatchRange DatasetShard::iter_torch_batches(const TorchBatchOptions& options) {
+  const torch::Device where = target(options);
+  const auto conversion =
+      std::make_shared<const Conversion>(Conversion{options, where, pins(options, where)});
+  return {
+      sdk::iter_converted(*this,
+                          {.batch_size = options.batch_size,
+                           .drop_last = options.drop_last,
+                           .prefetch_batches = options.prefetch_batches,
+                           .prefetch_bytes = options.prefetch_bytes},
+                          [conversion](const Batch& batch) { return convert(*conversion, batch); }),
+      where};
 }
 
 }  // namespace train

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <sstream>
 
@@ -69,6 +70,31 @@ class Sampler : public ::testing::Test {
     EXPECT_THAT(rows, ::testing::UnorderedElementsAreArray(each_row()));
   }
 
+  /// Return a job whose loader has a name: each step has eight of the 48 rows, at any number of
+  /// workers.
+  std::string named_job(const std::string& name, int workers, const std::string& config,
+                        const std::string& more = "", int max_failures = 0) const {
+    return cluster.job(
+        name,
+        fmt::format(
+            "command: [{}]\nscaling_config: {{num_workers: {}, resources_per_worker: {{CPU: "
+            "0}}}}\nenv: {{CUDA_VISIBLE_DEVICES: '', OMP_NUM_THREADS: '1'}}\n"
+            "train_loop_config: {{named: true, rows: 48, global_batch: 8, epochs: 3, "
+            "seen: '{}', {}}}\n{}",
+            program("sampling_worker"), workers, cluster.path(name), config, more),
+        fmt::format("  failure_config: {{max_failures: {}}}\n", max_failures));
+  }
+  /// Return the rows of each step of all ranks of an attempt, sorted.
+  std::map<int, std::vector<int>> steps(const std::string& name, int workers, int attempt) const {
+    std::map<int, std::vector<int>> rows;
+    for (int rank = 0; rank < workers; ++rank) {
+      for (const Sample& s : seen(name, rank))
+        if (s.attempt == attempt) rows[s.step].push_back(s.row);
+    }
+    for (auto& [step, of_step] : rows) std::sort(of_step.begin(), of_step.end());
+    return rows;
+  }
+
   static constexpr int kForever = 1'000'000;  // steps
   Cluster cluster;
 };
@@ -114,6 +140,50 @@ TEST_F(Sampler, TheRestOfAnEpochIsDealtOutToMoreRanks) {
 
   ASSERT_EQ(second.wait(), 0) << second.out() << second.err();
   expect_each_row_once_an_epoch("job", "more", 3, /*attempt=*/0);
+}
+
+TEST_F(Sampler, AKilledRunContinuesANamedLoaderAtOtherSizesAsIfNothingHadBeen) {
+  ASSERT_EQ(cluster.run({named_job("plain", 1, "checkpoint_every: 100, die_rank: -1")}), 0);
+  const auto undisturbed = steps("plain", 1, 0);
+  ASSERT_EQ(undisturbed.size(), 18u);
+  EXPECT_EQ(undisturbed.at(1).size(), 8u);
+
+  // Rank 1 is killed in the second epoch, after the checkpoint of step 8.
+  Process& first =
+      cluster.train_run({named_job("two", 2, "checkpoint_every: 8, die_rank: 1, die_step: 10")});
+  ASSERT_NE(first.wait().value_or(0), 0) << first.out() << first.err();
+  const std::string from = cluster.run_dir("two") + "/checkpoints/checkpoint_000001";
+  for (const int workers : {1, 4}) {
+    const std::string name = fmt::format("of_{}", workers);
+    Process& second =
+        cluster.train_run({named_job(name, workers, "checkpoint_every: 100, die_rank: -1",
+                                     "resume_from_checkpoint: " + from + "\n")});
+    ASSERT_EQ(second.wait(), 0) << second.out() << second.err();
+
+    auto all = steps("two", 2, 0);
+    all.erase(all.upper_bound(8), all.end());
+    all.merge(steps(name, workers, 0));
+    EXPECT_EQ(all, undisturbed) << workers;
+  }
+}
+
+TEST_F(Sampler, ANamedLoaderWhoseLoopIsLeftContinuesAsIfNothingHadBeen) {
+  ASSERT_EQ(
+      cluster.run({named_job("plain", 2, "leave_after: 4, checkpoint_every: 100, die_rank: -1")}),
+      0);
+  const auto undisturbed = steps("plain", 2, 0);
+  ASSERT_EQ(undisturbed.size(), 12u);
+
+  // Killed in the second epoch: the checkpoint is that of the first one's end.
+  Process& killed = cluster.train_run(
+      {named_job("killed", 2, "leave_after: 4, checkpoint_every: 100, die_rank: 0, die_step: 6", "",
+                 /*max_failures=*/1)});
+  ASSERT_EQ(killed.wait(), 0) << killed.out() << killed.err();
+
+  auto all = steps("killed", 2, 0);
+  all.erase(all.upper_bound(4), all.end());
+  all.merge(steps("killed", 2, 1));
+  EXPECT_EQ(all, undisturbed);
 }
 
 }  // namespace

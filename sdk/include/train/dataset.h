@@ -20,6 +20,7 @@ class Schema;
 namespace train {
 
 class Checkpoint;
+struct TorchBatchOptions;  // torch_data.h
 
 struct BatchOptions {
   /// Rows per batch on this rank, at most 2147483647; ranks may differ. per_worker_batch() divides
@@ -27,6 +28,10 @@ struct BatchOptions {
   std::int64_t batch_size = 256;
   bool drop_last = false;    // leave out the last step when it is short, on every rank
   int prefetch_batches = 2;  // batches to prepare ahead, on a thread of their own; 0: none
+  /// Of these, as many as fit into this memory together; one is prepared whatever its size.
+  std::int64_t prefetch_bytes = 32 << 20;
+
+  operator TorchBatchOptions() const;  // torch_data.h
 };
 
 /// The rows of one step: batch_size of them, fewer only in the last batch. Ranks whose share is
@@ -37,6 +42,7 @@ struct BatchOptions {
 struct Batch {
   std::shared_ptr<arrow::RecordBatch> data;
   std::int64_t valid_rows = 0;
+  std::shared_ptr<void> converted = {};  // what iter_torch_batches() made of `data`
 };
 
 class BatchStream;  // the reading thread; sdk/data
@@ -111,7 +117,8 @@ class DatasetShard {
   /// ranks.
   BatchRange iter_batches(const BatchOptions& options = {});
   /// Do the same with tensors: column name → tensor on this rank's device. Defined in torch.h.
-  TorchBatchRange iter_torch_batches(const BatchOptions& options = {});
+  TorchBatchRange iter_torch_batches();
+  TorchBatchRange iter_torch_batches(const TorchBatchOptions& options);
 
   const std::shared_ptr<Impl>& impl() const { return impl_; }
 

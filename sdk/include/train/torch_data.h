@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -28,6 +29,10 @@ struct ShardOptions {
   /// Leave out the rows that do not divide evenly among the ranks; otherwise, repeated rows fill up
   /// the shares.
   bool drop_last = false;
+  /// With a name, every checkpoint holds the loader's position (as `loader/<name>`), and a restart
+  /// continues there, at any world size: see prepare_data_loader. The name is the same on all
+  /// ranks, at most 64 letters, digits, '_', '-' and '.', and belongs to one loader at a time.
+  std::string name = {};
 };
 
 namespace detail {
@@ -70,8 +75,10 @@ struct SamplerState {
 /// early leaves the pass under way.
 class DistributedSampler : public torch::data::samplers::Sampler<> {
  public:
+  /// With a name in the options, it continues where the last sampler of that name was, or else the
+  /// checkpoint. Throws a Failure if the checkpoint was taken within an epoch of other rows.
   explicit DistributedSampler(std::size_t size, const ShardOptions& options = {});
-  /// Make a sampler for a rank other than this worker's own.
+  /// Make a sampler for a rank other than this worker's own. It needs no name.
   DistributedSampler(std::size_t size, const ShardOptions& options, std::size_t world_size,
                      std::size_t rank, std::uint64_t first_epoch = 0);
 
@@ -128,7 +135,11 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
  private:
   template <class Dataset>
   friend class detail::RestartableLoader;
-  void set_in_order(bool in_order);  // whether batches arrive in the order of next()'s calls
+  /// For a loader that asks ahead, and says by mark_consumed what its loop has received.
+  /// `in_order`: batches arrive in the order of next()'s calls.
+  void begin_loading(std::size_t batch_size, bool drop_last, bool in_order);
+  std::uint64_t passes() const;         // that were begun
+  void leave_pass(std::uint64_t pass);  // if it is under way, and the sampler has a name
 
   struct Shared;
   std::shared_ptr<Shared> shared_;  // shared with the copies
@@ -169,9 +180,28 @@ class RestartableLoader : public torch::data::StatelessDataLoader<Dataset, Distr
   RestartableLoader(Dataset dataset, DistributedSampler sampler,
                     const torch::data::DataLoaderOptions& options)
       : Base(std::move(dataset), sampler, options), sampler_(std::move(sampler)) {
-    sampler_.mark_consumed(0);
-    sampler_.set_in_order(this->options().enforce_ordering || this->options().workers <= 1);
+    sampler_.begin_loading(this->options().batch_size, this->options().drop_last,
+                           this->options().enforce_ordering || this->options().workers <= 1);
   }
+
+  /// Belongs to the iterators of one pass: when the last one is gone, the loop has been left.
+  class InLoop {
+   public:
+    explicit InLoop(DistributedSampler sampler)
+        : sampler_(std::move(sampler)),
+          pass_(sampler_.passes()),
+          exceptions_at_start_(std::uncaught_exceptions()) {}
+    ~InLoop() {
+      if (std::uncaught_exceptions() == exceptions_at_start_) sampler_.leave_pass(pass_);
+    }
+    InLoop(const InLoop&) = delete;
+    InLoop& operator=(const InLoop&) = delete;
+
+   private:
+    DistributedSampler sampler_;
+    std::uint64_t pass_;
+    int exceptions_at_start_;
+  };
 
   /// Begin the next pass. If the previous pass was left early, drop what it read ahead, and wait
   /// for the batches that worker threads are reading.
@@ -212,7 +242,10 @@ class DataLoader {
     using pointer = Batch*;
     using reference = Batch&;
     Iterator(torch::data::Iterator<Batch> inner, Loader& loader)
-        : inner_(std::move(inner)), loader_(&loader), pass_(loader.pass()) {
+        : inner_(std::move(inner)),
+          loader_(&loader),
+          pass_(loader.pass()),
+          in_loop_(std::make_shared<typename Loader::InLoop>(loader.sampler())) {
       take();
     }
     explicit Iterator(torch::data::Iterator<Batch> end) : inner_(std::move(end)) {}
@@ -243,6 +276,7 @@ class DataLoader {
     torch::data::Iterator<Batch> inner_;
     Loader* loader_ = nullptr;
     std::uint64_t pass_ = 0;
+    std::shared_ptr<typename Loader::InLoop> in_loop_;
     std::optional<Batch> batch_;
   };
 
@@ -267,6 +301,13 @@ class DataLoader {
 
 /// Return a loader for `dataset` (sized, as torch::data's map-style datasets are) that reads this
 /// rank's rows in each epoch. `batch_size` in the options is this rank's.
+///
+/// With `shard.name`, every checkpoint that is reported holds how far the loop has come: the
+/// batches that it has received, not those that were read ahead. After a restart, the loader
+/// continues there, at any world size: with the same global batch, each step has the rows that it
+/// would have had. Begin the loop over the epochs at sampler().epoch(). A loop that is left early
+/// (by `break`, not by an exception) ends its epoch, as it does without a restart. A loader that is
+/// made anew with the same name continues where the last one was.
 template <class Dataset>
 DataLoader<Dataset> prepare_data_loader(Dataset dataset,
                                         const torch::data::DataLoaderOptions& options = {},
@@ -277,10 +318,12 @@ DataLoader<Dataset> prepare_data_loader(Dataset dataset,
 
 // ---- datasets of the job's spec as tensors
 
-/// The columns of one batch on device(). A column of numbers is [rows], a column of lists of equal
-/// length [rows, n], with one more dimension for each further level of lists; each has the column's
-/// own dtype. On the CPU the tensors are views of the reader's memory, which stays valid as long as
-/// any of them: clone() a tensor before you write to it.
+/// The columns of one batch. A column of numbers is [rows], a column of lists of equal length
+/// [rows, n], with one more dimension for each further level of lists; one of tensors (Arrow's
+/// fixed_shape_tensor, Ray Data's) is [rows, ...] in their shape, and one of bytes of equal length
+/// uint8 [rows, bytes]. Each has the column's own dtype, unless `dtypes` says another. On the CPU,
+/// such a tensor is a view of the reader's memory, which stays valid as long as any of them:
+/// clone() it before you write to it.
 struct TorchBatch {
   std::map<std::string, torch::Tensor> columns = {};
   /// Rows after these repeat others, so that all ranks make the same steps: leave them out of sums.
@@ -292,9 +335,39 @@ struct TorchBatch {
   torch::Tensor& operator[](const std::string& name);
 };
 
-namespace detail {
-TorchBatch to_torch(const Batch& batch);
+struct TorchBatchOptions {
+  /// As in BatchOptions; prefetch_bytes counts the tensors.
+  std::int64_t batch_size = 256;
+  bool drop_last = false;
+  int prefetch_batches = 2;
+  std::int64_t prefetch_bytes = 32 << 20;
+
+  /// The types that columns are converted to, by their names; the others keep theirs.
+  std::map<std::string, torch::Dtype> dtypes = {};
+  /// Where the tensors are; none: device().
+  std::optional<torch::Device> device = {};
+  /// Keep tensors on the CPU in memory from which GPUs can copy while the loop goes on. Tensors
+  /// that go to a GPU come through such memory anyway. Where this worker sees no GPU, this does
+  /// nothing, and says so once on stderr (as torch.utils.data.DataLoader does).
+  bool pin_memory = false;
+  /// Makes the tensors of a batch, also of columns that are none by themselves (texts). `dtypes`,
+  /// `pin_memory` and `device` apply to what it returns; row_count and valid_rows are set to those
+  /// of the batch. It is called on the reading thread, for one batch at a time, where no gradients
+  /// are recorded. If it throws, so does the loop, with its text, when it comes to that batch.
+  std::function<TorchBatch(const arrow::RecordBatch&)> collate_fn = {};
+};
+
+inline BatchOptions::operator TorchBatchOptions() const {
+  return {.batch_size = batch_size,
+          .drop_last = drop_last,
+          .prefetch_batches = prefetch_batches,
+          .prefetch_bytes = prefetch_bytes};
 }
+
+namespace detail {
+/// Take the tensors that the reading thread has made, and bring them to `where`.
+TorchBatch take_tensors(Batch& batch, torch::Device where);
+}  // namespace detail
 
 /// Register a map, as register_map() does, that gets the columns as tensors on the CPU, which are
 /// its own to change, and returns them: as many rows, in the same order, with any columns, of types
@@ -305,7 +378,7 @@ void register_torch_map(std::string name,
 
 /// The range that iter_torch_batches returns: one pass; begin() may be called once. Throws as
 /// BatchRange does, and throws a Failure that names the column when a column does not fit a tensor
-/// (nulls, strings, lists of unequal length).
+/// (nulls, strings, lists of unequal length) or when `dtypes` names one that there is not.
 template <>
 class TorchBatchRangeOf<void> {
  public:
@@ -317,8 +390,8 @@ class TorchBatchRangeOf<void> {
     using pointer = TorchBatch*;
     using reference = TorchBatch&;
     Iterator() = default;
-    Iterator(BatchRange::Iterator inner, BatchRange::Iterator end)
-        : inner_(std::move(inner)), end_(std::move(end)) {
+    Iterator(BatchRange::Iterator inner, BatchRange::Iterator end, torch::Device where)
+        : inner_(std::move(inner)), end_(std::move(end)), where_(where) {
       take();
     }
     TorchBatch& operator*() { return batch_; }
@@ -333,20 +406,23 @@ class TorchBatchRangeOf<void> {
 
    private:
     void take() {
-      if (!(inner_ == end_)) batch_ = detail::to_torch(*inner_);
+      if (!(inner_ == end_)) batch_ = detail::take_tensors(*inner_, where_);
     }
     BatchRange::Iterator inner_, end_;
+    torch::Device where_ = torch::kCPU;
     TorchBatch batch_;
   };
 
-  explicit TorchBatchRangeOf(BatchRange batches) : batches_(std::move(batches)) {}
-  Iterator begin() { return {batches_.begin(), batches_.end()}; }
-  Iterator end() { return {batches_.end(), batches_.end()}; }
+  TorchBatchRangeOf(BatchRange batches, torch::Device where)
+      : batches_(std::move(batches)), where_(where) {}
+  Iterator begin() { return {batches_.begin(), batches_.end(), where_}; }
+  Iterator end() { return {batches_.end(), batches_.end(), where_}; }
   /// Return how many batches this pass has. It is the same on all ranks.
   std::int64_t size() const { return batches_.size(); }
 
  private:
   BatchRange batches_;
+  torch::Device where_;
 };
 
 }  // namespace train

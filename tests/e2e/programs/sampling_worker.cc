@@ -1,7 +1,8 @@
 // Trains on a dataset whose row i is the number i, with a checkpoint every `checkpoint_every`
 // steps, and writes the rows of each step to `seen`-RANK. In attempt 0, it kills rank `die_rank`
 // before step `die_step`, once its first checkpoint is committed. With `fails`, its first tensor
-// operation throws.
+// operation throws. With `named`, the loader has a name, and the program does not save its sampler;
+// with `leave_after`, it leaves each epoch after as many steps.
 #include <signal.h>
 #include <train/torch.h>
 #include <train/train.h>
@@ -47,20 +48,29 @@ void train_numbers(const train::Config& config) {
   if (config.get<bool>("fails", false)) reshape_wrongly();
   auto model = train::prepare_model(torch::nn::Linear(1, 1));
   torch::optim::SGD optimizer(model->parameters(), /*lr=*/1e-6);
+  const bool named = config.get<bool>("named", false);
+  const auto batch = static_cast<std::size_t>(
+      named ? train::per_worker_batch(config.get<int>("global_batch")) : 2);
   auto loader = train::prepare_data_loader(
       Numbers(config.get<std::size_t>("rows")).map(torch::data::transforms::Stack<>()),
-      torch::data::DataLoaderOptions(2).workers(2), {.seed = 5});
+      torch::data::DataLoaderOptions(batch).workers(2), {.seed = 5, .name = named ? "train" : ""});
   torch::Tensor steps = torch::zeros({1}, torch::kInt64);
   train::ShardedState counters;
   counters.replicated("steps", steps);
-  if (auto checkpoint = train::get_checkpoint())
-    checkpoint->load(model, optimizer, counters, loader.sampler());
+  if (auto checkpoint = train::get_checkpoint()) {
+    if (named)
+      checkpoint->load(model, optimizer, counters);
+    else
+      checkpoint->load(model, optimizer, counters, loader.sampler());
+  }
 
   std::ofstream seen(
       config.get<std::string>("seen") + "-" + std::to_string(train::get_context().world_rank()),
       std::ios::app);
   const auto epochs = config.get<std::uint64_t>("epochs");
+  const int leave_after = config.get<int>("leave_after", 0);
   for (auto epoch = loader.sampler().epoch(); epoch < epochs; ++epoch) {
+    int steps_of_epoch = 0;
     for (auto& batch : loader) {
       const int step = static_cast<int>(steps.add_(1).item<std::int64_t>());
       die_where_asked(config, step);
@@ -71,11 +81,16 @@ void train_numbers(const train::Config& config) {
       const train::Dict metrics{{"epoch", epoch}, {"step", step}};
       if (step % config.get<int>("checkpoint_every") != 0) {
         train::report(metrics);
+      } else if (named) {
+        train::report(metrics, train::Checkpoint::from_state(model, optimizer, counters));
       } else {
         train::report(metrics,
                       train::Checkpoint::from_state(model, optimizer, counters, loader.sampler()));
       }
+      if (++steps_of_epoch == leave_after) break;
     }
+    if (leave_after > 0)
+      train::report({{"epoch", epoch}}, train::Checkpoint::from_state(model, optimizer, counters));
   }
 }
 

@@ -424,6 +424,8 @@ TEST_F(DatasetShardTest, RefusesOptionsThatCannotBe) {
             "dataset 'train': batch_size is 0 (give at least 1)");
   EXPECT_EQ(failure_of([] { get_dataset_shard("train").iter_batches({.prefetch_batches = -1}); }),
             "dataset 'train': prefetch_batches is -1 (give 0 for none)");
+  EXPECT_EQ(failure_of([] { get_dataset_shard("train").iter_batches({.prefetch_bytes = -1}); }),
+            "dataset 'train': prefetch_bytes is -1 (give 0 to prepare one batch at a time)");
 }
 
 TEST_F(DatasetShardTest, ThrowsWhatTheReadingThreadCouldNotRead) {

@@ -4,6 +4,34 @@
 
 namespace train {
 
+struct Checkpoint::Impl {
+  Dict metadata;
+};
+
+const Dict& Checkpoint::metadata() const { return impl_->metadata; }
+
+std::optional<Dict>& testing::fake_checkpoint() {
+  static std::optional<Dict> metadata;
+  return metadata;
+}
+
+std::optional<Checkpoint> get_checkpoint() {
+  const auto& metadata = testing::fake_checkpoint();
+  if (!metadata) return std::nullopt;
+  return Checkpoint(std::make_shared<Checkpoint::Impl>(Checkpoint::Impl{*metadata}));
+}
+
+Dict& testing::told_positions() {
+  static Dict positions;
+  return positions;
+}
+
+void sdk::set_data_position(const std::string& dataset, const DataPosition& position) {
+  testing::told_positions()[dataset] = Dict{{"epoch", static_cast<std::int64_t>(position.epoch)},
+                                            {"rows", position.rows_consumed},
+                                            {"order", *position.order}};
+}
+
 sdk::WorkerInfo& testing::fake_worker() {
   static sdk::WorkerInfo info;
   return info;
