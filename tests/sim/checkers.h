@@ -25,7 +25,7 @@ class Checkers {
   Checkers(Timeline& timeline, const Plan& plan);
 
   const std::optional<std::string>& violation() const { return violation_; }
-  /// `id`: S1 to S19, L1 to L7.
+  /// `id`: S1 to S20, L1 to L7.
   void fail(std::string_view id, std::string what);
 
   // workers: S2, S3, S4
@@ -106,7 +106,9 @@ class Checkers {
   struct AttemptView {
     int world_size = 0, started = 0, left_well = 0;
     std::optional<std::uint64_t> checkpoints_at_own_end;
-    std::set<std::uint64_t> given_up;  // checkpoint_seqs
+    std::set<std::uint64_t> given_up;   // checkpoint_seqs
+    std::optional<TimePoint> begun_at;  // under the present launcher
+    int places = 0;                     // that it was granted then
     bool crashed = false, orphaned = false, ended = false, end_journaled = false;
     std::vector<SimWorker*> members;  // by rank
     std::vector<char> has_left_well;

@@ -191,6 +191,11 @@ void SimLauncher::feed(const RunEvent& event) {
       RunEnded wrong = std::get<RunEnded>(action);
       if (wrong.outcome == RunState::Stopped) wrong.outcome = RunState::Finished;
       sim_.check.acted(wrong);
+    } else if (sim_.mutant == Mutant::TimeBookedTwice &&
+               std::holds_alternative<AttemptEnded>(action)) {
+      AttemptEnded twice = std::get<AttemptEnded>(action);
+      twice.time[TimeUse::Step] += twice.time[TimeUse::Step];
+      sim_.check.acted(twice);
     } else {
       sim_.check.acted(action);
     }

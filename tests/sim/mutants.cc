@@ -47,6 +47,7 @@ std::string_view to_string(Mutant mutant) {
       "RunsPastTheQuestion",
       "AnotherCheckpointNamed",
       "AnswersForgotten",
+      "TimeBookedTwice",
       "EndBeforeReports",
   };
   return kNames[static_cast<int>(mutant)];

@@ -50,6 +50,7 @@ enum class Mutant {
   RunsPastTheQuestion,     // S16: a rank that was asked where it is goes on meanwhile
   AnotherCheckpointNamed,  // S19: who asked for a checkpoint is told of the one before
   AnswersForgotten,        // L7: nobody passes on what a request has led to
+  TimeBookedTwice,         // S20: training counts twice
   EndBeforeReports,  // L4, one seed in 5,000: the journal records an end before its reports are on
                      // disk
 };

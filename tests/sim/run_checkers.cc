@@ -63,7 +63,10 @@ void Checkers::launcher_began(std::uint64_t generation, const std::optional<Livi
 void Checkers::launcher_died() {
   launcher_away_ = true;
   checkpoints_asked_.clear();  // whoever asked is told that the launcher has died
-  for (auto& [id, attempt] : attempts_) attempt.ended = attempt.ended && attempt.end_journaled;
+  for (auto& [id, attempt] : attempts_) {
+    attempt.ended = attempt.ended && attempt.end_journaled;
+    attempt.begun_at.reset();  // the next launcher knows only what this one has written down
+  }
   ended_.reset();
   pausing_.reset();
   finish_checked_.reset();
@@ -248,6 +251,12 @@ void Checkers::attempt_ended(const AttemptEnded& ended) {
     fail("S2",
          fmt::format("attempt {} ended while its rank {} lives", ended.attempt.value, rank.value));
   }
+  // S20: each second of each worker's place is booked to one use.
+  const int places = attempt.places;
+  if (attempt.begun_at && ended.time.total() != (timeline_.now() - *attempt.begun_at) * places)
+    fail("S20", fmt::format("attempt {} of {} workers: {} ms are booked after {} ms",
+                            ended.attempt.value, places, ended.time.total() / milliseconds(1),
+                            (timeline_.now() - *attempt.begun_at) / milliseconds(1)));
   // S17: a node that has no room, or drains, has done nothing wrong.
   const auto because = [&](const char* text) {
     return ended.failed && ended.cause.find(text) != std::string::npos;
@@ -332,6 +341,8 @@ void Checkers::begins(const AttemptBegun& begun) {
   if (had_workers)
     fail("S2", fmt::format("attempt {} begins a second time, and had workers", attempt.value));
   seen.restored = begun.restore;
+  seen.begun_at = timeline_.now();
+  seen.places = begun.placement.world_size;
   seen.ended = false;
   std::erase_if(lost_hosts_, [&](const auto& host) { return host.first == attempt; });
 }

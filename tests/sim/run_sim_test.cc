@@ -149,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(
         Found{Mutant::WaitersAccused, "S18"}, Found{Mutant::SignsForgotten, "S18"},
         Found{Mutant::PhaseLimitForgotten, "S18"}, Found{Mutant::EndBeforeReports, "L4"},
         Found{Mutant::RunsPastTheQuestion, "S16"}, Found{Mutant::AnotherCheckpointNamed, "S19"},
-        Found{Mutant::AnswersForgotten, "L7"}),
+        Found{Mutant::TimeBookedTwice, "S20"}, Found{Mutant::AnswersForgotten, "L7"}),
     [](const auto& info) { return std::string(to_string(info.param.mutant)); });
 
 }  // namespace
