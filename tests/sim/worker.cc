@@ -345,6 +345,7 @@ void SimWorker::orphaned() {
 
 void SimWorker::vanish() {
   if (!alive_) return;
+  longest_silence_ = longest_silence();
   alive_ = false;
   reaped_ = nullptr;
   sim_.check.worker_died(*this);
@@ -358,6 +359,7 @@ void SimWorker::die(SimEnd end, Duration within) {
 
 void SimWorker::gone(SimEnd end) {
   if (!alive_) return;
+  longest_silence_ = longest_silence();
   alive_ = false;
   sim_.check.worker_died(*this);
   sim_.timeline.trace("node {} attempt {} rank {} {} {}", location_.node, location_.attempt.value,
