@@ -27,12 +27,11 @@ Result<std::shared_ptr<const data::RowSource>> open_rows(const sdk::DatasetSpec&
   return std::shared_ptr<const data::RowSource>(std::move(source));
 }
 
-Result<data::FileFormat> format_of(const sdk::DatasetSpec& spec) {
+Result<FileNames> file_names(const sdk::DatasetSpec& spec) {
   const auto format = data::file_format(spec.format);
-  if (!format) return data::FileFormat::Auto;
-  if (*format != data::FileFormat::Auto) return *format;
+  if (!format) return FileNames{};  // items
   TRY(const auto found, data::find_files(spec.files.paths, *format));
-  return found.format;
+  return FileNames{.format = found.format, .paths = found.paths};
 }
 
 Result<FirstRows> first_rows(const data::RowSource& source, std::int64_t rows) {
@@ -57,6 +56,12 @@ Result<KnownMaps> apply_known_maps(const std::string& name, sdk::DatasetSpec spe
                                    const std::shared_ptr<const data::RowSource>& source,
                                    const FirstRows& first) {
   KnownMaps maps;
+  if (!spec.preprocessors.empty()) {  // they come first, and are fitted when a run begins
+    for (const sdk::MapStep& step : spec.preprocessors) maps.names.push_back(step.name);
+    for (const sdk::MapStep& step : spec.maps) maps.names.push_back(step.name);
+    maps.rows = first.rows;
+    return maps;
+  }
   for (const sdk::MapStep& step : spec.maps) maps.names.push_back(step.name);
   const auto registered =
       std::find_if(spec.maps.begin(), spec.maps.end(),

@@ -22,9 +22,13 @@ Result<sdk::DatasetSpec> read_dataset_spec(const Value& entry);
 /// Open the dataset, also one without rows.
 Result<std::shared_ptr<const data::RowSource>> open_rows(const sdk::DatasetSpec& spec);
 
-/// Return the format of the dataset's files, which their names tell if the spec does not. Auto for
-/// `items`.
-Result<data::FileFormat> format_of(const sdk::DatasetSpec& spec);
+/// The names of a dataset's files.
+struct FileNames {
+  data::FileFormat format = data::FileFormat::Auto;  // which the names tell if the spec does not;
+                                                     // Auto for `items`
+  std::vector<std::string> paths = {};
+};
+Result<FileNames> file_names(const sdk::DatasetSpec& spec);
 
 /// Some rows of a source, in the order of the files.
 struct FirstRows {
@@ -33,10 +37,11 @@ struct FirstRows {
 };
 Result<FirstRows> first_rows(const data::RowSource& source, std::int64_t rows);
 
-/// What a dataset's maps make of its rows, as far as a process without the user's program can tell:
-/// up to the first map that the program registers.
+/// What a dataset's preprocessors and maps make of its rows, as far as can be told without the
+/// user's program and without fitting: up to the first preprocessor, or map that the program
+/// registers.
 struct KnownMaps {
-  std::vector<std::string> names = {};  // of all maps
+  std::vector<std::string> names = {};  // of all
   std::size_t known = 0;                // of the first of them
   std::shared_ptr<arrow::RecordBatch> rows;
 };

@@ -58,10 +58,10 @@ void name_empty_files(const std::vector<std::string>& all, const data::RowSource
     inspection.problems.push_back(fmt::format("{} files in all have no rows", empty));
 }
 
-/// Count the rows that there are without the filter and the limit.
+/// Count the rows that there are without the filter and the limit. `names`: of the files.
 Result<Unit> count_all_rows(sdk::DatasetSpec spec,
                             const std::shared_ptr<const data::RowSource>& source,
-                            Inspection& inspection) {
+                            const std::vector<std::string>& names, Inspection& inspection) {
   auto all = source;
   if (!spec.files.filter.empty() || spec.files.limit > 0) {
     spec.files.filter.clear();
@@ -72,12 +72,9 @@ Result<Unit> count_all_rows(sdk::DatasetSpec spec,
   if (inspection.rows_before == 0) inspection.problems.push_back("it has no rows");
   if (inspection.rows_before > 0 && inspection.rows == 0)
     inspection.problems.push_back("no row passes the filter");
-  if (spec.format == "items") return Unit{};
-  const auto format = data::file_format(inspection.format);
-  TRY(const auto found,
-      data::find_files(spec.files.paths, format.value_or(data::FileFormat::Auto)));
-  inspection.file_count = static_cast<std::int64_t>(found.paths.size());
-  if (inspection.format != "images") name_empty_files(found.paths, *all, inspection);
+  inspection.file_count = static_cast<std::int64_t>(names.size());
+  if (inspection.format != "items" && inspection.format != "images")
+    name_empty_files(names, *all, inspection);
   return Unit{};
 }
 
@@ -104,13 +101,15 @@ Result<Unit> look_at_rows(const sdk::DatasetSpec& spec,
     return Unit{};
   }
   inspection.first_rows = first.rows->Slice(0, rows);
-  for (const sdk::MapStep& step : spec.maps) inspection.maps.push_back(step.name);
+  inspection.fits = !spec.preprocessors.empty();
   auto mapped = first.rows;
   auto maps = apply_known_maps(inspection.name, spec, source, first);
   if (maps.has_error()) {
     inspection.maps_fail = true;
+    for (const sdk::MapStep& step : spec.maps) inspection.maps.push_back(step.name);
     inspection.problems.push_back(maps.error().message);
   } else {
+    inspection.maps = std::move(maps->names);
     inspection.known_maps = maps->known;
     mapped = std::move(maps->rows);
   }
@@ -132,15 +131,13 @@ Result<Inspection> inspect(const std::string& name, const Value& entry, std::int
     return inspection;
   }
   const auto& source = *opened;
-  if (spec.format != "items") {
-    TRY(const data::FileFormat format, format_of(spec));
-    inspection.format = data::to_string(format);
-  }
+  TRY(const FileNames names, file_names(spec));
+  if (spec.format != "items") inspection.format = data::to_string(names.format);
   take_files(*source, inspection);
   inspection.units = static_cast<std::int64_t>(source->unit_rows().size());
   inspection.rows = source->total_rows();
   inspection.decoded_bytes = source->decoded_bytes();
-  TRY_VOID(count_all_rows(spec, source, inspection));
+  TRY_VOID(count_all_rows(spec, source, names.paths, inspection));
   if (auto looked = look_at_rows(spec, source, rows, inspection); looked.has_error())
     inspection.error = std::move(looked).error();
   return inspection;

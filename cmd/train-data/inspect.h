@@ -31,10 +31,11 @@ struct Inspection {
   std::int64_t units = 0, rows = 0, bytes = 0, decoded_bytes = 0;
   std::string filter = {};
   std::int64_t limit = 0;
-  std::int64_t rows_before = 0;  // the filter and the limit
-  std::vector<std::string> maps = {};
-  std::size_t known_maps = 0;  // after which the columns are these
-  bool maps_fail = false;      // and the columns are those before them
+  std::int64_t rows_before = 0;        // the filter and the limit
+  std::vector<std::string> maps = {};  // the preprocessors come first
+  bool fits = false;                   // it has preprocessors
+  std::size_t known_maps = 0;          // after which the columns are these
+  bool maps_fail = false;              // and the columns are those before them
   std::vector<InspectedColumn> columns = {};
   std::shared_ptr<arrow::RecordBatch> first_rows =
       {};  // of the files, before the maps; may be null

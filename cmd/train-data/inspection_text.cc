@@ -61,8 +61,9 @@ std::string maps_text(const Inspection& inspection) {
   if (inspection.maps_fail) {
     text += "  the columns are those before the maps, which fail\n";
   } else if (inspection.known_maps < inspection.maps.size()) {
-    text += fmt::format("  the columns are those before {}, which the program registers\n",
-                        terminal_safe(inspection.maps[inspection.known_maps]));
+    text += fmt::format("  the columns are those before {}, which {}\n",
+                        terminal_safe(inspection.maps[inspection.known_maps]),
+                        inspection.fits ? "is fitted when a run begins" : "the program registers");
   }
   return text;
 }

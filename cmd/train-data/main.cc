@@ -10,10 +10,14 @@
 #include <utility>
 
 #include "cmd/exit_code_of.h"
+#include "cmd/train-data/bench.h"
+#include "cmd/train-data/convert.h"
+#include "cmd/train-data/datasets.h"
 #include "cmd/train-data/inspect.h"
 #include "cmd/train-data/plan.h"
 #include "lib/base/print.h"
 #include "lib/base/secrets.h"
+#include "lib/base/size_text.h"
 #include "lib/data/arrow_error.h"
 
 namespace train {
@@ -116,10 +120,43 @@ int plan_command(const Config& request) {
       });
 }
 
+int bench_command(const Config& request) {
+  const BenchOptions options{.seconds = request.get<double>("seconds"),
+                             .workers = request.get<int>("workers"),
+                             .batch_size = request.get<std::int64_t>("batch_size")};
+  return show_datasets(
+      request, [&](const std::string& name, const Value& entry, bool json) -> Result<Shown> {
+        TRY(const Benched benched, bench_dataset(name, entry, options));
+        if (json) return Shown{bench_json(benched), {}};
+        print_out("{}", Lines{bench_text(benched)});
+        flush_out();
+        return Shown{};
+      });
+}
+
+int convert_command(const Config& request) {
+  const auto seed = request.get<Value>("shuffle");
+  auto converted =
+      convert({.dataset = request.get<Value>("dataset"),
+               .to = request.get<std::string>("to"),
+               .rows_per_file = request.get<std::int64_t>("rows_per_file"),
+               .shuffle = seed.is_null() ? std::nullopt : std::optional(seed.as<std::int64_t>()),
+               .window_bytes = request.get<std::int64_t>("window"),
+               .folder = request.get<std::string>("folder")});
+  if (converted.has_error()) return failed(converted.error());
+  const std::int64_t written = converted->files - converted->files_before;
+  print_out("wrote {} of {}, {}, into {}: {} in all\n", written, counted(converted->files, "file"),
+            size_text(static_cast<std::uint64_t>(converted->bytes)),
+            request.get<std::string>("folder"), counted(converted->rows, "row"));
+  return exit_code::kOk;
+}
+
 int carry_out(const Config& request) {
   const auto command = request.get<std::string>("command");
   if (command == "inspect") return inspect_command(request);
   if (command == "plan") return plan_command(request);
+  if (command == "bench") return bench_command(request);
+  if (command == "convert") return convert_command(request);
   return failed({Errc::Internal, fmt::format("train-data has no command '{}'", command)});
 }
 

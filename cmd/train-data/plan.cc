@@ -119,8 +119,8 @@ Result<DatasetPlan> plan_dataset(const std::string& name, const Value& entry,
                                       .reads_rows = source->reads_rows()},
                                      readers, std::nullopt));
   TRY(const RowBytes row, row_bytes(name, spec, source));
-  TRY(const data::FileFormat format, format_of(spec));
-  const std::vector<double> bytes = unit_bytes(*source, format == data::FileFormat::Images);
+  TRY(const FileNames names, file_names(spec));
+  const std::vector<double> bytes = unit_bytes(*source, names.format == data::FileFormat::Images);
   const std::vector<std::int64_t> batch_sizes(static_cast<std::size_t>(readers),
                                               options.batch_size);
   for (int rank = 0; rank < readers; ++rank) {
@@ -137,8 +137,8 @@ Result<DatasetPlan> plan_dataset(const std::string& name, const Value& entry,
                           .bytes = static_cast<std::int64_t>(read),
                           .lanes = share.own_lanes().count,
                           .memory = static_cast<std::int64_t>(memory_of(
-                              share, *source, plan.order, format == data::FileFormat::Parquet, row,
-                              options.batch_size))});
+                              share, *source, plan.order, names.format == data::FileFormat::Parquet,
+                              row, options.batch_size))});
   }
   return plan;
 }

@@ -84,8 +84,7 @@ class Columns {
 
 std::vector<std::string> schema_problems(const sdk::DatasetSpec& spec) {
   if (spec.format == "items" || spec.format == "images") return {};
-  const auto format = data::file_format(spec.format);
-  const auto found = data::find_files(spec.files.paths, format.value_or(data::FileFormat::Auto));
+  const auto found = file_names(spec);
   if (found.has_error()) return {};
   std::vector<std::string> problems;
   Columns columns;

@@ -82,8 +82,24 @@ struct DataCommand {
   std::string dataset;  // empty: all
   std::string output = "text";
   int rows = 3;                   // inspect
-  int workers = 8;                // plan
-  std::int64_t batch_size = 256;  // plan
+  int workers = 8;                // plan; bench has 1
+  std::int64_t batch_size = 256;  // plan, bench
+  double seconds = 10;            // bench
+};
+
+/// data convert
+struct ConvertCommand {
+  std::vector<std::string> sources;
+  std::string to, folder;
+  std::int64_t rows_per_file = 0;
+  std::optional<std::int64_t> shuffle;  // the seed
+  std::uint64_t window = 256u << 20;    // bytes
+  // As the keys of a dataset in a spec.
+  std::string format = "auto", filter, delimiter;
+  std::vector<std::string> columns, schema;  // schema: COLUMN=TYPE
+  std::int64_t limit = 0;
+  int labels = 1;
+  bool newlines_in_values = false, include_paths = false;
 };
 
 struct CheckpointCommand {
@@ -130,6 +146,11 @@ int can_restore_command(const RunReference& reference);
 int data_inspect_command(const DataCommand& options);
 /// Show what each of some workers reads of a spec's datasets.
 int data_plan_command(const DataCommand& options);
+
+/// Read a spec's datasets for some time, and show how fast each operator was.
+int data_bench_command(const DataCommand& options);
+/// Write the rows of files anew, into files of another format.
+int data_convert_command(const ConvertCommand& options);
 
 // checkpoint …: these also work while the run is running, and on a folder that export or pull
 // wrote.

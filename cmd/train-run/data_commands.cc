@@ -61,6 +61,28 @@ Result<json::object> wanted_datasets(const DataCommand& options, const JobSpec& 
                             : fmt::format("did you mean {}?", near)};
 }
 
+/// Return what a spec would have of the dataset that is converted.
+Result<json::object> dataset_of(const ConvertCommand& options) {
+  json::object schema;
+  for (const std::string& text : options.schema) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+      return Error{Errc::InvalidArgument, fmt::format("--schema is '{}'", text),
+                   "write COLUMN=TYPE, such as zip=string"};
+    schema[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return json::object{{"format", options.format},
+                      {"path", json::array(options.sources.begin(), options.sources.end())},
+                      {"columns", json::array(options.columns.begin(), options.columns.end())},
+                      {"schema", std::move(schema)},
+                      {"delimiter", options.delimiter},
+                      {"newlines_in_values", options.newlines_in_values},
+                      {"labels", options.labels},
+                      {"include_paths", options.include_paths},
+                      {"filter", options.filter},
+                      {"limit", options.limit}};
+}
+
 int show_datasets(const DataCommand& options, json::object request) {
   SpecSource source;
   const auto parsed = parse_job(options.job, &source);
@@ -82,6 +104,27 @@ int data_plan_command(const DataCommand& options) {
   return show_datasets(
       options,
       {{"command", "plan"}, {"workers", options.workers}, {"batch_size", options.batch_size}});
+}
+
+int data_bench_command(const DataCommand& options) {
+  return show_datasets(options, {{"command", "bench"},
+                                 {"seconds", options.seconds},
+                                 {"workers", options.workers},
+                                 {"batch_size", options.batch_size}});
+}
+
+int data_convert_command(const ConvertCommand& options) {
+  auto dataset = dataset_of(options);
+  if (dataset.has_error()) {
+    print_error(dataset.error());
+    return exit_code::kUsage;
+  }
+  json::object request{{"command", "convert"},    {"dataset", std::move(*dataset)},
+                       {"to", options.to},        {"rows_per_file", options.rows_per_file},
+                       {"shuffle", nullptr},      {"window", options.window},
+                       {"folder", options.folder}};
+  if (options.shuffle) request["shuffle"] = *options.shuffle;
+  return failed(become_train_data(request).error());
 }
 
 }  // namespace train

@@ -11,12 +11,13 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
-#include <functional>
 #include <iterator>
 
 #include "cmd/build_info.h"
 #include "cmd/parse_end.h"
+#include "cmd/train-run/command_list.h"
 #include "cmd/train-run/commands.h"
+#include "cmd/train-run/data_options.h"
 #include "launcher/cluster/run/detached_run.h"
 #include "launcher/report/log_printer.h"
 #include "lib/base/exit_code.h"
@@ -25,26 +26,6 @@
 #include "lib/yaml/nearest.h"
 
 namespace {
-
-/// The subcommands, each with its action.
-class Commands {
- public:
-  CLI::App* add(CLI::App& parent, const std::string& name, const std::string& description,
-                std::function<int()> action) {
-    CLI::App* command = parent.add_subcommand(name, description);
-    actions_.emplace_back(command, std::move(action));
-    return command;
-  }
-  /// Run the subcommand that was parsed, and return its exit code.
-  int run() const {
-    const auto parsed = std::find_if(actions_.begin(), actions_.end(),
-                                     [](const auto& command) { return command.first->parsed(); });
-    return parsed->second();  // CLI11 requires one
-  }
-
- private:
-  std::vector<std::pair<CLI::App*, std::function<int()>>> actions_;
-};
 
 // `train-run job.yaml …` means `train-run run job.yaml …`: if the first word is not a subcommand,
 // it is the path of a job.
@@ -104,12 +85,6 @@ void add_job_options(CLI::App* command, train::JobOptions& job) {
       ->add_option("--tls", job.tls,
                    "The folder of your certificate, in place of a token (instead of cluster.tls)")
       ->envname("TRAINRUN_TLS");
-}
-
-void add_output_option(CLI::App* command, std::string& output) {
-  command->add_option("--output", output, "text or json")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->envname("TRAINRUN_OUTPUT");
 }
 
 void add_log_option(CLI::App* command, std::string& format) {
@@ -220,46 +195,6 @@ void add_dashboard_options(CLI::App* command, train::DashboardOptions& dashboard
                     "Allow actions on your runs: stop, checkpoint, stacks, profiles");
 }
 
-void add_spec_options(CLI::App* command, train::DataCommand& data) {
-  command->add_option("spec", data.job.path, "The job's YAML file")->required();
-  command
-      ->add_option("--set", data.job.overrides,
-                   "KEY.PATH=VALUE: override a value of the spec; may be repeated")
-      ->allow_extra_args(false);
-  command->add_option("--dataset", data.dataset, "Only this dataset (default: all of the spec)");
-  add_output_option(command, data.output);
-  command->add_flag_callback(
-      "--json", [&data] { data.output = "json"; }, "The same as --output json");
-}
-
-void add_data_commands(Commands& commands, CLI::App& app, train::DataCommand& inspected,
-                       train::DataCommand& planned) {
-  CLI::App* data = app.add_subcommand("data", "Look at the datasets of a job");
-  data->require_subcommand(1);
-  data->footer(
-      "Exit codes: 0 done; 2 the command line is wrong; 65 data cannot be read as the spec says; "
-      "66 no such dataset or\n"
-      "file; 69 train-data is not installed; 74 reading or writing failed; 77 permission; 78 the "
-      "spec is wrong.");
-  CLI::App* inspect =
-      commands.add(*data, "inspect",
-                   "Show columns, files, rows and first rows of datasets, and what is wrong with "
-                   "them",
-                   [&] { return train::data_inspect_command(inspected); });
-  add_spec_options(inspect, inspected);
-  inspect->add_option("--rows", inspected.rows, "How many rows to show (default 3)")
-      ->check(CLI::Range(0, 1000));
-  CLI::App* plan =
-      commands.add(*data, "plan",
-                   "Show what each worker reads of datasets in the first epoch, and what it holds",
-                   [&] { return train::data_plan_command(planned); });
-  add_spec_options(plan, planned);
-  plan->add_option("--workers", planned.workers, "How many workers share a dataset (default 8)")
-      ->check(CLI::Range(1, 1024));
-  plan->add_option("--batch-size", planned.batch_size, "Rows a step of each worker (default 256)")
-      ->check(CLI::Range(1, 1 << 24));
-}
-
 void add_debugger_option(CLI::App* command, std::string& ranks) {
   command
       ->add_flag("--wait-for-debugger{all}", ranks,
@@ -323,11 +258,11 @@ int main(int argc, char** argv) {
   // environment for the options of all commands, after it has read the words.
   train::JobOptions job, checked;
   train::RunCommand run, resumed;
-  Commands commands;
+  train::Commands commands;
   CLI::App* run_command = commands.add(app, "run", "Run a job (also: train-run job.yaml)",
                                        [&] { return train::run_command(job, run); });
   add_job_options(run_command, job);
-  add_output_option(run_command, run.output);
+  train::add_output_option(run_command, run.output);
   run_command->add_flag("--dry-run", run.dry_run,
                         "Print placement, command and environment of each rank, and stop");
   run_command->add_flag("--print-config", run.print_config,
@@ -357,7 +292,7 @@ int main(int argc, char** argv) {
     return train::status_command(reference, output == "json");
   });
   add_reference(status);
-  add_output_option(status, output);
+  train::add_output_option(status, output);
   CLI::App* logs_command = commands.add(app, "logs", "Print what workers printed",
                                         [&] { return train::logs_command(reference, logs); });
   add_reference(logs_command);
@@ -380,7 +315,7 @@ int main(int argc, char** argv) {
   stacks_command->add_flag(
       "--all-threads", stacks.all_threads,
       "Print every thread of every rank, not only what the ranks have in common");
-  add_output_option(stacks_command, stacks_output);
+  train::add_output_option(stacks_command, stacks_output);
   train::ProfileCommand profile;
   CLI::App* profile_command = commands.add(
       app, "profile", "Show where a rank spends its time or memory, and make a flame graph",
@@ -425,7 +360,7 @@ int main(int argc, char** argv) {
       "Resume a run whose train-run has died: with its workers, or from its newest checkpoint",
       [&] { return train::resume_command(reference, job.overrides, resumed); });
   add_reference(resume);
-  add_output_option(resume, resumed.output);
+  train::add_output_option(resume, resumed.output);
   resume
       ->add_option("--set", job.overrides,
                    "KEY.PATH=VALUE: change a value of the spec, once the run's workers have ended; "
@@ -440,8 +375,8 @@ int main(int argc, char** argv) {
       commands.add(app, "can-restore",
                    "Print what resume would continue from; if it cannot, say why and exit with 1",
                    [&] { return train::can_restore_command(reference); }));
-  train::DataCommand inspected, planned;
-  add_data_commands(commands, app, inspected, planned);
+  train::DataOptions data;
+  add_data_commands(commands, app, data);
   CLI::App* checkpoint =
       app.add_subcommand("checkpoint", "List, verify and copy checkpoints, or ask for one");
   checkpoint->require_subcommand(1);
@@ -457,7 +392,7 @@ int main(int argc, char** argv) {
       "List the checkpoints of a run, oldest first, with the reason if one is unusable",
       [&] { return train::checkpoint_list_command(reference, list_output == "json"); });
   add_reference(list);
-  add_output_option(list, list_output);
+  train::add_output_option(list, list_output);
   CLI::App* verify = commands.add(
       *checkpoint, "verify",
       "Read every byte and report which checkpoints are intact; exit with 1 if any is not",

@@ -152,6 +152,11 @@ std::string py_spy_folder() {
   return ::access((folder + "/bin/py-spy").c_str(), X_OK) == 0 ? folder : "";
 }
 
+std::string webdataset_folder() {
+  const std::string folder = std::string(TRAIN_DEPS_DIR) + "/webdataset-1.0.2";
+  return exists(folder + "/webdataset/__init__.py") ? folder : "";
+}
+
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;  // an istreambuf_iterator would throw if a process has ended

@@ -130,6 +130,8 @@ std::string built(const std::string& name);
 std::string tools_python();
 /// Return the folder of py-spy, which has it in bin/, or "" if it is not installed.
 std::string py_spy_folder();
+/// Return the folder of the webdataset package for the tools' Python, or "" if it is not installed.
+std::string webdataset_folder();
 std::string read_file(const std::string& path);
 bool exists(const std::string& path);
 /// Return a string as it is, anything else as JSON, and "(missing)" if there is none.

@@ -1,5 +1,5 @@
 """Makes small data sets of every format in the current folder: numbered rows, as real writers write
-them. `make_datasets.py large` makes one of 20,000 rows instead."""
+them. `make_datasets.py large` makes one of 20,000 rows instead, and `huge` one of 600,000."""
 import io
 import os
 import sys
@@ -80,4 +80,14 @@ def large():
                                     row_group_size=700)
 
 
-large() if sys.argv[1:] == ["large"] else small()
+def huge():
+    """600,000 rows of 1 KiB, which take little room on the disk."""
+    os.makedirs("huge")
+    blob = pyarrow.array([b"x" * 1024] * 50000, pyarrow.binary(1024))
+    for part in range(12):
+        ids = pyarrow.array(range(part * 50000, part * 50000 + 50000), pyarrow.int64())
+        pyarrow.parquet.write_table(pyarrow.table({"id": ids, "blob": blob}), f"huge/{part:02}.parquet",
+                                    row_group_size=25000)
+
+
+{"large": large, "huge": huge}.get(" ".join(sys.argv[1:]), small)()
