@@ -5,22 +5,28 @@
 #include <algorithm>
 
 #include "lib/data/arrow_error.h"
+#include "lib/data/row_bytes.h"
 #include "lib/data/row_gatherer.h"
+#include "lib/progress/dataset_meters.h"
 
 namespace train::data {
 
 static constexpr std::string_view kGathering = "cannot gather the rows of a batch";
 
 BatchReader::BatchReader(std::shared_ptr<const RowSource> source,
-                         std::shared_ptr<const ReadPlan> plan)
+                         std::shared_ptr<const ReadPlan> plan,
+                         std::shared_ptr<DatasetMeters> meters)
     : source_(std::move(source)),
       plan_(std::move(plan)),
+      meters_(std::move(meters)),
       open_max_(static_cast<std::size_t>(std::max<std::int64_t>(1, plan_->open_blocks()))) {}
 
 Result<ReadBatch> BatchReader::read(std::int64_t index) {
+  const DatasetMeters::Working gathering(meters_.get(), &DatasetMeters::gather);
   PlannedBatch planned = take_plan(index);
   TRY(auto rows, plan_->reads_single_rows() ? gather_single_rows(planned.ranges)
                                             : gather(cut_at_blocks(planned.ranges)));
+  if (meters_) meters_->gather().passed(rows->num_rows(), bytes_of_rows(*rows));
   return ReadBatch{std::move(rows), planned.valid_rows, planned.rows_consumed,
                    std::move(planned.ranges)};
 }
@@ -97,18 +103,29 @@ Result<BatchReader::Rows> BatchReader::block(const UnitBlock& block) {
 }
 
 Result<BatchReader::Rows> BatchReader::decode(const UnitBlock& block) {
+  const DatasetMeters::Working decoding(meters_.get(), &DatasetMeters::decode);
   TRY(OpenUnit* const open, unit_before(block));
   auto decoded = [&]() -> Result<Rows> {
     while (open->next_row < block.first) {
       const Block passed = plan_->block_of(block.unit, open->next_row);
-      TRY_VOID(open->stream->next(passed.rows));
+      TRY_VOID(next_of(*open, passed.rows));
       open->next_row += passed.rows;
     }
-    return open->stream->next(block.rows);
+    return next_of(*open, block.rows);
   }();
   open->next_row = block.first + block.rows;
   if (decoded.has_error() || open->next_row == rows_of(block.unit)) open_units_.pop_front();
   return decoded;
+}
+
+Result<BatchReader::Rows> BatchReader::next_of(OpenUnit& open, std::int64_t rows) {
+  TRY(auto decoded, open.stream->next(rows));
+  count_decoded(*decoded);
+  return decoded;
+}
+
+void BatchReader::count_decoded(const arrow::RecordBatch& rows) {
+  if (meters_) meters_->rows_of_unit().passed(rows.num_rows(), bytes_of_rows(rows));
 }
 
 /// Return the stream of the block's unit that is at the block's first row, or before it by as
@@ -172,7 +189,9 @@ Result<BatchReader::Rows> BatchReader::gather_single_rows(const std::vector<RowR
   arrow::RecordBatchVector parts;
   std::map<std::int64_t, RowsOfPart> next;  // of each unit
   for (const auto& [unit, rows] : rows_of_unit) {
+    const DatasetMeters::Working decoding(meters_.get(), &DatasetMeters::decode);
     TRY(auto part, source_->read_rows(unit, rows));
+    count_decoded(*part);
     next[unit] = {.part = static_cast<std::int64_t>(parts.size())};
     parts.push_back(std::move(part));
   }

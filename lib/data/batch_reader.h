@@ -13,6 +13,10 @@
 #include "lib/data/plan/shard_plan.h"
 #include "lib/data/row_source.h"
 
+namespace train {
+class DatasetMeters;  // lib/progress
+}
+
 namespace train::data {
 
 struct ReadBatch {
@@ -32,9 +36,13 @@ class BatchSource {
 class BatchReader final : public BatchSource {
  public:
   /// `source` is shared with the other passes over the same dataset.
-  BatchReader(std::shared_ptr<const RowSource> source, std::shared_ptr<const ReadPlan> plan);
-  BatchReader(std::shared_ptr<const RowSource> source, ShardPlan plan)
-      : BatchReader(std::move(source), std::make_shared<ShardPlan>(std::move(plan))) {}
+  /// `meters` count what it does; null: nobody does.
+  BatchReader(std::shared_ptr<const RowSource> source, std::shared_ptr<const ReadPlan> plan,
+              std::shared_ptr<DatasetMeters> meters = {});
+  BatchReader(std::shared_ptr<const RowSource> source, ShardPlan plan,
+              std::shared_ptr<DatasetMeters> meters = {})
+      : BatchReader(std::move(source), std::make_shared<ShardPlan>(std::move(plan)),
+                    std::move(meters)) {}
 
   /// Return batch `index` of the plan. A batch of consecutive rows of one block is a view; any
   /// other is a copy.
@@ -62,12 +70,15 @@ class BatchReader final : public BatchSource {
   void make_room();
   Result<Rows> block(const UnitBlock& block);
   Result<Rows> decode(const UnitBlock& block);
+  Result<Rows> next_of(OpenUnit& open, std::int64_t rows);
+  void count_decoded(const arrow::RecordBatch& rows);
   Result<OpenUnit*> unit_before(const UnitBlock& block);
   Result<Rows> gather(const std::vector<RowRange>& ranges);
   Result<Rows> gather_single_rows(const std::vector<RowRange>& ranges);
 
   std::shared_ptr<const RowSource> source_;
   std::shared_ptr<const ReadPlan> plan_;
+  std::shared_ptr<DatasetMeters> meters_;
   std::size_t open_max_;
   std::optional<PlannedBatch> upcoming_;  // the batch after the current one, if planned
   std::int64_t upcoming_index_ = -1;

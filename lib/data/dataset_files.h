@@ -9,6 +9,10 @@
 
 #include "lib/data/row_source.h"
 
+namespace train {
+class DatasetMeters;  // lib/progress
+}
+
 namespace train::data {
 
 enum class FileFormat { Auto, Parquet, Csv, Json, Arrow, Orc, Numpy, Cifar, Images, WebDataset };
@@ -39,6 +43,8 @@ struct FilesSpec {
   std::int64_t limit = 0;           // the first rows that pass the filter; 0: all
   int labels = 1;                   // cifar: bytes of labels before each image, 1 or 2
   bool include_paths = false;       // images: with the column path
+  /// Counts the work of the filter; null: nobody does.
+  std::shared_ptr<DatasetMeters> meters = {};
 };
 
 struct FoundFiles {

@@ -136,7 +136,7 @@ class FilesSource final : public RowSource {
       return train::Unit{};
     }
     if (!spec.filter.empty()) {
-      TRY(file, filter_file(std::move(file), path, spec.filter));
+      TRY(file, filter_file(std::move(file), path, spec));
     }
     TRY(file, with_plain_tensors(std::move(file), path));
     const auto& columns = spec.columns.empty() ? file->schema()->field_names() : spec.columns;

@@ -6,6 +6,7 @@
 
 #include "lib/data/arrow_error.h"
 #include "lib/data/row_gatherer.h"
+#include "lib/progress/dataset_meters.h"
 
 namespace train::data {
 namespace {
@@ -37,10 +38,11 @@ std::uint64_t epoch_of_pass(std::uint64_t mix_epoch, std::int64_t pass) {
 }
 
 MixReader::MixReader(std::vector<MixSource> sources, std::shared_ptr<const MixPlan> plan,
-                     std::uint64_t epoch)
+                     std::uint64_t epoch, std::shared_ptr<DatasetMeters> meters)
     : sources_(std::move(sources)),
       plan_(std::move(plan)),
       epoch_(epoch),
+      meters_(std::move(meters)),
       passes_(sources_.size()) {}
 
 Result<ReadBatch> MixReader::read_part(const MixPart& part, std::int64_t index) {
@@ -51,7 +53,7 @@ Result<ReadBatch> MixReader::read_part(const MixPart& part, std::int64_t index) 
   if (pass.pass != part.pass) {
     auto plan = std::make_shared<MixPassPlan>(plan_, part.source, part.pass,
                                               RowOrder(source.layout, source.order, epoch));
-    pass = {part.pass, std::make_unique<BatchReader>(source.rows, std::move(plan))};
+    pass = {part.pass, std::make_unique<BatchReader>(source.rows, std::move(plan), meters_)};
   }
   auto batch = pass.reader->read(index);
   if (batch && source.map) batch = source.map(std::move(*batch), epoch);
@@ -92,6 +94,7 @@ Result<ReadBatch> MixReader::read(std::int64_t index) {
   for (std::int64_t i = 0; i < step.repeats; ++i)
     append(gathering.rows, static_cast<std::size_t>(gathering.rows.front().part),
            gathering.rows.front().first, 1);
+  const DatasetMeters::Working gathering_rows(meters_.get(), &DatasetMeters::gather);
   ARROW_TRY(auto rows, "cannot gather the rows of a batch",
             gather_rows(gathering.parts, gathering.rows));
   return ReadBatch{std::move(rows), std::min(valid_rows, step.valid_rows), step.rows_consumed, {}};

@@ -27,8 +27,9 @@ std::uint64_t epoch_of_pass(std::uint64_t mix_epoch, std::int64_t pass);
 
 class MixReader final : public BatchSource {
  public:
+  /// `meters` count what it does, of all datasets together; null: nobody does.
   MixReader(std::vector<MixSource> sources, std::shared_ptr<const MixPlan> plan,
-            std::uint64_t epoch);
+            std::uint64_t epoch, std::shared_ptr<DatasetMeters> meters = {});
 
   /// Return batch `index`. An error if the datasets' rows have different columns.
   Result<ReadBatch> read(std::int64_t index) override;
@@ -43,6 +44,7 @@ class MixReader final : public BatchSource {
   std::vector<MixSource> sources_;
   std::shared_ptr<const MixPlan> plan_;
   std::uint64_t epoch_;
+  std::shared_ptr<DatasetMeters> meters_;
   std::vector<Pass> passes_;  // of each source, the newest
 };
 

@@ -1,5 +1,6 @@
 // The memory that a worker and its supervisor share: a progress page, and behind it the record of a
-// crash. The supervisor makes it and passes its descriptor to the worker with the welcome.
+// crash, and what the operators of its datasets do. The supervisor makes it and passes its
+// descriptor to the worker with the welcome.
 #pragma once
 
 #include <memory>
@@ -7,13 +8,16 @@
 #include "lib/base/file_descriptor.h"
 #include "lib/base/result.h"
 #include "lib/progress/crash_record.h"
+#include "lib/progress/data_page.h"
 #include "lib/progress/progress_page.h"
 
 namespace train {
 
 class ProgressMemory {
  public:
-  static constexpr std::size_t kBytes = kProgressBytes + (sizeof(CrashRecord) + 4095) / 4096 * 4096;
+  static constexpr std::size_t kDataOffset =
+      kProgressBytes + (sizeof(CrashRecord) + 4095) / 4096 * 4096;
+  static constexpr std::size_t kBytes = kDataOffset + (sizeof(DataPage) + 4095) / 4096 * 4096;
 
   /// Make memory whose size nobody can change.
   static Result<ProgressMemory> make();
@@ -23,6 +27,9 @@ class ProgressMemory {
   ProgressPage& page() const { return *page_; }
   CrashRecord& crash() const {
     return *reinterpret_cast<CrashRecord*>(reinterpret_cast<char*>(page_.get()) + kProgressBytes);
+  }
+  DataPage& data() const {
+    return *reinterpret_cast<DataPage*>(reinterpret_cast<char*>(page_.get()) + kDataOffset);
   }
   int fd() const { return fd_.get(); }
 

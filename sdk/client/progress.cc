@@ -22,6 +22,11 @@ ProgressWriter& writer() {
   return writer;
 }
 
+std::atomic<DataPage*>& shared_data() {
+  static std::atomic<DataPage*> shared = nullptr;
+  return shared;
+}
+
 /// Held for each mark: some are made by other threads than the loop's.
 class Marking {
  public:
@@ -93,6 +98,12 @@ InGradientSync::~InGradientSync() {
   writer().leave(outer_, progress_now());
 }
 
+DataPage& data_page() {
+  static DataPage& own = *new DataPage;  // user threads may count until the process ends
+  DataPage* const shared = shared_data().load();
+  return shared != nullptr ? *shared : own;
+}
+
 void share_progress(FileDescriptor fd) {
   if (fd.get() < 0) return;
   auto memory = ProgressMemory::map(std::move(fd));
@@ -102,11 +113,13 @@ void share_progress(FileDescriptor fd) {
   const Marking marking;
   writer().move_to(kept.page());
   record_crashes_in(&kept.crash());
+  shared_data().store(&kept.data());
 }
 
 void abandon_progress_in_fork_child() {
   Marking::let_go();  // another thread of the parent may have held it
   writer().move_to(private_page());
+  shared_data().store(nullptr);
 }
 
 }  // namespace train::sdk

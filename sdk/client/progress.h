@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "lib/base/file_descriptor.h"
+#include "lib/progress/data_page.h"
 #include "lib/progress/progress_writer.h"
 
 namespace train::sdk {
@@ -49,6 +50,10 @@ class InGradientSync {
  private:
   ProgressWriter::Entered outer_;
 };
+
+/// Return the page in which the operators of this process's datasets count: the one that it shares
+/// with its supervisor, if there is one.
+DataPage& data_page();
 
 /// Mark in the page behind `fd` from now on. Call this before the session is used.
 void share_progress(FileDescriptor fd);

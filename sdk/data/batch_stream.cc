@@ -17,10 +17,12 @@ namespace train {
 BatchStream::BatchStream(Pass pass, std::unique_ptr<data::BatchSource> reader)
     : pass_(std::move(pass)),
       reader_(std::move(reader)),
+      meter_(pass_.meters),
       exceptions_at_start_(std::uncaught_exceptions()) {}
 
 BatchStream::~BatchStream() {
   stop();
+  meter_.leave();
   if (begun_ && !over_ && !trains()) sdk::set_base_phase(Phase::Step);
   if (begun_ && std::uncaught_exceptions() == exceptions_at_start_) tell_over();
 }
@@ -45,6 +47,8 @@ std::optional<Batch> BatchStream::next() {
   if (over_) return std::nullopt;
   if (trains() && handed_out_ > 0) sdk::end_step(StepSource::Batch);
   if (handed_out_ == pass_.batches) {
+    stop();
+    meter_.leave();
     tell_over();
     sdk::set_base_phase(Phase::Step);
     return std::nullopt;
@@ -52,12 +56,16 @@ std::optional<Batch> BatchStream::next() {
   // What the loop does between the batches of other datasets is no training.
   sdk::set_base_phase(trains() ? Phase::Step : Phase::Validate);
   const sdk::InPhase waiting(Phase::Data, pass_.dataset);
-  Result<Ready> batch = thread_.joinable() ? pop() : read(handed_out_);
+  meter_.loop_asks();
+  Result<Ready> batch = thread_.joinable() ? pop() : read_now();
   if (batch.has_error()) {
+    stop();
+    meter_.leave();
     over_ = true;  // and the position stays: this batch was not trained on
     sdk::throw_failure(
         std::move(batch.error()).with_context(fmt::format("dataset '{}'", pass_.dataset)));
   }
+  meter_.loop_gets(batch->batch.valid_rows, batch->bytes);
   ++handed_out_;
   tell_position(batch->rows_consumed);
   return std::move(batch->batch);
@@ -65,6 +73,7 @@ std::optional<Batch> BatchStream::next() {
 
 void BatchStream::supersede() {
   stop();
+  meter_.leave();
   superseded_ = true;
   over_ = true;
 }
@@ -75,7 +84,7 @@ Result<BatchStream::Ready> BatchStream::read(std::int64_t index) {
   try {
     TRY(data::ReadBatch batch, reader_->read(index));
     if (pass_.maps) {
-      TRY(batch, pass_.maps->apply(std::move(batch), pass_.epoch));
+      TRY(batch, pass_.maps->apply(std::move(batch), pass_.epoch, pass_.meters.get()));
     }
     return prepare(std::move(batch));
   } catch (const std::bad_alloc&) {
@@ -86,7 +95,10 @@ Result<BatchStream::Ready> BatchStream::read(std::int64_t index) {
 
 /// Convert a batch, and count its bytes.
 Result<BatchStream::Ready> BatchStream::prepare(data::ReadBatch batch) const {
+  const DatasetMeters::Working preparing(pass_.meters.get(), &DatasetMeters::batch);
+  const std::int64_t rows = batch.rows->num_rows();
   Ready ready{.batch = {.data = std::move(batch.rows), .valid_rows = batch.valid_rows},
+              .rows = rows,
               .rows_consumed = batch.rows_consumed};
   if (pass_.convert) {
     try {
@@ -111,16 +123,31 @@ bool BatchStream::has_room(std::int64_t bytes) const {
                             bytes <= pass_.prefetch_bytes - ready_bytes_);
 }
 
+/// Read the next batch on the loop's thread.
+Result<BatchStream::Ready> BatchStream::read_now() {
+  meter_.reader_goes_on();
+  Result<Ready> batch = read(handed_out_);
+  if (!batch.has_error()) meter_.made(batch->rows, batch->bytes);
+  meter_.reader_waits();
+  return batch;
+}
+
 void BatchStream::read_ahead() {
   for (std::int64_t index = 0; index < pass_.batches; ++index) {
     Result<Ready> batch = read(index);
     const bool failed = batch.has_error();
     const std::int64_t bytes = failed ? 0 : batch->bytes;
+    if (!failed) meter_.made(batch->rows, bytes);
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stopping_ || has_room(bytes); });
+    if (!stopping_ && !has_room(bytes)) {
+      meter_.reader_waits();
+      changed_.wait(lock, [&] { return stopping_ || has_room(bytes); });
+      meter_.reader_goes_on();
+    }
     if (stopping_) return;
     ready_.push_back(std::move(batch));
     ready_bytes_ += bytes;
+    meter_.queue(ready_bytes_);
     changed_.notify_all();
     if (failed) return;
   }
@@ -133,6 +160,7 @@ Result<BatchStream::Ready> BatchStream::pop() {
   Result<Ready> batch = std::move(ready_.front());
   ready_.pop_front();
   if (batch) ready_bytes_ -= batch->bytes;
+  meter_.queue(ready_bytes_);
   changed_.notify_all();
   return batch;
 }

@@ -15,6 +15,7 @@
 #include "lib/data/batch_reader.h"
 #include "sdk/data/convert_batch.h"
 #include "sdk/data/map_chain.h"
+#include "sdk/data/pass_meter.h"
 
 namespace train {
 
@@ -30,6 +31,7 @@ class BatchStream {
     int prefetch_batches = 2;  // the queue's limit; 0: read when asked, with no thread
     std::int64_t prefetch_bytes = 32 << 20;  // its other limit; it holds one batch of any size
     sdk::ConvertBatch convert = {};  // on the reading thread; none: batches stay as they are
+    std::shared_ptr<DatasetMeters> meters = {};  // null: nobody counts
   };
 
   BatchStream(Pass pass, std::unique_ptr<data::BatchSource> reader);
@@ -52,11 +54,13 @@ class BatchStream {
  private:
   struct Ready {
     Batch batch;
+    std::int64_t rows = 0;
     std::int64_t rows_consumed = 0;
     std::int64_t bytes = 0;
   };
 
   Result<Ready> read(std::int64_t index);
+  Result<Ready> read_now();
   Result<Ready> prepare(data::ReadBatch batch) const;
   void read_ahead();
   bool has_room(std::int64_t bytes) const;
@@ -68,6 +72,7 @@ class BatchStream {
 
   const Pass pass_;
   std::unique_ptr<data::BatchSource> reader_;  // only the thread uses it while it runs
+  sdk::PassMeter meter_;
   const int exceptions_at_start_;
   std::int64_t handed_out_ = 0;
   bool begun_ = false;

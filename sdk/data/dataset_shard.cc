@@ -13,6 +13,8 @@
 #include "lib/data/mix_reader.h"
 #include "lib/data/plan/shard_plan.h"
 #include "lib/data/transform/preprocessors.h"
+#include "lib/progress/progress_clock.h"
+#include "sdk/client/progress.h"
 #include "sdk/client/session.h"
 #include "sdk/data/agreement.h"
 #include "sdk/data/batch_stream.h"
@@ -29,6 +31,8 @@ namespace {
 struct OpenShards {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<DatasetShard::Impl>> by_name;
+  /// Also of datasets that could not be opened: the next try goes on counting there.
+  std::map<std::string, std::shared_ptr<DatasetMeters>> meters;
 };
 OpenShards& open_shards() {
   static OpenShards& shards = *new OpenShards;
@@ -120,6 +124,13 @@ void set_start(DatasetShard::Impl& shard) {
   if (cursor) go_on_from(*cursor, shard);
 }
 
+/// Return what counts the work on the dataset. `open_shards().mutex` is held.
+std::shared_ptr<DatasetMeters> meters_for(const std::string& name, const sdk::DatasetSpec& spec) {
+  auto& meters = open_shards().meters[name];
+  if (!meters) meters = sdk::meters_of(name, spec, sdk::data_page());
+  return meters;
+}
+
 using Shards = std::map<std::string, std::shared_ptr<DatasetShard::Impl>>;
 std::shared_ptr<DatasetShard::Impl> shard_of(const std::string& name, Shards& shards);
 
@@ -153,6 +164,7 @@ std::shared_ptr<const sdk::FittedSteps> preprocessors_of(const DatasetShard::Imp
                       "put the spec's preprocessors back, or begin a new run"});
   }
   if (!from.empty()) return shard_of(from, shards)->preprocessors;
+  const DatasetMeters::Working indexing(shard.meters.get(), &DatasetMeters::index);
   auto fitted = sdk::fit_preprocessors(shard.name, steps, *shard.source,
                                        {.ranks = shard.world_size, .rank = shard.rank});
   if (fitted.has_error()) fail(shard.name, std::move(fitted).error());
@@ -194,17 +206,14 @@ std::shared_ptr<DatasetShard::Impl> open_shard(const std::string& name, Shards& 
     shard->world_size = sdk::worker_info().world_size;
     shard->rank = sdk::worker_info().rank;
   }
+  shard->meters = meters_for(name, shard->spec);
   if (!shard->spec.mix.empty()) {
     open_mix(*shard, shards);
     return shard;
   }
-  auto source = sdk::open_dataset(shard->spec);
+  auto source = sdk::open_dataset(shard->spec, shard->meters);
   if (source.has_error()) sdk::throw_failure(std::move(source.error()).with_context(doing));
   shard->source = std::move(*source);
-  if (shard->spec.split) {
-    shard->world_size = sdk::worker_info().world_size;
-    shard->rank = sdk::worker_info().rank;
-  }
   shard->preprocessors = preprocessors_of(*shard, shards);
   keep_preprocessors(*shard);
   auto maps = sdk::MapChain::make(name, shard->spec, shard->source,
@@ -302,7 +311,8 @@ PassBatches batches_of(const DatasetShard::Impl& shard,
   if (!shard.mix) {
     data::ShardPlan plan = plan_pass(shard, batch_sizes, drop_last);
     const std::int64_t batches = plan.batches();
-    return {batches, std::make_unique<data::BatchReader>(shard.source, std::move(plan))};
+    return {batches,
+            std::make_unique<data::BatchReader>(shard.source, std::move(plan), shard.meters)};
   }
   auto plan = data::MixPlan::make(*shard.mix, {.batch_sizes = batch_sizes,
                                                .rank = shard.rank,
@@ -310,9 +320,10 @@ PassBatches batches_of(const DatasetShard::Impl& shard,
                                                .drop_last = drop_last});
   if (plan.has_error()) fail(shard.name, std::move(plan.error()));
   const std::int64_t batches = plan->batches();
-  return {batches, std::make_unique<data::MixReader>(
-                       sdk::sources_of_mix(shard),
-                       std::make_shared<const data::MixPlan>(std::move(*plan)), shard.next_epoch)};
+  return {batches,
+          std::make_unique<data::MixReader>(sdk::sources_of_mix(shard),
+                                            std::make_shared<const data::MixPlan>(std::move(*plan)),
+                                            shard.next_epoch, shard.meters)};
 }
 
 }  // namespace
@@ -332,6 +343,19 @@ void DatasetShard::set_epoch(std::uint64_t epoch) {
   if (epoch == impl_->next_epoch) return;
   impl_->next_epoch = epoch;
   impl_->next_rows_consumed = 0;
+}
+
+DataStats DatasetShard::stats() const {
+  DataStats stats;
+  for (DataOperator& one : impl_->meters->read(progress_now()))
+    stats.operators.push_back({.name = one.name(),
+                               .rows = one.rows,
+                               .bytes = one.bytes,
+                               .busy = std::chrono::microseconds(one.busy_us),
+                               .waited_for_input = std::chrono::microseconds(one.input_us),
+                               .waited_for_room = std::chrono::microseconds(one.room_us),
+                               .queue_bytes = one.queue_bytes});
+  return stats;
 }
 
 BatchRange DatasetShard::iter_batches(const BatchOptions& options) {
@@ -362,7 +386,8 @@ BatchRange sdk::iter_converted(DatasetShard& dataset, const BatchOptions& option
                                                       .maps = shard.maps,
                                                       .prefetch_batches = options.prefetch_batches,
                                                       .prefetch_bytes = options.prefetch_bytes,
-                                                      .convert = std::move(convert)},
+                                                      .convert = std::move(convert),
+                                                      .meters = shard.meters},
                                     std::move(pass.reader));
   shard.last_pass = stream;
   dataset.set_epoch(shard.next_epoch + 1);
@@ -401,6 +426,7 @@ void forget_dataset_shards() {
   OpenShards& shards = open_shards();
   const std::lock_guard lock(shards.mutex);
   shards.by_name.clear();
+  shards.meters.clear();
 }
 
 }  // namespace sdk

@@ -21,6 +21,7 @@ namespace train {
 struct DatasetShard::Impl {
   std::string name;
   sdk::DatasetSpec spec;
+  std::shared_ptr<DatasetMeters> meters;
   /// Shared with the stream of a pass, which may outlive the shard.
   std::shared_ptr<const data::RowSource> source;
   std::shared_ptr<const sdk::MapChain> maps;

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "lib/data/arrow_error.h"
 #include "sdk/data/items_rows.h"
@@ -102,7 +101,20 @@ DatasetSpec dataset_spec_from(const Dict& entry) {
   return spec;
 }
 
-Result<std::shared_ptr<const data::RowSource>> open_dataset(const DatasetSpec& spec) {
+std::shared_ptr<DatasetMeters> meters_of(const std::string& dataset, const DatasetSpec& spec,
+                                         DataPage& page) {
+  std::vector<std::string> maps;
+  // All maps of a mix's datasets are one operator.
+  if (!spec.mix.empty()) maps.emplace_back("of its datasets");
+  if (!spec.preprocessors.empty()) maps.emplace_back("preprocessors");
+  for (const MapStep& step : spec.maps) maps.push_back(step.name);
+  const bool filters = spec.format != "items" && !spec.files.filter.empty();
+  return std::make_shared<DatasetMeters>(page, dataset, filters, maps);
+}
+
+Result<std::shared_ptr<const data::RowSource>> open_dataset(
+    const DatasetSpec& spec, const std::shared_ptr<DatasetMeters>& meters) {
+  const DatasetMeters::Working indexing(meters.get(), &DatasetMeters::index);
   // registers the gather kernels; cheap if it is done already
   if (const arrow::Status ready = arrow::compute::Initialize(); !ready.ok())
     return data::error_from(ready, "cannot set up Arrow");
@@ -120,14 +132,19 @@ Result<std::shared_ptr<const data::RowSource>> open_dataset(const DatasetSpec& s
           "can be read"};
     }
     files.format = *format;
+    files.meters = meters;
     TRY(source, data::open_files(files));
   }
-  const auto& rows = source->unit_rows();
-  if (std::accumulate(rows.begin(), rows.end(), std::int64_t{0}) == 0) {
+  if (source->total_rows() == 0) {
     return Error{Errc::InvalidArgument,
                  spec.format == "items"
                      ? "it has no items"
                      : fmt::format("{} has no rows", fmt::join(spec.files.paths, ", "))};
+  }
+  if (meters) {
+    std::int64_t bytes = 0;
+    for (const data::FileRows& file : source->files()) bytes += file.bytes;
+    meters->index().passed(source->total_rows(), bytes);
   }
   return source;
 }

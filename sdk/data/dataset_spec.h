@@ -14,6 +14,7 @@
 #include "lib/data/plan/choose_order.h"
 #include "lib/data/plan/mix_order.h"
 #include "lib/data/row_source.h"
+#include "lib/progress/dataset_meters.h"
 
 namespace train::sdk {
 
@@ -45,7 +46,12 @@ struct DatasetSpec {
 DatasetSpec dataset_spec_from(const Dict& entry);
 
 /// Open the files, or lay the items out as columns. Also fails when there are no rows at all,
-/// because training on nothing is a mistake.
-Result<std::shared_ptr<const data::RowSource>> open_dataset(const DatasetSpec& spec);
+/// because training on nothing is a mistake. `meters` count what it does, and what filters do
+/// later; null: nobody does.
+Result<std::shared_ptr<const data::RowSource>> open_dataset(
+    const DatasetSpec& spec, const std::shared_ptr<DatasetMeters>& meters = {});
+/// Make what counts the work on this dataset.
+std::shared_ptr<DatasetMeters> meters_of(const std::string& dataset, const DatasetSpec& spec,
+                                         DataPage& page);
 
 }  // namespace train::sdk

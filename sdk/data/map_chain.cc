@@ -15,6 +15,7 @@
 #include "lib/base/check.h"
 #include "lib/data/arrow_error.h"
 #include "lib/data/plan/permutation.h"
+#include "lib/data/row_bytes.h"
 #include "lib/data/transform/preprocessors.h"
 #include "lib/model/built_in_maps.h"
 #include "sdk/data/map_registry.h"
@@ -140,10 +141,15 @@ Result<Unit> MapChain::add(const MapStep& step) {
   return Unit{};
 }
 
-Result<data::ReadBatch> MapChain::apply(data::ReadBatch batch, std::uint64_t epoch) const {
+Result<data::ReadBatch> MapChain::apply(data::ReadBatch batch, std::uint64_t epoch,
+                                        DatasetMeters* meters) const {
   if (!preprocessors_.empty()) {
+    DataMeter* const meter = meters == nullptr ? nullptr : &meters->map(0);
+    const DatasetMeters::Working preprocessing(meters, meter);
     TRY(batch.rows, data::preprocess(preprocessors_, std::move(batch.rows)));
+    if (meter != nullptr) meter->passed(batch.rows->num_rows(), data::bytes_of_rows(*batch.rows));
   }
+  const std::size_t first_map = preprocessors_.empty() ? 0 : 1;
   if (maps_.empty()) return batch;
   Mapped mapped{.rows = std::move(batch.rows),
                 .valid_rows = batch.valid_rows,
@@ -152,9 +158,12 @@ Result<data::ReadBatch> MapChain::apply(data::ReadBatch batch, std::uint64_t epo
   TRAIN_CHECK(std::cmp_equal(mapped.places.size(), mapped.rows->num_rows()),
               "a place for each row");
   for (std::size_t index = 0; index < maps_.size(); ++index) {
+    DataMeter* const meter = meters == nullptr ? nullptr : &meters->map(first_map + index);
+    const DatasetMeters::Working mapping(meters, meter);
     auto done = apply_one(index, mapped);
     if (done.has_error())
       return std::move(done).error().with_context(fmt::format("map '{}'", maps_[index].name));
+    if (meter != nullptr) meter->passed(mapped.rows->num_rows(), data::bytes_of_rows(*mapped.rows));
   }
   batch.rows = std::move(mapped.rows);
   batch.valid_rows = mapped.valid_rows;

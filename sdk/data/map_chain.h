@@ -14,6 +14,7 @@
 #include "lib/data/batch_reader.h"
 #include "lib/data/transform/preprocessor_fit.h"
 #include "lib/data/transform/row_map.h"
+#include "lib/progress/dataset_meters.h"
 #include "sdk/data/bad_rows.h"
 #include "sdk/data/dataset_spec.h"
 
@@ -36,8 +37,9 @@ class MapChain {
     return std::any_of(maps_.begin(), maps_.end(),
                        [](const Map& map) { return static_cast<bool>(map.registered); });
   }
-  /// Map a batch of this epoch.
-  Result<data::ReadBatch> apply(data::ReadBatch batch, std::uint64_t epoch) const;
+  /// Map a batch of this epoch. `meters` count what each map does; null: nobody does.
+  Result<data::ReadBatch> apply(data::ReadBatch batch, std::uint64_t epoch,
+                                DatasetMeters* meters = nullptr) const;
   /// Return how many rows are left out so far.
   std::int64_t bad_rows() const { return bad_rows_.count(); }
 

@@ -1,11 +1,13 @@
 #include "sdk/data/mixes.h"
 
+#include <arrow/record_batch.h>
 #include <arrow/type.h>
 #include <fmt/format.h>
 
 #include <bit>
 
 #include "lib/data/plan/permutation.h"
+#include "lib/data/row_bytes.h"
 
 namespace train::sdk {
 namespace {
@@ -78,8 +80,14 @@ std::vector<data::MixSource> sources_of_mix(const DatasetShard::Impl& mix) {
                        .rows = member->source,
                        .layout = member->layout.units,
                        .order = *order_in_mix(*member),
-                       .map = [maps = member->maps](data::ReadBatch batch, std::uint64_t epoch) {
-                         return maps->apply(std::move(batch), epoch);
+                       .map = [maps = member->maps, meters = mix.meters](data::ReadBatch batch,
+                                                                         std::uint64_t epoch) {
+                         const DatasetMeters::Working mapping(meters.get(), &meters->map(0));
+                         auto mapped = maps->apply(std::move(batch), epoch);
+                         if (mapped)
+                           meters->map(0).passed(mapped->rows->num_rows(),
+                                                 data::bytes_of_rows(*mapped->rows));
+                         return mapped;
                        }});
   }
   return sources;

@@ -16,7 +16,9 @@
 
 #include "lib/data/arrow_error.h"
 #include "lib/data/formats/format_file.h"
+#include "lib/data/row_bytes.h"
 #include "lib/model/row_filter.h"
+#include "lib/progress/dataset_meters.h"
 
 namespace train::data {
 namespace {
@@ -151,12 +153,14 @@ class BoundFilter {
 class FilteringReader final : public arrow::RecordBatchReader {
  public:
   FilteringReader(std::shared_ptr<arrow::RecordBatchReader> rows,
-                  std::shared_ptr<const BoundFilter> filter)
-      : rows_(std::move(rows)), filter_(std::move(filter)) {}
+                  std::shared_ptr<const BoundFilter> filter, DatasetMeters* meters)
+      : rows_(std::move(rows)), filter_(std::move(filter)), meters_(meters) {}
   std::shared_ptr<arrow::Schema> schema() const override { return rows_->schema(); }
   arrow::Status ReadNext(Batch* rows) override {
     ARROW_RETURN_NOT_OK(rows_->ReadNext(rows));
     if (*rows == nullptr) return arrow::Status::OK();
+    if (meters_ != nullptr) meters_->decode().passed((*rows)->num_rows(), bytes_of_rows(**rows));
+    const DatasetMeters::Working filtering(meters_, meters_ ? &meters_->rows_of_unit() : nullptr);
     ARROW_ASSIGN_OR_RAISE(const auto mask, filter_->mask(**rows));
     if (mask->true_count() == mask->length()) return arrow::Status::OK();
     ARROW_ASSIGN_OR_RAISE(const auto kept,
@@ -168,12 +172,16 @@ class FilteringReader final : public arrow::RecordBatchReader {
  private:
   std::shared_ptr<arrow::RecordBatchReader> rows_;
   std::shared_ptr<const BoundFilter> filter_;
+  DatasetMeters* const meters_;
 };
 
 class FilteredFile final : public FormatFile {
  public:
-  FilteredFile(std::unique_ptr<FormatFile> file, BoundFilter filter)
-      : file_(std::move(file)), filter_(std::make_shared<BoundFilter>(std::move(filter))) {}
+  FilteredFile(std::unique_ptr<FormatFile> file, BoundFilter filter,
+               std::shared_ptr<DatasetMeters> meters)
+      : file_(std::move(file)),
+        filter_(std::make_shared<BoundFilter>(std::move(filter))),
+        meters_(std::move(meters)) {}
 
   /// Count the rows of each unit that stay.
   Result<Unit> count(const std::string& path) {
@@ -197,7 +205,7 @@ class FilteredFile final : public FormatFile {
       if (!selected.GetFieldByName(field->name())) fields.push_back(field);
     }
     TRY(auto rows, file_->open(unit, *arrow::schema(std::move(fields)), rows_at_once));
-    return std::make_shared<FilteringReader>(std::move(rows), filter_);
+    return std::make_shared<FilteringReader>(std::move(rows), filter_, meters_.get());
   }
 
   Result<std::shared_ptr<arrow::Table>> read(std::int64_t unit,
@@ -238,17 +246,18 @@ class FilteredFile final : public FormatFile {
 
   std::unique_ptr<FormatFile> file_;
   std::shared_ptr<const BoundFilter> filter_;
+  std::shared_ptr<DatasetMeters> meters_;
   std::vector<std::int64_t> unit_rows_;
 };
 
 }  // namespace
 
 OpenedFile filter_file(std::unique_ptr<FormatFile> file, const std::string& path,
-                       const std::string& filter) {
-  auto parsed = parse_row_filter(filter);
+                       const FilesSpec& spec) {
+  auto parsed = parse_row_filter(spec.filter);
   if (parsed.has_error()) return std::move(parsed).error().with_context("the filter");
-  TRY(auto bound, BoundFilter::make(*parsed, filter, *file->schema(), path));
-  auto filtered = std::make_unique<FilteredFile>(std::move(file), std::move(bound));
+  TRY(auto bound, BoundFilter::make(*parsed, spec.filter, *file->schema(), path));
+  auto filtered = std::make_unique<FilteredFile>(std::move(file), std::move(bound), spec.meters);
   TRY_VOID(filtered->count(path));
   return filtered;
 }

@@ -73,11 +73,11 @@ OpenedFile open_csv_file(const std::string& path, const FilesSpec& spec,
 OpenedFile open_json_file(const std::string& path, const FilesSpec& spec,
                           const std::shared_ptr<arrow::Schema>& first);
 
-/// Return the file without the rows that do not pass the filter, which is read for that. An error
-/// names the columns that there are if the filter is about another, or the types that cannot be
-/// compared.
+/// Return the file without the rows that do not pass the spec's filter, which is read for that. An
+/// error names the columns that there are if the filter is about another, or the types that cannot
+/// be compared.
 OpenedFile filter_file(std::unique_ptr<FormatFile> file, const std::string& path,
-                       const std::string& filter);
+                       const FilesSpec& spec);
 
 /// Return the file with its columns of tensors, as Arrow's extension fixed_shape_tensor and Ray
 /// Data's arrow_tensor mark them, as nested lists of fixed sizes (tensor_shape.h).

@@ -5,6 +5,7 @@
 #include <train/config.h>
 #include <train/error.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <iterator>
@@ -86,6 +87,28 @@ template <class Tag>
 class TorchBatchRangeOf;  // torch.h
 using TorchBatchRange = TorchBatchRangeOf<void>;
 
+/// What one operator of a dataset has done on this rank since the dataset was opened. "decode" to
+/// "batch" are the work of one thread, which does one of them at a time: so each waits for input
+/// while an earlier one is at work, and for room while a later one is, or while enough batches are
+/// ready.
+struct OperatorStats {
+  /// index: opening the dataset; decode: reading and decoding; filter; gather: picking the rows of
+  /// a batch; "map NAME" for each map of the spec; batch: making tensors, if they are asked for,
+  /// and the batches that are ready; loop: yours, which is busy between two batches.
+  std::string name;
+  std::int64_t rows = 0;   // that it has passed on; repeats count, but not for loop
+  std::int64_t bytes = 0;  // of these, about
+  std::chrono::microseconds busy{};
+  std::chrono::microseconds waited_for_input{};
+  std::chrono::microseconds waited_for_room{};
+  std::int64_t queue_bytes = 0;  // of batch: ready now
+};
+
+/// The operators, in the order of a row's way.
+struct DataStats {
+  std::vector<OperatorStats> operators;
+};
+
 /// One dataset as this rank sees it: an equal share (±1 row) of "train" or of a dataset with
 /// `split: true`; all of any other. Each pass is the next epoch. With `shuffle`, (seed, epoch)
 /// determine the order of its rows; without, the order is that of the files, which ranks that share
@@ -119,6 +142,10 @@ class DatasetShard {
   /// Do the same with tensors: column name → tensor on this rank's device. Defined in torch.h.
   TorchBatchRange iter_torch_batches();
   TorchBatchRange iter_torch_batches(const TorchBatchOptions& options);
+  /// Return what the operators of the dataset have done so far, also in passes that go on. The one
+  /// that holds the others up is busy most of the time. Unlike the other functions, any thread may
+  /// call this.
+  DataStats stats() const;
 
   const std::shared_ptr<Impl>& impl() const { return impl_; }
 

@@ -8,6 +8,7 @@
 #include <train/dataset.h>
 
 #include <algorithm>
+#include <map>
 
 #include "sdk/client/session.h"
 #include "sdk/data/dataset_shard.h"
@@ -193,6 +194,20 @@ TEST_F(DatasetMix, RefusesColumnsThatDiffer) {
   become(0, 1);
   EXPECT_THAT(failure_of([] { (void)get_dataset_shard(); }),
               HasSubstr("dataset 'train': its datasets have different columns: 'a' has id: int64"));
+}
+
+TEST_F(DatasetMix, CountsTheWorkOnAllOfItsDatasetsTogether) {
+  std::int64_t rows = 0;
+  for (const Batch& batch : get_dataset_shard().iter_batches({.batch_size = 6}))
+    rows += batch.valid_rows;
+  std::map<std::string, std::int64_t> counted;
+  for (const OperatorStats& one : get_dataset_shard().stats().operators)
+    counted[one.name] = one.rows;
+  EXPECT_GT(rows, 50);
+  EXPECT_EQ(counted["loop"], rows);
+  EXPECT_GE(counted["decode"], rows);
+  EXPECT_GE(counted["map of its datasets"], rows);
+  EXPECT_GE(counted["gather"], rows);
 }
 
 }  // namespace
