@@ -18,11 +18,13 @@
 #include "launcher/cluster/run/detached_run.h"
 #include "launcher/cluster/run/run_record.h"
 #include "launcher/core/run_history.h"
+#include "launcher/report/data_verdict.h"
 #include "launcher/report/goodput_text.h"
 #include "launcher/report/rank_status.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"
+#include "lib/observe/json_text.h"
 #include "lib/observe/metrics_log.h"
 #include "lib/samples/sample_reader.h"
 
@@ -104,8 +106,22 @@ std::vector<SampleTable> newest_samples(const RunFolder& folder) {
   return newest ? std::move(*newest) : std::vector<SampleTable>{};
 }
 
-void add_samples(boost::json::object& out, const std::vector<SampleTable>& newest) {
+/// Return whether the run waits for its data; of a run that has ended, in all of its time.
+std::optional<DataVerdict> newest_verdict(const std::vector<SampleTable>& newest) {
+  for (const SampleTable& table : newest)
+    if (table.kind == SampleKind::Data) return data_verdict(table);
+  return std::nullopt;
+}
+
+/// Add what was measured. Of a run that has ended, only what its datasets did still says something.
+void add_samples(boost::json::object& out, const std::vector<SampleTable>& newest, bool running) {
+  JsonWriter verdict;
+  verdict.object();
+  put_data_bound(verdict, newest_verdict(newest));
+  verdict.end();
+  out["data_bound"] = boost::json::parse(std::move(verdict).take()).as_object().at("data_bound");
   for (const SampleTable& table : newest) {
+    if (!running && table.kind != SampleKind::Data) continue;
     out[to_string(table.kind)] = sample_rows(table);
     if (table.kind == SampleKind::Ranks)
       out["ranks_at"] =
@@ -165,7 +181,7 @@ int status_command(const RunReference& reference, bool json) {
       }
       out["metrics"] = std::move(metrics);
     }
-    if (running) add_samples(out, newest_samples(*folder));
+    add_samples(out, newest_samples(*folder), running);
     print_json(boost::json::serialize(out));
     return 0;
   }
@@ -195,13 +211,16 @@ int status_command(const RunReference& reference, bool json) {
   print_out("checkpoint: {}\n", view.checkpoint.empty() ? "none" : view.checkpoint);
   if (const auto text = goodput_text(time_of(*folder, running, view.attempt)); !text.empty())
     print_out("goodput:    {}\n", text);
+  const auto newest = newest_samples(*folder);
+  if (const auto verdict = newest_verdict(newest))
+    print_out("data:       {}\n", data_verdict_text(*verdict));
   if (view.report) {
     print_out("metrics:   ");
     for (const auto& [name, value] : view.report->metrics)
       print_out(" {}={}", name, metric_text(value));
     print_out("\n");
   }
-  if (running) print_ranks(newest_samples(*folder));
+  if (running) print_ranks(newest);
   return 0;
 }
 

@@ -29,6 +29,7 @@ json::value number_json(double value) {
 json::array sample_rows(const SampleTable& table) {
   const char* what = table.kind == SampleKind::Ranks  ? "rank"
                      : table.kind == SampleKind::Gpus ? "gpu"
+                     : table.kind == SampleKind::Data ? "operator"
                                                       : "node";
   json::array rows;
   for (std::size_t row = 0; row < table.rows.size(); ++row) {

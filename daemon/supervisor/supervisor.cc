@@ -536,6 +536,7 @@ asio::awaitable<void> Supervisor::sample_loop() {
     if (!group_.launcher_present() || !uplink_.connected()) continue;
     if (uplink_.link()->queued_bytes() > kSampleQueueBytesMax) continue;
     for (const WorkerSamples& samples : sampler_.take()) uplink_.send(samples);
+    for (const DataSamples& samples : sampler_.take_data()) uplink_.send(samples);
   }
 }
 

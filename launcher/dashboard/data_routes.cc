@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <boost/json/parse.hpp>
 #include <charconv>
 #include <cmath>
@@ -10,7 +11,9 @@
 #include "launcher/dashboard/json_members.h"
 #include "launcher/dashboard/run_routes.h"
 #include "launcher/dashboard/run_spec.h"
+#include "launcher/report/data_verdict.h"
 #include "launcher/report/goodput_text.h"
+#include "lib/samples/data_rows.h"
 #include "lib/storage/posix_file_system.h"
 
 namespace train {
@@ -35,27 +38,98 @@ boost::json::object positions_of(const RunData& run) {
   return data != nullptr ? *data : boost::json::object{};
 }
 
-const SampleTable* rank_samples(RunData& run) {
-  if (!run.live()) return nullptr;
+const SampleTable* table_of(RunData& run, SampleKind kind) {
   for (const SampleTable& table : run.samples())
-    if (table.kind == SampleKind::Ranks) return &table;
+    if (table.kind == kind) return &table;
   return nullptr;
 }
 
-/// Put which ranks wait for data. The samples don't tell datasets apart: they are about what the
-/// loop iterates over, which is `train`.
+/// The rows of one dataset.
+struct DatasetRows {
+  std::vector<std::pair<std::string_view, std::size_t>> operators;  // of all ranks together
+  std::optional<std::size_t> loop;                                  // of all ranks together
+  std::vector<std::pair<std::int32_t, std::size_t>> loops;          // by rank
+};
+
+DatasetRows rows_of(const SampleTable& data, std::string_view dataset) {
+  DatasetRows found;
+  for (std::size_t i = 0; i < data.rows.size(); ++i) {
+    const auto row = parse_data_row(data.rows[i]);
+    if (!row || row->dataset != dataset) continue;
+    const bool is_loop = row->operation == "loop";
+    if (row->rank && is_loop) found.loops.emplace_back(*row->rank, i);
+    if (row->rank) continue;
+    found.operators.emplace_back(row->operation, i);
+    if (is_loop) found.loop = i;
+  }
+  std::sort(found.loops.begin(), found.loops.end());
+  return found;
+}
+
+/// Put members that are columns of the samples' row.
+void put_columns(JsonWriter& json, const SampleTable& data, std::size_t row,
+                 std::initializer_list<std::pair<std::string_view, std::string_view>> columns) {
+  for (const auto& [name, field] : columns) {
+    const double value = data.number(field, row);
+    put(json, name, std::isfinite(value) ? std::optional(value) : std::nullopt);
+  }
+}
+
+/// Put what was measured of a dataset: now, or on average over a run that has ended.
+void put_measured(JsonWriter& json, const SampleTable& data, std::string_view dataset,
+                  const DatasetRows& rows) {
+  put_columns(
+      json, data, *rows.loop,
+      {{"rows_per_s", "rows_per_s"}, {"bytes_per_s", "bytes_per_s"}, {"wait_ratio", "input_wait"}});
+  json.key("starving_ranks").array();
+  for (const auto& [rank, row] : rows.loops)
+    if (data.number("input_wait", row) > kStarvingRatio) json.value(rank);
+  json.end().key("operators").array();
+  for (const auto& [name, row] : rows.operators) {
+    json.object().member("name", name);
+    put_columns(json, data, row,
+                {{"rows", "rows_total"},
+                 {"bytes", "bytes_total"},
+                 {"rows_per_s", "rows_per_s"},
+                 {"bytes_per_s", "bytes_per_s"},
+                 {"busy_ratio", "busy"},
+                 {"input_wait_ratio", "input_wait"},
+                 {"room_wait_ratio", "room_wait"},
+                 {"queue_bytes", "queue_bytes"}});
+    json.end();
+  }
+  json.end().key("ranks").array();
+  const auto bottlenecks = data_bottlenecks(data, dataset);
+  for (const auto& [rank, row] : rows.loops) {
+    json.object().member("rank", rank);
+    put_columns(json, data, row,
+                {{"rows_per_s", "rows_per_s"},
+                 {"bytes_per_s", "bytes_per_s"},
+                 {"wait_ratio", "input_wait"}});
+    const bool starves = data.number("input_wait", row) > kStarvingRatio;
+    const auto bottleneck = bottlenecks.find(rank);
+    json.text_or_null("operator",
+                      starves && bottleneck != bottlenecks.end() ? bottleneck->second : "");
+    json.end();
+  }
+  json.end();
+}
+
+/// Put which ranks wait for data, for a program that reads datasets in its own way. Its phases
+/// don't tell datasets apart: they are about what the loop iterates over, which is `train`.
 void put_waits(JsonWriter& json, const SampleTable* ranks) {
+  put_unknown(json, {"rows_per_s", "bytes_per_s"});
   double sum = 0;
-  int known = 0;
+  int count = 0;
   for (std::size_t i = 0; ranks != nullptr && i < ranks->rows.size(); ++i) {
     const double wait = ranks->number("data_wait", i);
     if (!std::isfinite(wait)) continue;
     sum += wait;
-    ++known;
+    ++count;
   }
-  put(json, "wait_ratio", known > 0 ? std::optional(sum / known) : std::nullopt);
+  put(json, "wait_ratio", count > 0 ? std::optional(sum / count) : std::nullopt);
   json.key("starving_ranks");
-  if (known == 0) {
+  if (count == 0) {
     json.null().key("operators").null().key("ranks").null();
     return;
   }
@@ -65,10 +139,9 @@ void put_waits(JsonWriter& json, const SampleTable* ranks) {
   json.end().key("operators").null().key("ranks").array();
   for (std::size_t i = 0; i < ranks->rows.size(); ++i) {
     json.object().member("rank", rank_number(ranks->rows[i]));
-    put_unknown(json, {"rows_per_s", "bytes_per_s", "ready_batches"});
-    const double wait = ranks->number("data_wait", i);
-    put(json, "wait_ratio", std::isfinite(wait) ? std::optional(wait) : std::nullopt);
-    json.end();
+    put_unknown(json, {"rows_per_s", "bytes_per_s"});
+    put_columns(json, *ranks, i, {{"wait_ratio", "data_wait"}});
+    json.key("operator").null().end();
   }
   json.end();
 }
@@ -78,9 +151,14 @@ void put_waits(JsonWriter& json, const SampleTable* ranks) {
 Result<HttpResponse> answer_data(const RunRequest& request) {
   const ShownSpec spec = read_shown_spec(request.run.files());
   const boost::json::object positions = positions_of(request.run);
-  const SampleTable* ranks = rank_samples(request.run);
+  RunData& run = request.run;
+  const bool live = run.live();
+  const SampleTable* data = table_of(run, SampleKind::Data);
+  const SampleTable* ranks = live ? table_of(run, SampleKind::Ranks) : nullptr;
   JsonWriter json;
-  json.object().key("datasets").array();
+  json.object();
+  put_data_bound(json, data != nullptr ? data_verdict(*data) : std::nullopt);
+  json.key("datasets").array();
   if (spec.spec) {
     for (const auto& [name, dataset] : spec.spec->datasets) {
       const boost::json::object* position = object_member(positions, name);
@@ -90,8 +168,11 @@ Result<HttpResponse> answer_data(const RunRequest& request) {
       json.member("format", to_text(dataset.format));
       put(json, "epoch", position ? whole_member(*position, "epoch") : std::nullopt);
       put(json, "rows", position ? whole_member(*position, "rows") : std::nullopt);
-      put_unknown(json, {"rows_per_s", "bytes_per_s"});
-      put_waits(json, name == "train" ? ranks : nullptr);
+      const DatasetRows rows = data != nullptr ? rows_of(*data, name) : DatasetRows{};
+      if (rows.loop)
+        put_measured(json, *data, name, rows);
+      else
+        put_waits(json, name == "train" ? ranks : nullptr);
       json.end();
     }
   }

@@ -9,6 +9,7 @@
 
 #include "lib/base/time.h"
 #include "lib/observe/prometheus_text.h"
+#include "lib/samples/data_rows.h"
 
 namespace train {
 namespace {
@@ -70,6 +71,22 @@ constexpr std::array kGpuMetrics{
                  "Memory errors that were not corrected.", MetricType::Counter},
     SampleMetric{"xids", "trainrun_gpu_xid_errors_total", "Errors that the driver has reported.",
                  MetricType::Counter},
+};
+
+/// Of an operator of a dataset; labels rank, dataset and stage.
+constexpr std::array kDataMetrics{
+    SampleMetric{"rows_total", "trainrun_data_rows_total", "Rows that the operator has passed on.",
+                 MetricType::Counter},
+    SampleMetric{"bytes_total", "trainrun_data_bytes_total",
+                 "Bytes that the operator has passed on.", MetricType::Counter},
+    SampleMetric{"busy_s", "trainrun_data_busy_seconds_total", "Time that it was at work.",
+                 MetricType::Counter},
+    SampleMetric{"input_s", "trainrun_data_wait_seconds_total", "Time that it waited for rows.",
+                 MetricType::Counter},
+    SampleMetric{"room_s", "trainrun_data_room_wait_seconds_total",
+                 "Time that it waited until somebody took its rows.", MetricType::Counter},
+    SampleMetric{"queue_bytes", "trainrun_data_queue_bytes", "Bytes that wait behind it.",
+                 MetricType::Gauge},
 };
 
 double seconds_of(const std::string& time) {
@@ -149,10 +166,41 @@ Labels gpu_labels(const std::string& run, const std::string& row) {
           {"gpu", slash == row.npos ? "" : row.substr(slash + 1)}};
 }
 
+/// Return the operator of a row of one rank.
+std::optional<Labels> operator_labels(const std::string& run, const std::string& name) {
+  const auto row = parse_data_row(name);
+  if (!row || !row->rank) return std::nullopt;
+  std::string stage(row->operation);
+  std::replace(stage.begin(), stage.end(), ' ', '_');
+  return Labels{{"run", run},
+                {"rank", std::to_string(*row->rank)},
+                {"dataset", std::string(row->dataset)},
+                {"stage", std::move(stage)}};
+}
+
+/// Add the operators of datasets, as far as `operators` of all runs are not more than the limit.
+void add_operators(PrometheusText& out, const SampleTable& table, const std::string& run,
+                   std::size_t& operators, const MetricLimits& limits) {
+  if (operators + table.rows.size() > limits.operators) return;
+  operators += table.rows.size();
+  for (const SampleMetric& metric : kDataMetrics) {
+    for (std::size_t i = 0; i < table.rows.size(); ++i) {
+      const double value = table.number(metric.field, i);
+      const auto labels = operator_labels(run, table.rows[i]);
+      if (labels && std::isfinite(value))
+        out.add(metric.type, metric.name, metric.help, value, *labels);
+    }
+  }
+}
+
 void add_samples(PrometheusText& out, const RunMetrics& run, std::size_t& ranks,
-                 const MetricLimits& limits) {
+                 std::size_t& operators, const MetricLimits& limits) {
   const std::string& id = run.row.id;
   for (const SampleTable& table : run.samples) {
+    if (table.kind == SampleKind::Data) {
+      add_operators(out, table, id, operators, limits);
+      continue;
+    }
     if (ranks + table.rows.size() > limits.ranks) continue;
     ranks += table.rows.size();
     if (table.kind == SampleKind::Ranks)
@@ -181,10 +229,10 @@ std::string prometheus_text(const std::vector<RunMetrics>& runs, const std::stri
   for (const auto& [state, count] : states)
     out.gauge("trainrun_runs", "Runs in the dashboard's folders, by state.", count,
               {{"state", state}});
-  std::size_t ranks = 0;
+  std::size_t ranks = 0, operators = 0;
   for (const RunMetrics* run : shown_runs(runs, now, limits)) {
     add_run(out, *run, limits);
-    if (run->row.live) add_samples(out, *run, ranks, limits);
+    if (run->row.live) add_samples(out, *run, ranks, operators, limits);
   }
   return out.text();
 }

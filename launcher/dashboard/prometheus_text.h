@@ -15,6 +15,8 @@ namespace train {
 struct MetricLimits {
   std::size_t runs = 200;    // shown one by one; live ones first, then the newest
   std::size_t ranks = 1024;  // of all runs together; of a larger run none is shown
+  /// Operators of datasets, once for each rank, of all runs together; of a run with more none.
+  std::size_t operators = 4096;
   std::size_t values = 20;   // metric_value{key}, of a run
   double ended_for_s = 300;  // a run that has ended stays for so long
   std::size_t label_bytes = 128;

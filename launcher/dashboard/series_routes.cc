@@ -10,6 +10,7 @@
 #include "launcher/dashboard/json_members.h"
 #include "launcher/dashboard/run_json.h"
 #include "launcher/dashboard/run_routes.h"
+#include "lib/samples/data_rows.h"
 #include "lib/samples/sample_reader.h"
 
 namespace train {
@@ -19,7 +20,8 @@ constexpr std::size_t kKeysMax = 64;
 constexpr std::size_t kListedRanksMax = 10'000;
 constexpr std::int64_t kRankMax = 1'000'000;
 
-/// A member of RankRow or Node (openapi.yaml), and the column of samples that it comes from.
+/// A member of RankRow, Node or OperatorRow (openapi.yaml), and the column of samples that it comes
+/// from.
 struct SampleName {
   std::string_view name, field;
   bool adds_up = true;  // over ranks; others are averaged
@@ -53,6 +55,16 @@ constexpr std::array kNodeNames{
     SampleName{"cpu_pressure_ratio", "cpu_pressure"},
     SampleName{"memory_pressure_ratio", "memory_pressure"},
     SampleName{"io_pressure_ratio", "io_pressure"},
+};
+
+constexpr std::array kDataNames{
+    SampleName{"rows_per_s", "rows_per_s"},
+    SampleName{"bytes_per_s", "bytes_per_s"},
+    SampleName{"busy_ratio", "busy", false},
+    SampleName{"wait_ratio", "input_wait", false},
+    SampleName{"room_wait_ratio", "room_wait", false},
+    SampleName{"worst_wait_ratio", "worst_wait", false},
+    SampleName{"queue_bytes", "queue_bytes"},
 };
 
 std::set<std::string> names_in(const std::string& text) {
@@ -152,9 +164,17 @@ Result<HttpResponse> answer_samples(const RunRequest& request) {
   const std::string* rank = request.query.find("rank");
   TRY(const std::int32_t number, rank_of(request.query));
   SampleQuery query;
-  query.kind = node != nullptr ? SampleKind::Nodes : SampleKind::Ranks;
-  if (node != nullptr) query.rows = {*node};
-  if (node == nullptr && rank != nullptr) query.rows = {std::to_string(number)};
+  const std::string* dataset = request.query.find("dataset");
+  query.kind = dataset != nullptr ? SampleKind::Data
+               : node != nullptr  ? SampleKind::Nodes
+                                  : SampleKind::Ranks;
+  if (query.kind == SampleKind::Nodes) query.rows = {*node};
+  if (query.kind == SampleKind::Ranks && rank != nullptr) query.rows = {std::to_string(number)};
+  if (query.kind == SampleKind::Data) {
+    const std::string* operation = request.query.find("operator");
+    query.rows = {data_row_name(*dataset, operation != nullptr ? *operation : "loop",
+                                rank != nullptr ? std::optional(number) : std::nullopt)};
+  }
   TRY(const std::int64_t points, request.query.whole("points", 600, 4, 4000));
   query.tables_max = static_cast<std::size_t>(points);
   TRY(const auto from, request.query.number("from"));
@@ -168,7 +188,10 @@ Result<HttpResponse> answer_samples(const RunRequest& request) {
     for (const SampleName& name : all)
       if (wanted.empty() || wanted.contains(std::string(name.name))) names.push_back(name);
   };
-  node != nullptr ? take(kNodeNames) : take(kRankNames);
+  if (query.kind == SampleKind::Data)
+    take(kDataNames);
+  else
+    node != nullptr ? take(kNodeNames) : take(kRankNames);
   for (const SampleName& name : names) query.fields.emplace_back(name.field);
   if (names.empty())
     return Error{Errc::InvalidArgument, "no field of that name has samples over time"};
@@ -178,8 +201,8 @@ Result<HttpResponse> answer_samples(const RunRequest& request) {
   }
   JsonWriter json;
   json.object().key("rank");
-  node == nullptr&& rank != nullptr ? json.value(number) : json.null();
-  json.text_or_null("node", node != nullptr ? *node : "");
+  query.kind != SampleKind::Nodes&& rank != nullptr ? json.value(number) : json.null();
+  json.text_or_null("node", query.kind == SampleKind::Nodes ? *node : "");
   put_columns(json, tables, names);
   json.end();
   return HttpResponse{.body = std::move(json).take()};

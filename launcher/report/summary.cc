@@ -258,6 +258,7 @@ std::string summary_text(const RunSummary& summary, TextStyle style) {
   put_checkpoints(block, summary);
   put_attempts(block, summary.attempts);
   put_goodput(block, summary.time);
+  if (summary.data) block.row("data", data_verdict_text(*summary.data));
   if (!summary.logs.empty()) block.row("logs", summary.logs);
   if (!summary.path.empty()) block.row("everything", summary.path);
   for (const std::string& warning : summary.warnings) block.row("warning", warning);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/report/data_verdict.h"
 #include "launcher/report/failure_text.h"
 #include "lib/base/error.h"
 #include "lib/base/metrics.h"
@@ -70,6 +71,7 @@ struct RunSummary {
   /// Rank 0's reports after the latest checkpoint, which are lost.
   std::optional<std::int64_t> lost_steps = {};
   TimeAccounts time = {};                 // of the workers of all attempts, and between these
+  std::optional<DataVerdict> data = {};   // the rank that waited most for data, if it did
   Metrics metrics = {};                   // rank 0's last report
   std::vector<std::string> results = {};  // set_result() by rank, JSON; empty string: none
   std::vector<std::string> warnings = {};

@@ -161,6 +161,7 @@ std::string run_json(const RunSummary& summary) {
   put_checkpoint(json, "best_checkpoint", summary.best);
   put_checkpoint(json, "latest_checkpoint", summary.latest);
   put_goodput(json, summary.time);
+  put_data_bound(json, summary.data);
   json.key("attempts").array();
   for (const AttemptSummary& attempt : summary.attempts) {
     json.object().member("attempt", attempt.attempt).member("world_size", attempt.world_size);

@@ -84,6 +84,16 @@ constexpr std::array kGpuFields{
     SampleField{"last_xid", kLast},        SampleField{"foreign", kLast, true},
 };
 
+constexpr std::array kDataFields{
+    SampleField{"rows_total", kLast}, SampleField{"bytes_total", kLast},
+    SampleField{"rows_per_s", kMean}, SampleField{"bytes_per_s", kMean},
+    SampleField{"busy", kMean},       SampleField{"input_wait", kMean},
+    SampleField{"room_wait", kMean},  SampleField{"queue_bytes", kMean},
+    SampleField{"busy_s", kLast},     SampleField{"input_s", kLast},
+    SampleField{"room_s", kLast},     SampleField{"worst_rank", kLast},
+    SampleField{"worst_wait", kMax},
+};
+
 /// Return each row's place in `rows`, which gets those that it lacks.
 std::vector<std::size_t> places_of(const SampleTable& table, std::vector<std::string>& rows,
                                    std::unordered_map<std::string, std::size_t>& places) {
@@ -206,6 +216,8 @@ std::span<const SampleField> sample_fields(SampleKind kind) {
       return kNodeFields;
     case SampleKind::Gpus:
       return kGpuFields;
+    case SampleKind::Data:
+      return kDataFields;
   }
   return {};
 }

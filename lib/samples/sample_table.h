@@ -18,12 +18,13 @@ enum class SampleKind : std::uint8_t {
   Ranks,     // "3". Of more than kRanksKeptMax ranks, only the kWorstRanks worst
   RankSums,  // "node-a": the ranks of a node together, if there are more than kRanksKeptMax
   Nodes,     // "node-a"
-  Gpus       // "node-a/0": a GPU by its index on its node
+  Gpus,      // "node-a/0": a GPU by its index on its node
+  Data       // "train/decode/3": an operator of a dataset on a rank, or "all" of them (data_rows.h)
 };
 
 /// As they are written in the file.
-inline constexpr std::array<std::string_view, 4> kSampleKinds{"ranks", "rank_sums", "nodes",
-                                                              "gpus"};
+inline constexpr std::array<std::string_view, 5> kSampleKinds{"ranks", "rank_sums", "nodes", "gpus",
+                                                              "data"};
 constexpr std::string_view to_string(SampleKind kind) {
   return kSampleKinds[static_cast<std::size_t>(kind)];
 }

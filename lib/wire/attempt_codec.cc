@@ -17,6 +17,7 @@ TRAIN_CODEC(ReportBatch);
 TRAIN_CODEC(AckReports);
 TRAIN_CODEC(ShardWritten);
 TRAIN_CODEC(WorkerSamples);
+TRAIN_CODEC(DataSamples);
 TRAIN_CODEC(TakeStacks);
 TRAIN_CODEC(StacksTaken);
 TRAIN_CODEC(TakeProfile);

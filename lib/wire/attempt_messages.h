@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/model/checkpoint_shard.h"
+#include "lib/model/data_operator.h"
 #include "lib/model/job_context.h"
 #include "lib/model/rank_sample.h"
 #include "lib/model/worker_end.h"
@@ -171,6 +172,14 @@ struct WorkerSamples {
   static constexpr MessageType kType = MessageType::WorkerSamples;
   std::vector<RankSample> ranks = {};
   std::int64_t taken_us = 0;  // when, by the node's CLOCK_MONOTONIC: rates need the time between
+  TRAIN_FIELDS(ranks, taken_us)
+};
+
+// supervisor → launcher, as WorkerSamples
+struct DataSamples {
+  static constexpr MessageType kType = MessageType::DataSamples;
+  std::vector<RankData> ranks = {};  // those that have opened datasets
+  std::int64_t taken_us = 0;
   TRAIN_FIELDS(ranks, taken_us)
 };
 

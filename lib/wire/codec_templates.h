@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "lib/model/data_operator.h"
 #include "lib/model/digest.h"
 #include "lib/model/worker_progress.h"
 #include "lib/wire/codec.h"
@@ -66,7 +67,8 @@ Result<Message> decode(const Frame& frame) {
 }  // namespace train
 
 // A struct with TRAIN_FIELDS is packed as a map from its fields' names, one with TRAIN_ARRAY as an
-// array, an Id as its number, a Phase as its number, and a Digest as its hex digits.
+// array, an Id as its number, a Phase or OperatorKind as its number, and a Digest as its hex
+// digits.
 namespace msgpack {
 MSGPACK_API_VERSION_NAMESPACE(MSGPACK_DEFAULT_API_NS) {
   namespace adaptor {
@@ -150,6 +152,23 @@ MSGPACK_API_VERSION_NAMESPACE(MSGPACK_DEFAULT_API_NS) {
       // A newer peer may know more phases.
       phase =
           number < train::kPhases.size() ? static_cast<train::Phase>(number) : train::Phase::Own;
+      return in;
+    }
+  };
+
+  template <>
+  struct pack<train::OperatorKind> {
+    template <class Stream>
+    packer<Stream>& operator()(packer<Stream>& out, train::OperatorKind kind) const {
+      return out.pack(static_cast<std::uint8_t>(kind));
+    }
+  };
+
+  template <>
+  struct convert<train::OperatorKind> {
+    const msgpack::object& operator()(const msgpack::object& in, train::OperatorKind& kind) const {
+      // A newer peer may know more kinds; who reads them leaves these out.
+      kind = static_cast<train::OperatorKind>(in.as<std::uint8_t>());
       return in;
     }
   };

@@ -69,6 +69,7 @@ enum class MessageType : std::uint16_t {
   ValidationEnded = 0x121,
   AskCheckpoints = 0x122,
   ReportedCheckpoints = 0x123,
+  DataSamples = 0x124,
   ReadFile = 0x130,
   FileBytes = 0x131,
   KeepShard = 0x132,

@@ -319,6 +319,54 @@ class Dashboard(unittest.TestCase):
         self.browser.see(self.page.locator("pre.lines"), "live_worker")
         self.browser.shot("spec")
 
+    def test_the_data_page_says_which_operator_holds_up_which_rank(self):
+        place, end = self.world.path / "reading", self.world.path / "reading-end"
+        rows = self.world.path / "rows.jsonl"
+        rows.write_text("".join(f'{{"x": {row}}}\n' for row in range(900)))
+        maps = [{"cast": {"column": "x", "type": "float32"}}, {"stretch": {"slow_rank": 1, "slow_ms": 20}}]
+        datasets = {"train": {"path": str(rows), "map": maps}, "val": {"path": str(rows), "format": "json"}}
+        run = self.world.run(
+            "reading", 3, {"end_file": str(end)}, place=place, program="slow_data_worker", datasets=datasets
+        )
+        self.addCleanup(self.world.end, run)
+        other = self.world.dashboard(name="of reading", place=place)
+        self.addCleanup(self.world.end, other)
+        page = self.browser.stranger(other.link, logged_in=True)
+        page.get_by_role("link", name="reading", exact=True).click()
+        page.get_by_role("link", name="Data", exact=True).click()
+        notice = page.get_by_role("region", name="Training waits for data")
+        held_up = re.compile(r"data-bound \d+ %: map stretch, [\d.]+ (k )?rows/s on rank 1")
+        self.browser.see(notice, held_up)
+        train = page.get_by_role("region", name="Dataset train", exact=True)
+        operators = train.get_by_role("table", name="Operators of train").locator("tbody tr")
+        self.browser.see_count(operators, 7)
+        self.browser.see(train.locator("tr.marked").first, "map stretch")
+        self.browser.see(train.locator(".starving"), "rank 1")
+        hungry = train.get_by_role("table", name="Ranks of train").locator("tbody tr").first
+        self.browser.see(hungry, "map stretch")
+        self.browser.see_count(train.locator("figure.chart canvas").locator("visible=true").first, 1)
+        self.browser.see(page.get_by_role("region", name="Dataset val", exact=True), "Epoch")
+        self.shots(page, "data-live")
+
+        end.write_text("")
+        run.wait(timeout=60)
+        self.browser.see(notice, "In the whole run")
+        self.browser.see(notice, held_up)
+        self.browser.see_count(operators, 7)
+        page.reload()
+        self.browser.see(notice, held_up)
+        self.browser.see_count(train.locator("figure.chart canvas").locator("visible=true").first, 1)
+        self.shots(page, "data-finished")
+
+    def shots(self, page, name):
+        """Keep pictures in both themes, wide and narrow; narrow, the page must not scroll sideways."""
+        for theme in ("light", "dark"):
+            page.emulate_media(color_scheme=theme)
+            for width in (1280, 400):
+                page.set_viewport_size({"width": width, "height": 860})
+                page.screenshot(path=self.artefacts / f"{name}-{width}-{theme}.png", full_page=True)
+                self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), width, name)
+
     def test_a_drained_node_says_so_and_why(self):
         place = self.world.path / "drained"
         nodes = [self.world.traind(name) for name in ("n1", "n2")]

@@ -75,10 +75,10 @@ class World:
         command = [self.build / "bin/traind", "drain", "--runtime-dir", traind.runtime]
         subprocess.run(command, check=True, env=self.environment, timeout=WAIT_S, capture_output=True)
 
-    def run(self, name, workers=2, config=None, failures=0, place=None, nodes=()):
-        """Start a run of live_worker named `name` below the folder `place`; return its process."""
+    def run(self, name, workers=2, config=None, failures=0, place=None, nodes=(), program="live_worker", datasets=None):
+        """Start a run of a test program, named `name`, below the folder `place`; return its process."""
         spec = {
-            "command": [str(self.build / "tests/programs/live_worker")],
+            "command": [str(self.build / "tests/programs" / program)],
             "train_loop_config": config or {},
             "scaling_config": {"num_workers": workers, "resources_per_worker": {"CPU": 0}},
             "run_config": {
@@ -93,6 +93,8 @@ class World:
             },
             "env": {"BATCH": "64", "MODEL_ACCESS": "env:BROWSER_TEST_TOKEN"},
         }
+        if datasets:
+            spec["datasets"] = datasets
         if nodes:
             spec["cluster"] = {"nodes": [node.address for node in nodes], "token_file": str(nodes[0].token)}
         job = self.path / f"{name}.yaml"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "daemon/supervisor/processes/process_sampler.h"
+#include "lib/progress/data_reader.h"
 #include "lib/progress/progress_clock.h"
 #include "lib/progress/progress_reader.h"
 
@@ -36,6 +37,27 @@ std::vector<WorkerSamples> WorkerSampler::take() {
     if (messages.empty() || messages.back().ranks.size() == kRanksPerSampleMax)
       messages.push_back({.taken_us = static_cast<std::int64_t>(now / 1000)});
     messages.back().ranks.push_back(sample(slot, now));
+  }
+  return messages;
+}
+
+std::vector<DataSamples> WorkerSampler::take_data() {
+  const bool rarely =
+      !slots_.empty() && slots_.begin()->second.ranks.world_size > kDataEachSecondMax;
+  if (rarely && ++seconds_ % kDataRarelySeconds != 0) return {};
+  std::vector<DataSamples> messages;
+  const std::uint64_t now = progress_now();
+  std::size_t operators = 0;  // in the last message
+  for (const auto& [rank, slot] : slots_) {
+    if (slot.pid <= 0 || !slot.progress || !slot.connected) continue;
+    RankData data{.rank = rank, .operators = read_data(slot.progress->data(), now)};
+    if (data.operators.empty()) continue;
+    if (messages.empty() || operators + data.operators.size() > kOperatorsPerSampleMax) {
+      messages.push_back({.taken_us = static_cast<std::int64_t>(now / 1000)});
+      operators = 0;
+    }
+    operators += data.operators.size();
+    messages.back().ranks.push_back(std::move(data));
   }
   return messages;
 }

@@ -23,7 +23,7 @@ struct Sender {
 using NodeMessage =
     AnyOf<Prepared, WorkersStarted, StartFailed, WorkerJoined, WorkerExited, GroupGone,
           WorkerPaused, ReportBatch, ShardWritten, StorageTrouble, OutputChunk, CollectiveJoin,
-          CollectiveAnswered, WorkerResult, WorkerSamples, StacksTaken, ProfileTaken,
+          CollectiveAnswered, WorkerResult, WorkerSamples, DataSamples, StacksTaken, ProfileTaken,
           CheckpointPosition, AttemptSnapshot, AttemptLost, NodeDraining, NodeStatus, ReadFile,
           FileBytes, ShardKept, ValidationEnded, AskCheckpoints>;
 

@@ -76,7 +76,8 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       commits_(checkpoint_context(), validations_),
       inspection_(executor_, clock_, links_, disk_, record_->files(), record_->folder(),
                   controller_, scope_, *this),
-      samples_(clock_, screen_, record_->folder()),
+      samples_(clock_, screen_, record_->folder(),
+               [this](const DataBoundWatch::Change& change) { on_data_bound(change); }),
       time_notes_(clock_, disk_, record_->folder(), controller_) {
   const std::optional<LivingAttempt>& living = record_->start().living;
   // A living attempt's placement follows the spec that it began with.
@@ -250,6 +251,9 @@ void RunDriver::received(NodeId node, const Frame& frame) {
                    const RanksSampled sampled = to_event(from, std::move(m));
                    if (!is_over) samples_.sampled(links_.name(node), taken_us, sampled);
                    feed(sampled);
+                 },
+                 [&](const DataSamples& m) {
+                   if (!is_over) samples_.data_sampled(from.attempt, m);
                  },
                  [&](NodeStatus& m) { on_node_status(links_.name(node), std::move(m)); },
                  [&](const StacksTaken& m) { inspection_.received(from, m); },
@@ -481,6 +485,7 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
     for (const std::string& warning : pipeline_->end_warnings()) summary_builder_.warn(warning);
   }
   (void)co_await shutdown_flush_.wait_for_thread(samples_.last_write());
+  summary_builder_.data_bound(samples_.whole_run());
   const auto summary = std::make_shared<const RunSummary>(summary_builder_.summary(
       ended, pipeline_->last_metrics(), controller_.worker_time(clock_.now())));
   exit_code_ = exit_code_of(*summary);
@@ -519,6 +524,13 @@ void RunDriver::on_node_status(const std::string& name, NodeStatus status) {
     screen_.warn(trouble);
     journal_.remember({{"event", "gpu_trouble"}, {"text", trouble}});
   }
+}
+
+void RunDriver::on_data_bound(const DataBoundWatch::Change& change) {
+  if (finished_) return;
+  screen_.phase(change.text);
+  journal_.remember(
+      {{"event", change.bound ? "data_bound" : "data_bound_cleared"}, {"text", change.text}});
 }
 
 void RunDriver::on_report_news(ReportPipeline::News news) {

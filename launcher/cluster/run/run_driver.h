@@ -84,6 +84,7 @@ class RunDriver final : private LinkObserver {
 
   // what arrives
   void on_node_status(const std::string& name, NodeStatus status);
+  void on_data_bound(const DataBoundWatch::Change& change);
   void on_report_news(ReportPipeline::News news);
   void on_stop_asked(const StopAsked& stop);
 

@@ -213,6 +213,7 @@ RunSummary RunSummaryBuilder::summary(const RunEnded& ended, const Metrics& last
                                       const TimeAccounts& time) const {
   RunSummary summary;
   summary.time = time;
+  summary.data = data_;
   summary.run = record_.name();
   summary.path = record_.location();
   summary.logs = record_.folder().path() + "/attempts";

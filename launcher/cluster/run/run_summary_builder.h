@@ -36,6 +36,7 @@ class RunSummaryBuilder {
   void checkpoints_found(const CheckpointManager& manager);
   void best_is(std::optional<KeptCheckpoint> best) { best_ = std::move(best); }
   void reported(const ReportRecord& newest) { newest_report_ = newest; }
+  void data_bound(std::optional<DataVerdict> verdict) { data_ = std::move(verdict); }
   /// Keep what a rank's program passed to set_result(), if it is JSON.
   void result(Rank rank, const std::string& json);
 
@@ -75,6 +76,7 @@ class RunSummaryBuilder {
   TimePoint checkpoint_at_;
   std::optional<ReportRecord> newest_report_;
   std::map<Rank, std::string> results_;
+  std::optional<DataVerdict> data_;
   std::vector<std::string> warnings_;
   std::optional<Error> refused_;
 };

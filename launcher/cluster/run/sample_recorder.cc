@@ -48,15 +48,43 @@ struct SampleRecorder::Files {
       : log(folder.samples()), folder(folder.path()), newest(folder.newest_samples()) {}
   SampleLog log;
   const std::string folder, newest;
-  std::size_t newest_bytes = 0;  // of the newest that was written
+  std::size_t newest_bytes = 0;     // of the newest that was written
+  std::string newest_without_data;  // what was written of everything but datasets
 };
 
-SampleRecorder::SampleRecorder(const Clock& clock, UserMessages& messages, const RunFolder& folder)
-    : clock_(clock), messages_(messages), files_(std::make_shared<Files>(folder)) {}
+SampleRecorder::SampleRecorder(const Clock& clock, UserMessages& messages, const RunFolder& folder,
+                               OnDataBound on_data_bound)
+    : clock_(clock),
+      messages_(messages),
+      on_data_bound_(std::move(on_data_bound)),
+      files_(std::make_shared<Files>(folder)) {}
 
 void SampleRecorder::sampled(const std::string& node, std::int64_t taken_us,
                              const RanksSampled& event) {
   ranks_.sampled(event.attempt, node, taken_us, event.ranks, clock_.now());
+}
+
+void SampleRecorder::data_sampled(Attempt attempt, const DataSamples& message) {
+  data_.sampled(attempt, message.taken_us, message.ranks, clock_.now());
+}
+
+void SampleRecorder::ended(Attempt attempt, Rank rank) {
+  ranks_.ended(attempt, rank);
+  data_.ended(attempt, rank);
+}
+
+std::optional<DataVerdict> SampleRecorder::whole_run() const {
+  const auto table = data_.whole_run();
+  return table ? data_verdict(*table) : std::nullopt;
+}
+
+/// Judge the newest values of the datasets, and add them to what is written.
+void SampleRecorder::add_data(Second& second, TimePoint now, std::int64_t wall_ms) {
+  if (auto kept = data_.kept(now, wall_ms)) second.kept.push_back(std::move(*kept));
+  auto newest = data_.newest(now, wall_ms);
+  const auto verdict = newest ? data_verdict(*newest) : std::nullopt;
+  if (newest && !second.newest.empty()) second.newest.push_back(std::move(*newest));
+  if (const auto change = data_bound_.judged(verdict, now)) on_data_bound_(*change);
 }
 
 std::vector<std::string> SampleRecorder::node_told(const std::string& node, NodeStatus status) {
@@ -84,6 +112,7 @@ SampleRecorder::Second SampleRecorder::take() {
   // Once no rank lives, the files keep what was known last.
   if (second.kept.empty()) return second;
   if (now >= next_newest_) second.newest.push_back(ranks_.newest(now, wall_ms));
+  add_data(second, now, wall_ms);
   if (second.newest.empty() && now < next_nodes_) return second;
   const auto ranks_on = [this](const std::string& node) { return ranks_.ranks_on(node); };
   const auto tables =
@@ -108,7 +137,11 @@ Result<Unit> SampleRecorder::write(Files& files, Second second) {
     if (auto added = files.log.add(std::move(table)); added.has_error()) written = std::move(added);
   if (second.newest.empty()) return written;
   std::string text;
-  for (const SampleTable& table : second.newest) append_sample_line(text, table);
+  files.newest_without_data.clear();
+  for (const SampleTable& table : second.newest) {
+    append_sample_line(text, table);
+    if (table.kind != SampleKind::Data) append_sample_line(files.newest_without_data, table);
+  }
   files.newest_bytes = text.size();
   if (auto put = replace_unsynced(files.newest, text); put.has_error()) written = std::move(put);
   return written;
@@ -134,9 +167,19 @@ asio::awaitable<void> SampleRecorder::run() {
 }
 
 std::function<void()> SampleRecorder::last_write() const {
-  return [files = files_] {
+  auto data = data_.whole_run();
+  if (data) {
+    data->end_ms =
+        std::chrono::duration_cast<milliseconds>(clock_.wall().time_since_epoch()).count();
+    data->attempt = ranks_.attempt().value;
+  }
+  return [files = files_, data = std::move(data)] {
     const std::lock_guard lock(files->writing);
     (void)files->log.flush();
+    if (!data || files->newest_without_data.empty()) return;
+    std::string text = files->newest_without_data;
+    append_sample_line(text, *data);
+    (void)replace_unsynced(files->newest, text);
   };
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "lib/progress/dataset_meters.h"
 #include "lib/progress/progress_clock.h"
 #include "lib/progress/progress_writer.h"
 
@@ -51,6 +52,53 @@ TEST(WorkerSampler, SaysNothingOfThePageOfAProgramThatHasEnded) {
   EXPECT_EQ(WorkerSampler(slots).take().at(0).ranks.at(0).progress, WorkerProgress{});
   slots.at(Rank{0}).connected = true;  // not a descendant of the worker's process, but it lives
   EXPECT_EQ(WorkerSampler(slots).take().at(0).ranks.at(0).progress.steps, 2u);
+}
+
+TEST(WorkerSampler, ReadsWhatTheDatasetsOfConnectedWorkersDo) {
+  std::map<Rank, WorkerSlot> slots;
+  for (const int rank : {0, 1, 2}) slots.emplace(Rank{rank}, worker_of(rank));
+  for (const int rank : {0, 1}) {
+    DatasetMeters meters(slots.at(Rank{rank}).progress->data(), "train", false, {"crop"});
+    meters.map(0).passed(7, 8);
+  }
+  slots.at(Rank{1}).connected = slots.at(Rank{2}).connected = true;
+  WorkerSampler sampler(slots);
+
+  const auto messages = sampler.take_data();
+
+  ASSERT_EQ(messages.size(), 1u);
+  ASSERT_EQ(messages[0].ranks.size(), 1u);  // of 0 there is only the page; 2 reads no dataset
+  EXPECT_EQ(messages[0].ranks[0].rank, Rank{1});
+  const auto& operators = messages[0].ranks[0].operators;
+  ASSERT_EQ(operators.size(), 6u);
+  EXPECT_EQ(operators[3].name(), "map crop");
+  EXPECT_EQ(operators[3].rows, 7);
+  EXPECT_GT(messages[0].taken_us, 0);
+}
+
+TEST(WorkerSampler, TellsOfDatasetsInBoundedMessagesAndOfManyRanksRarely) {
+  std::map<Rank, WorkerSlot> slots;
+  constexpr int kWorkers = 100;
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    WorkerSlot& slot = slots.emplace(Rank{rank}, worker_of(rank)).first->second;
+    slot.connected = true;
+    slot.ranks.world_size = kDataEachSecondMax + 1;
+    const DatasetMeters meters(slot.progress->data(), "train", false,
+                               std::vector<std::string>(100, "map"));
+  }
+  WorkerSampler sampler(slots);
+  for (int second = 1; second < kDataRarelySeconds; ++second)
+    EXPECT_TRUE(sampler.take_data().empty());
+  const auto messages = sampler.take_data();
+  std::size_t ranks = 0;
+  for (const DataSamples& message : messages) {
+    ranks += message.ranks.size();
+    std::size_t operators = 0;
+    for (const RankData& rank : message.ranks) operators += rank.operators.size();
+    EXPECT_LE(operators, kOperatorsPerSampleMax);
+  }
+  EXPECT_EQ(ranks, std::size_t{kWorkers});
+  EXPECT_GT(messages.size(), 1u);
 }
 
 TEST(WorkerSampler, SpreadsManyWorkersOverSeveralMessages) {

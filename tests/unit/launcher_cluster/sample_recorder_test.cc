@@ -34,6 +34,29 @@ class SampleRecorderTest : public NetTest {
     }
     recorder_.sampled("n0", second * 1'000'000, event);
   }
+  /// Let a rank tell of its loop, and of a map that the loop waits for, for `second` seconds.
+  void sample_data(std::int64_t second) {
+    const auto one = [second](OperatorKind kind, const char* map, std::int64_t busy_s,
+                              std::int64_t input_s) {
+      return DataOperator{.dataset = "train",
+                          .kind = kind,
+                          .map = map,
+                          .rows = 50 * second,
+                          .busy_us = busy_s * 1'000'000,
+                          .input_us = input_s * 1'000'000};
+    };
+    DataSamples message{.taken_us = (1 + second) * 1'000'000};
+    message.ranks.push_back(
+        {Rank{0},
+         {one(OperatorKind::Decode, "", 0, second), one(OperatorKind::Map, "crop", second, 0),
+          one(OperatorKind::Loop, "", 0, second)}});
+    recorder_.data_sampled(Attempt{0}, message);
+  }
+  const SampleTable* find(const std::vector<SampleTable>& tables, SampleKind kind) const {
+    for (const SampleTable& table : tables)
+      if (table.kind == kind) return &table;
+    return nullptr;
+  }
   /// Let the recorder run until `done`, or 15 s.
   void record_until(const std::function<bool()>& done) {
     run([&]() -> asio::awaitable<void> {
@@ -58,7 +81,10 @@ class SampleRecorderTest : public NetTest {
   SystemClock clock_;
   RecordedMessages messages_;
   const RunFolder run_folder_{folder_.string()};
-  SampleRecorder recorder_{clock_, messages_, run_folder_};
+  std::vector<DataBoundWatch::Change> said_;
+  SampleRecorder recorder_{
+      clock_, messages_, run_folder_,
+      [this](const DataBoundWatch::Change& change) { said_.push_back(change); }};
 };
 
 TEST_F(SampleRecorderTest, KeepsWhatIsKnownOfEachRank) {
@@ -96,6 +122,42 @@ TEST_F(SampleRecorderTest, ShowsAllOfManyRanksButKeepsTheWorst) {
   EXPECT_THAT(newest().front().rows, SizeIs(600));
   EXPECT_THAT(kept().front().rows, SizeIs(kWorstRanks));
   EXPECT_EQ(kept(SampleKind::RankSums).front().number("ranks", 0), 600);
+}
+
+TEST_F(SampleRecorderTest, KeepsWhatDatasetsDo) {
+  sample(1, 1, 10);
+  sample_data(0);
+  sample_data(4);
+  record_until([this] { return find(newest(), SampleKind::Data) != nullptr; });
+  sample_data(6);
+  record_until([this] { return !kept(SampleKind::Data).empty(); });
+
+  const auto tables = newest();
+  const SampleTable* data = find(tables, SampleKind::Data);
+  ASSERT_NE(data, nullptr);
+  EXPECT_THAT(data->rows, ElementsAre("train/decode/all", "train/decode/0", "train/map crop/all",
+                                      "train/map crop/0", "train/loop/all", "train/loop/0"));
+  EXPECT_EQ(data->number("input_wait", 5), 1);
+  EXPECT_EQ(kept(SampleKind::Data).front().number("rows_per_s", 5), 50);
+  EXPECT_THAT(said_, IsEmpty());  // it has not lasted
+  ASSERT_TRUE(recorder_.whole_run());
+  EXPECT_EQ(recorder_.whole_run()->operation, "map crop");
+}
+
+// The ranks end one after the other; what the last second has is not the run.
+TEST_F(SampleRecorderTest, LeavesWhatDatasetsDidInTheWholeRun) {
+  sample(2, 1, 10);
+  sample_data(0);
+  sample_data(4);
+  record_until([this] { return find(newest(), SampleKind::Data) != nullptr; });
+  recorder_.ended(Attempt{0}, Rank{0});
+  recorder_.last_write()();
+
+  const auto tables = newest();
+  EXPECT_NE(find(tables, SampleKind::Ranks), nullptr);
+  const SampleTable* data = find(tables, SampleKind::Data);
+  ASSERT_NE(data, nullptr);
+  EXPECT_EQ(data->number("rows_total", 5), 200);
 }
 
 TEST_F(SampleRecorderTest, LeavesTheNewestValuesWhenNoRankLives) {

@@ -244,6 +244,42 @@ TEST_F(ApiTest, SamplesAreReadButThroughNoLink) {
   EXPECT_EQ(cpu_of("0"), "null");
 }
 
+TEST_F(ApiTest, OperatorsOfDatasetsAreThereWhileARunLastsAndLater) {
+  write("spec.resolved.yaml",
+        "command: [x]\ndatasets: {train: {format: items, items: [{x: 1}]}, val: {path: /v.csv}}\n");
+  const std::string line =
+      R"({"t":1800000000000,"span":1000,"attempt":0,"kind":"data","rows":["train/decode/all",)"
+      R"("train/decode/0","train/decode/1","train/loop/all","train/loop/0","train/loop/1",)"
+      R"("train/decode/all/x","other/loop/all"],"rows_total":10,"bytes_total":80,"rows_per_s":5,"bytes_per_s":40,)"
+      R"("busy":[0.5,0.1,0.9,0.5,0.95,0.1,0,0],"input_wait":[0,0,0,0.5,0.05,0.9,0,0],"room_wait":0,)"
+      R"("queue_bytes":0,"busy_s":9,"input_s":9,"worst_wait":[null,null,null,0.9,null,null,0,0]})"
+      "\n";
+  for (const char* name : {"samples.jsonl", ".samples.now.jsonl"}) write(name, line);
+
+  for (const bool live : {true, false}) {
+    std::optional<FileDescriptor> held;
+    if (live) held.emplace(lock());
+    const auto answer = json(of_run("/data"));
+    EXPECT_EQ(answer.at("data_bound").at("text").as_string(),
+              "data-bound 90 %: decode, 5.0 rows/s on rank 1");
+    const auto& datasets = answer.at("datasets").as_array();
+    ASSERT_EQ(datasets.size(), 2U);
+    const auto& train = datasets[0].as_object();
+    EXPECT_EQ(boost::json::serialize(train.at("starving_ranks")), "[1]");
+    ASSERT_EQ(train.at("operators").as_array().size(), 2U);
+    EXPECT_EQ(train.at("operators").at(0).at("name").as_string(), "decode");
+    EXPECT_EQ(train.at("operators").at(0).at("busy_ratio").to_number<double>(), 0.5);
+    EXPECT_TRUE(train.at("ranks").at(0).at("operator").is_null());
+    EXPECT_EQ(train.at("ranks").at(1).at("operator").as_string(), "decode");
+    EXPECT_TRUE(datasets[1].at("operators").is_null());
+  }
+  const auto over_time = json(of_run("/samples?dataset=train&fields=rows_per_s,worst_wait_ratio"));
+  EXPECT_EQ(over_time.at("series").at("worst_wait_ratio").at(0).to_number<double>(), 0.9);
+  const auto of_rank = json(of_run("/samples?dataset=train&operator=decode&rank=1"));
+  EXPECT_EQ(of_rank.at("series").at("busy_ratio").at(0).to_number<double>(), 0.9);
+  EXPECT_EQ(json(of_run("/samples?dataset=none")).at("t").as_array().size(), 0U);
+}
+
 TEST_F(ApiTest, LogsAreMergedAndFollowedByTheirCursor) {
   write("attempts/000/ranks/0000/stdout.log", "one\nthree\npart");
   write("attempts/000/ranks/0001/stderr.log", "two\x1b[31m!\n");

@@ -89,6 +89,32 @@ TEST(PrometheusText, TheNumberOfSeriesIsBounded) {
   EXPECT_EQ(count_of(text, "\ntrainrun_worker_resident_memory_bytes{"), 5U);
 }
 
+SampleTable operators(const std::vector<std::string>& rows) {
+  SampleTable table{.kind = SampleKind::Data, .rows = rows};
+  SampleColumn waits{.field = find_sample_field(SampleKind::Data, "input_s")};
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    waits.numbers.push_back(0.5 + static_cast<double>(i));
+  table.columns.push_back(waits);
+  return table;
+}
+
+TEST(PrometheusText, TellsWhatTheOperatorsOfDatasetsWaitFor) {
+  RunMetrics live = run("a~1", true);
+  live.samples = {operators({"train/loop/all", "train/map crop/3", "train/loop/3", "\"}evil 1"})};
+  const std::string text = prometheus_text({live}, "", kNow);
+  EXPECT_THAT(text, HasSubstr("# TYPE trainrun_data_wait_seconds_total counter\n"));
+  EXPECT_THAT(text, HasSubstr("trainrun_data_wait_seconds_total{run=\"a~1\",rank=\"3\",dataset="
+                              "\"train\",stage=\"map_crop\"} 1.5\n"));
+  EXPECT_EQ(count_of(text, "\ntrainrun_data_wait_seconds_total{"), 2U);
+  EXPECT_THAT(text, Not(HasSubstr("evil")));
+
+  RunMetrics large = run("b~1", true);
+  large.samples = {operators(std::vector<std::string>(20, "train/loop/0"))};
+  EXPECT_EQ(count_of(prometheus_text({large, live}, "", kNow, {.operators = 10}),
+                     "\ntrainrun_data_wait_seconds_total{"),
+            2U);
+}
+
 TEST(PrometheusText, TextsOfUsersStayWithinTheirLabels) {
   RunMetrics live = run("a~1", true);
   live.row.metrics = {{"x\"} 1\nevil{a=\"", 0.5}, {std::string(5000, 'k'), 0.5}};

@@ -91,6 +91,11 @@ TEST(Summary, StoppedByARule) {
   RunSummary summary = run(Outcome::Succeeded);
   summary.reason = "val_acc is 0.9712, and stop asks for 0.9";
   summary.best = summary.latest = checkpoint(3, std::nullopt);
+  summary.data = DataVerdict{.share = 0.625,
+                             .rank = 3,
+                             .dataset = "train",
+                             .operation = "map normalize",
+                             .rows_per_s = 41'234.5};
   summary.warnings = {"stop names the metric \"f1\", which rank 0 never reported"};
   expect_all_golden("stopped_by_rule", summary);
 }

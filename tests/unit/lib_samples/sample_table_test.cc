@@ -69,11 +69,13 @@ TEST(SampleTable, KeepsTheRanksThatWereMostOftenAmongTheWorst) {
 }
 
 TEST(SampleTable, NamesEachFieldOnce) {
-  for (const SampleKind kind :
-       {SampleKind::Ranks, SampleKind::RankSums, SampleKind::Nodes, SampleKind::Gpus}) {
+  for (const SampleKind kind : {SampleKind::Ranks, SampleKind::RankSums, SampleKind::Nodes,
+                                SampleKind::Gpus, SampleKind::Data}) {
     for (const SampleField& field : sample_fields(kind))
       EXPECT_EQ(find_sample_field(kind, field.name), &field) << field.name;
     EXPECT_EQ(parse_sample_kind(to_string(kind)), kind);
+    for (const char* taken : {"t", "span", "attempt", "kind", "total", "rows"})  // of a line
+      EXPECT_EQ(find_sample_field(kind, taken), nullptr) << taken;
   }
 }
 
