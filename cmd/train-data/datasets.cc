@@ -30,8 +30,8 @@ Result<std::shared_ptr<const data::RowSource>> open_rows(const sdk::DatasetSpec&
 Result<FileNames> file_names(const sdk::DatasetSpec& spec) {
   const auto format = data::file_format(spec.format);
   if (!format) return FileNames{};  // items
-  TRY(const auto found, data::find_files(spec.files.paths, *format));
-  return FileNames{.format = found.format, .paths = found.paths};
+  TRY(const auto found, data::find_files(spec.files.paths, *format, spec.files.stores));
+  return FileNames{.format = found.format, .paths = found.paths()};
 }
 
 Result<FirstRows> first_rows(const data::RowSource& source, std::int64_t rows) {

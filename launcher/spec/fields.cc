@@ -142,7 +142,7 @@ constexpr std::array kFields{
     Field{"datasets.*.format", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.dataset->format); },
           "The format of the files at path (docs/data.md). auto: by the endings of their names. items: rows in the spec itself.", kDatasetFormats},
     Field{"datasets.*.path", Kind::Paths, [](const Target& t) -> Ref { return &t.dataset->paths; },
-          "A file, a folder or a glob, or a list of these. Required, except with format: items.", {}, 0, 0, {}, R"("data/train")"},
+          "A file, a folder or a glob, or a list of these; also s3://, gs:// and hdfs:// (docs/data.md). Required, except with format: items.", {}, 0, 0, {}, R"("data/train")"},
     Field{"datasets.*.columns", Kind::TextList, [](const Target& t) -> Ref { return &t.dataset->columns; },
           "The columns to read; none: all. Not for format: items.", {}, 0, 0, {}, R"(["image", "label"])"},
     Field{"datasets.*.schema", Kind::Types, [](const Target& t) -> Ref { return &t.dataset->schema; },

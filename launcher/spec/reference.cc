@@ -67,7 +67,7 @@ std::string kind_words(const Field& field) {
     case Kind::Path:
       return "path";
     case Kind::Paths:
-      return "path, or list of paths";
+      return "path or URL, or list of these";
     case Kind::Storage:
       return "path or URL";
     case Kind::Name:

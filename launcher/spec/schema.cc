@@ -35,6 +35,12 @@ json::object one_of(json::array options) { return {{"oneOf", std::move(options)}
 json::object path_schema() {
   return {{"type", "string"}, {"minLength", 1}, {"not", {{"pattern", "^[a-z0-9+]+://"}}}};
 }
+/// Of the files of a dataset, which may be patterns.
+json::object data_path_schema() {
+  return {{"type", "string"},
+          {"minLength", 1},
+          {"not", {{"pattern", R"(^(?!(s3|gs)://[^/*?\[{]|hdfs://[^/*?\[]*/)[a-z0-9+]+://)"}}}};
+}
 
 json::object enumeration(std::span<const std::string_view> choices) {
   json::array words;
@@ -221,9 +227,9 @@ json::object kind_schema(const Field& field) {
     case Kind::Path:
       return path_schema();
     case Kind::Paths: {
-      json::object list = list_of(path_schema());
+      json::object list = list_of(data_path_schema());
       list["minItems"] = 1;
-      return one_of({path_schema(), std::move(list)});
+      return one_of({data_path_schema(), std::move(list)});
     }
     case Kind::Storage:
       return {{"type", "string"},

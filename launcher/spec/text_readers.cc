@@ -139,16 +139,49 @@ std::optional<std::string> read_path(Reading& reading, const Cursor& cursor) {
   return absolute_path(*path, reading.folder_of(cursor.at()));
 }
 
+namespace {
+
+/// Return what is wrong with the URL of a dataset's files, or "". Unlike what names a run's folder,
+/// it may be a pattern.
+std::string_view mistake_in_pattern(const StoreScheme& scheme, std::string_view url) {
+  const std::string_view rest = url.substr(scheme.prefix.size());
+  const std::string_view place = rest.substr(0, rest.find('/'));
+  if (scheme.names_bucket && place.empty()) return "names no bucket";
+  if (!scheme.names_bucket && place.size() == rest.size()) return "names no folder";
+  if (place.find_first_of("*?[{") != std::string_view::npos) return "has a pattern for its bucket";
+  return {};
+}
+
+std::optional<std::string> read_data_path(Reading& reading, const Cursor& cursor) {
+  auto path = read_interpolated(reading, cursor);
+  if (!path) return {};
+  const std::size_t colon = path->find("://");
+  if (colon == std::string::npos) return read_path(reading, cursor);
+  const StoreScheme* scheme = store_scheme(*path);
+  if (scheme == nullptr) {
+    cursor.error(fmt::format("is {}: {}:// is not supported by this version yet", in_quotes(*path),
+                             path->substr(0, colon)),
+                 "name a file, a folder or a glob, local, NFS, s3://, gs:// or hdfs://");
+    return {};
+  }
+  const std::string_view mistake = mistake_in_pattern(*scheme, *path);
+  if (mistake.empty()) return path;
+  cursor.error(fmt::format("is {}, which {}", in_quotes(*path), mistake), std::string(scheme->how));
+  return {};
+}
+
+}  // namespace
+
 void read_paths(Reading& reading, const Cursor& cursor, std::vector<std::string>& paths) {
   if (!cursor.node().is(yaml::Node::Kind::Sequence)) {
-    if (auto path = read_path(reading, cursor)) paths = {std::move(*path)};
+    if (auto path = read_data_path(reading, cursor)) paths = {std::move(*path)};
     return;
   }
   const std::vector<Cursor> items = cursor.items();
   if (items.empty()) return cursor.error("is empty", "write a path, or remove the key");
   paths.clear();
   for (const Cursor& item : items) {
-    auto path = read_path(reading, item);
+    auto path = read_data_path(reading, item);
     if (!path) continue;
     if (std::find(paths.begin(), paths.end(), *path) != paths.end()) {
       item.error(fmt::format("names {} again", in_quotes(*path)), "remove it");

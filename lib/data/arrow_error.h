@@ -1,4 +1,5 @@
-// This file converts arrow::Status to Error, where our code calls Arrow.
+// This file converts arrow::Status to Error, where our code calls Arrow, and back, where Arrow
+// calls our code.
 #pragma once
 
 #include <arrow/result.h>
@@ -12,6 +13,9 @@ namespace train::data {
 
 /// Turn a failed status into an Error: "<doing>: <Arrow's text>".
 Error error_from(const arrow::Status& status, std::string_view doing);
+/// Turn an error, which says itself what was being done, into a status that carries it:
+/// error_from() returns it again, as long as nobody has made another status of it.
+arrow::Status status_from(const Error& error);
 
 }  // namespace train::data
 

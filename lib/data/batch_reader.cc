@@ -13,6 +13,36 @@ namespace train::data {
 
 static constexpr std::string_view kGathering = "cannot gather the rows of a batch";
 
+namespace {
+
+/// Return how many batches like this one are planned ahead of it: their bytes are fetched before
+/// they are asked for.
+std::int64_t batches_ahead(const RowSource& source, const PlannedBatch& batch) {
+  constexpr double kBytesAhead = 32 << 20;
+  constexpr double kBatchesMax = 64;
+  if (!source.is_far()) return 1;
+  double rows = 0;
+  for (const RowRange& range : batch.ranges) rows += static_cast<double>(range.count);
+  const double bytes = rows * static_cast<double>(source.decoded_bytes()) /
+                       static_cast<double>(std::max<std::int64_t>(1, source.total_rows()));
+  return static_cast<std::int64_t>(
+      std::clamp(kBytesAhead / std::max(1.0, bytes), 1.0, kBatchesMax));
+}
+
+/// Return the rows of each unit, in the order of the ranges.
+std::map<std::int64_t, std::vector<std::int64_t>> rows_of_units(
+    const std::vector<RowRange>& ranges) {
+  std::map<std::int64_t, std::vector<std::int64_t>> rows_of_unit;
+  for (const RowRange& range : ranges) {
+    auto& rows = rows_of_unit[range.unit];
+    for (std::int64_t row = range.first; row < range.first + range.count; ++row)
+      rows.push_back(row);
+  }
+  return rows_of_unit;
+}
+
+}  // namespace
+
 BatchReader::BatchReader(std::shared_ptr<const RowSource> source,
                          std::shared_ptr<const ReadPlan> plan,
                          std::shared_ptr<DatasetMeters> meters)
@@ -20,6 +50,10 @@ BatchReader::BatchReader(std::shared_ptr<const RowSource> source,
       plan_(std::move(plan)),
       meters_(std::move(meters)),
       open_max_(static_cast<std::size_t>(std::max<std::int64_t>(1, plan_->open_blocks()))) {}
+
+BatchReader::~BatchReader() {
+  if (source_ != nullptr) source_->expect_nothing();
+}
 
 Result<ReadBatch> BatchReader::read(std::int64_t index) {
   const DatasetMeters::Working gathering(meters_.get(), &DatasetMeters::gather);
@@ -31,21 +65,43 @@ Result<ReadBatch> BatchReader::read(std::int64_t index) {
                    std::move(planned.ranges)};
 }
 
-/// Return the plan of batch `index`. Also plan the next batch, for make_room().
+/// Return the plan of batch `index`. Also plan the next ones, for make_room() and expect().
 PlannedBatch BatchReader::take_plan(std::int64_t index) {
-  PlannedBatch planned =
-      upcoming_ && upcoming_index_ == index ? std::move(*upcoming_) : plan_->batch(index);
-  upcoming_.reset();
+  if (upcoming_.empty() || upcoming_index_ != index) {
+    upcoming_.clear();
+    upcoming_index_ = index;
+    plan_ahead(index + 1);
+  }
+  PlannedBatch planned = std::move(upcoming_.front());
+  upcoming_.pop_front();
+  ++upcoming_index_;
+  plan_ahead(upcoming_index_ + batches_ahead(*source_, planned));
   upcoming_blocks_.clear();
-  if (index + 1 < plan_->batches()) {
-    upcoming_ = plan_->batch(index + 1);
-    upcoming_index_ = index + 1;
-    if (!plan_->reads_single_rows()) {
-      for (const RowRange& range : cut_at_blocks(upcoming_->ranges))
-        upcoming_blocks_.insert(block_of(range));
-    }
+  if (!upcoming_.empty() && !plan_->reads_single_rows()) {
+    for (const RowRange& range : cut_at_blocks(upcoming_.front().ranges))
+      upcoming_blocks_.insert(block_of(range));
   }
   return planned;
+}
+
+/// Plan the batches before `end` that are not planned yet.
+void BatchReader::plan_ahead(std::int64_t end) {
+  for (auto next = upcoming_index_ + static_cast<std::int64_t>(upcoming_.size());
+       next < std::min(end, plan_->batches()); ++next) {
+    upcoming_.push_back(plan_->batch(next));
+    if (source_->is_far()) expect(upcoming_.back());
+  }
+}
+
+/// Let the source fetch what a later batch needs.
+void BatchReader::expect(const PlannedBatch& batch) {
+  if (plan_->reads_single_rows()) {
+    for (const auto& [unit, rows] : rows_of_units(batch.ranges)) source_->expect_rows(unit, rows);
+    return;
+  }
+  for (const RowRange& range : batch.ranges) {
+    if (expected_.insert(range.unit).second) source_->expect(range.unit);
+  }
 }
 
 std::int64_t BatchReader::rows_of(std::int64_t unit) const {
@@ -180,15 +236,9 @@ Result<BatchReader::Rows> BatchReader::gather(const std::vector<RowRange>& range
 
 /// Gather rows that are read one by one.
 Result<BatchReader::Rows> BatchReader::gather_single_rows(const std::vector<RowRange>& ranges) {
-  std::map<std::int64_t, std::vector<std::int64_t>> rows_of_unit;
-  for (const RowRange& range : ranges) {
-    auto& rows = rows_of_unit[range.unit];
-    for (std::int64_t row = range.first; row < range.first + range.count; ++row)
-      rows.push_back(row);
-  }
   arrow::RecordBatchVector parts;
   std::map<std::int64_t, RowsOfPart> next;  // of each unit
-  for (const auto& [unit, rows] : rows_of_unit) {
+  for (const auto& [unit, rows] : rows_of_units(ranges)) {
     const DatasetMeters::Working decoding(meters_.get(), &DatasetMeters::decode);
     TRY(auto part, source_->read_rows(unit, rows));
     count_decoded(*part);

@@ -5,9 +5,9 @@
 // thread uses a reader at a time.
 #pragma once
 
+#include <deque>
 #include <list>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "lib/data/plan/shard_plan.h"
@@ -43,6 +43,8 @@ class BatchReader final : public BatchSource {
               std::shared_ptr<DatasetMeters> meters = {})
       : BatchReader(std::move(source), std::make_shared<ShardPlan>(std::move(plan)),
                     std::move(meters)) {}
+  ~BatchReader() override;
+  BatchReader(BatchReader&&) = default;
 
   /// Return batch `index` of the plan. A batch of consecutive rows of one block is a view; any
   /// other is a copy.
@@ -64,6 +66,8 @@ class BatchReader final : public BatchSource {
   };
 
   PlannedBatch take_plan(std::int64_t index);
+  void plan_ahead(std::int64_t end);
+  void expect(const PlannedBatch& batch);
   std::int64_t rows_of(std::int64_t unit) const;
   UnitBlock block_of(const RowRange& range) const;
   std::vector<RowRange> cut_at_blocks(const std::vector<RowRange>& ranges) const;
@@ -80,9 +84,10 @@ class BatchReader final : public BatchSource {
   std::shared_ptr<const ReadPlan> plan_;
   std::shared_ptr<DatasetMeters> meters_;
   std::size_t open_max_;
-  std::optional<PlannedBatch> upcoming_;  // the batch after the current one, if planned
-  std::int64_t upcoming_index_ = -1;
-  std::set<UnitBlock> upcoming_blocks_;
+  std::deque<PlannedBatch> upcoming_;    // the batches after the current one that are planned
+  std::int64_t upcoming_index_ = 0;      // of the first of them
+  std::set<UnitBlock> upcoming_blocks_;  // of the first of them
+  std::set<std::int64_t> expected_;      // units that the source was told of
   using OpenBlocks = std::list<std::pair<UnitBlock, Rows>>;
   OpenBlocks open_blocks_;  // most recently used first
   std::map<UnitBlock, OpenBlocks::iterator> place_of_;

@@ -1,12 +1,14 @@
 // This file finds the files of one dataset, checks that they have one schema, and reads them a unit
 // at a time (formats/format_file.h says what a unit is). Opening a dataset reads what tells its
 // units and their rows: the footers of Parquet, ORC and Arrow files, the headers of NumPy files and
-// of tar archives' members, and all of a text file.
+// of tar archives' members, and all of a text file. Files may lie in object stores (read/).
 #pragma once
 
 #include <map>
 #include <optional>
 
+#include "lib/data/read/data_file.h"
+#include "lib/data/read/object_place.h"
 #include "lib/data/row_source.h"
 
 namespace train {
@@ -32,7 +34,8 @@ struct FilesSpec {
   /// is its compression.
   FileFormat format = FileFormat::Auto;
   std::vector<std::string> paths = {};  // each a file, a folder (all files of the format below it),
-                                        // or a glob of files
+                                        // or a glob of files; of objects, their URL
+  StoreWish stores = {};                // how object stores are opened
   std::vector<std::string> columns = {};  // empty: all
   // csv, json: column → name of its type (lib/model/column_type.h). Those of the other columns
   // follow from the first MiB of the first file.
@@ -49,17 +52,20 @@ struct FilesSpec {
 
 struct FoundFiles {
   FileFormat format = FileFormat::Parquet;  // never Auto
-  std::vector<std::string> paths = {};      // sorted by name within each path of the spec
+  std::vector<DataFile> files = {};         // sorted by name within each path of the spec
   // For each of them, how many bytes of it name the folder below which the spec's path looks: that
   // of a folder is the folder, that of a pattern or a file ends at the last '/' before any
   // wildcard.
   std::vector<std::size_t> root_bytes = {};
+
+  std::vector<std::string> paths() const;
 };
 
 /// Return the files that `paths` stand for. In a folder, skips files and sub-folders whose names
 /// begin with '.' or '_'. `{000..127}` in a path stands for each of these numbers. NotFound if a
 /// path stands for no file; InvalidArgument if the names tell no format, or two.
-Result<FoundFiles> find_files(const std::vector<std::string>& paths, FileFormat format);
+Result<FoundFiles> find_files(const std::vector<std::string>& paths, FileFormat format,
+                              const StoreWish& stores = {});
 
 /// Open the files of a dataset. The error names the file if it is not whole, its columns if one is
 /// missing, and both files if their selected columns differ in name or type.

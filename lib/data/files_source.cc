@@ -6,12 +6,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
+#include <functional>
 #include <numeric>
+#include <optional>
+#include <set>
+#include <thread>
 
 #include "lib/base/check.h"
+#include "lib/base/thread.h"
 #include "lib/data/arrow_error.h"
 #include "lib/data/formats/format_file.h"
+#include "lib/data/plan/permutation.h"
 #include "lib/data/unit_stream.h"
 
 namespace train::data {
@@ -67,25 +74,25 @@ Result<Unit> check_same(const std::string& first_path, const arrow::Schema& firs
   return Unit{};
 }
 
-OpenedFile open_file(FileFormat format, const std::string& path, const FilesSpec& spec,
-                     const std::shared_ptr<arrow::Schema>& first) {
+OpenedFile open_as(FileFormat format, const DataFile& file, const FilesSpec& spec,
+                   const std::shared_ptr<arrow::Schema>& first) {
   switch (format) {
     case FileFormat::Parquet:
-      return open_parquet_file(path);
+      return open_parquet_file(file);
     case FileFormat::Csv:
-      return open_csv_file(path, spec, first);
+      return open_csv_file(file, spec, first);
     case FileFormat::Json:
-      return open_json_file(path, spec, first);
+      return open_json_file(file, spec, first);
     case FileFormat::Arrow:
-      return open_arrow_file(path);
+      return open_arrow_file(file);
     case FileFormat::Orc:
-      return open_orc_file(path);
+      return open_orc_file(file);
     case FileFormat::Numpy:
-      return open_numpy_file(path);
+      return open_numpy_file(file);
     case FileFormat::Cifar:
-      return open_cifar_file(path, spec.labels);
+      return open_cifar_file(file, spec.labels);
     case FileFormat::WebDataset:
-      return open_webdataset_file(path, spec.columns);
+      return open_webdataset_file(file, spec.columns);
     case FileFormat::Images:  // not one by one
     case FileFormat::Auto:
       break;
@@ -104,9 +111,10 @@ double row_bytes(const arrow::DataType& type) {
   return 8;
 }
 
-std::int64_t bytes_of(const std::string& path) {
+std::int64_t bytes_of(const DataFile& file) {
+  if (file.place != nullptr) return file.bytes;
   std::error_code gone;
-  const auto bytes = std::filesystem::file_size(path, gone);
+  const auto bytes = std::filesystem::file_size(file.path, gone);
   return gone ? 0 : static_cast<std::int64_t>(bytes);
 }
 
@@ -123,13 +131,12 @@ Error named(const FormatFile& file, const UnitOfFile& unit, Error error) {
 
 class FilesSource final : public RowSource {
  public:
-  Result<Unit> add(const std::string& path, FileFormat format, const FilesSpec& spec) {
-    TRY(auto file, open_file(format, path, spec, first_schema_));
-    return add(path, format, spec, std::move(file));
-  }
+  /// Return the schema of the first file with rows, with all of its columns; null before.
+  const std::shared_ptr<arrow::Schema>& first_schema() const { return first_schema_; }
 
-  Result<Unit> add(const std::string& path, FileFormat format, const FilesSpec& spec,
+  Result<Unit> add(const DataFile& data, FileFormat format, const FilesSpec& spec,
                    std::unique_ptr<FormatFile> file) {
+    const std::string& path = data.path;
     if ((is_text(format) || format == FileFormat::WebDataset) && rows_of(*file) == 0) {
       // A text or an archive without rows tells no types, and JSON no columns.
       if (!schema_of_empty_) schema_of_empty_ = file->schema();
@@ -148,7 +155,7 @@ class FilesSource final : public RowSource {
       TRY_VOID(check_same(file_rows_.front().path, *schema_, path, *selected));
     }
     TRY(const std::int64_t rows, add_units(path, *file));
-    const std::int64_t size = bytes_of(path);
+    const std::int64_t size = bytes_of(data);
     const std::int64_t decoded = file->decoded_bytes(*schema_);
     decoded_bytes_ += static_cast<double>(decoded > 0 ? decoded : size);
     all_read_rows_ = all_read_rows_ && file->reads_rows();
@@ -156,7 +163,10 @@ class FilesSource final : public RowSource {
                           .units = static_cast<std::int64_t>(file->unit_rows().size()),
                           .rows = rows,
                           .bytes = size,
-                          .digest = file->digest()});
+                          .digest = data.place == nullptr
+                                        ? file->digest()
+                                        : mix(file->digest(), digest_of_version(data)),
+                          .version = data.version});
     files_.push_back(std::move(file));
     return train::Unit{};
   }
@@ -220,6 +230,22 @@ class FilesSource final : public RowSource {
 
   bool reads_rows() const override { return all_read_rows_; }
 
+  bool is_far() const override { return !places_.empty(); }
+  void expect(std::int64_t unit) const override {
+    const PlaceInFiles& at = units_[static_cast<std::size_t>(unit)];
+    files_[at.file]->expect(at.unit, *schema_);
+  }
+  void expect_rows(std::int64_t unit, const std::vector<std::int64_t>& rows) const override {
+    const PlaceInFiles& at = units_[static_cast<std::size_t>(unit)];
+    files_[at.file]->expect_rows(at.unit, rows);
+  }
+  void expect_nothing() const override {
+    for (const auto& place : places_) place->expected().clear();
+  }
+  void add_place(const std::shared_ptr<const ObjectPlace>& place) {
+    if (place != nullptr) places_.insert(place);
+  }
+
   Result<std::shared_ptr<arrow::RecordBatch>> read_rows(
       std::int64_t unit, const std::vector<std::int64_t>& rows) const override {
     const PlaceInFiles& at = units_[static_cast<std::size_t>(unit)];
@@ -259,6 +285,7 @@ class FilesSource final : public RowSource {
             .schema = schema_};
   }
 
+  std::set<std::shared_ptr<const ObjectPlace>> places_;  // of the objects
   std::vector<std::unique_ptr<FormatFile>> files_;
   std::vector<FileRows> file_rows_;  // of each file
   std::vector<PlaceInFiles> units_;
@@ -297,18 +324,70 @@ Result<std::shared_ptr<arrow::Table>> FormatFile::read_rows(std::int64_t,
   return Error{Errc::Internal, "single rows of this format cannot be read"};
 }
 
+namespace {
+
+/// A file that another thread opens.
+class Opening {
+ public:
+  explicit Opening(std::function<OpenedFile()> open)
+      : thread_(start_thread("trainrun-open",
+                             [this, open = std::move(open)] { opened_.emplace(open()); })) {}
+  ~Opening() {
+    if (thread_.joinable()) thread_.join();
+  }
+  Opening(const Opening&) = delete;
+  Opening& operator=(const Opening&) = delete;
+
+  OpenedFile take() {
+    thread_.join();
+    return std::move(*opened_);
+  }
+
+ private:
+  std::optional<OpenedFile> opened_;
+  std::thread thread_;
+};
+
+/// Open the files one after the other, those of an object store several at a time.
+Result<Unit> open_all(const FoundFiles& found, const FilesSpec& spec, FilesSource& source) {
+  constexpr std::size_t kOpenedAtOnce = 16;
+  std::deque<Opening> ahead;
+  std::size_t begun = 0;  // the first file that no thread opens
+  for (std::size_t i = 0; i < found.files.size(); ++i) {
+    const auto open = [&, first = source.first_schema()](std::size_t file) {
+      return open_as(found.format, found.files[file], spec, first);
+    };
+    // The types of texts are those of the first file.
+    const bool may_go_ahead = !is_text(found.format) || source.first_schema() != nullptr;
+    for (begun = std::max(begun, i);
+         may_go_ahead && begun < std::min(found.files.size(), i + kOpenedAtOnce) &&
+         found.files[begun].place != nullptr;
+         ++begun)
+      ahead.emplace_back([open, begun] { return open(begun); });
+    const bool is_ahead = begun > i;
+    TRY(auto file, is_ahead ? ahead.front().take() : open(i));
+    if (is_ahead) ahead.pop_front();
+    TRY_VOID(source.add(found.files[i], found.format, spec, std::move(file)));
+  }
+  return Unit{};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<RowSource>> open_files(const FilesSpec& spec) {
-  TRY(const auto found, find_files(spec.paths, spec.format));
+  TRY(const auto found, find_files(spec.paths, spec.format, spec.stores));
   auto source = std::make_unique<FilesSource>();
+  for (const DataFile& file : found.files) source->add_place(file.place);
   if (found.format == FileFormat::Images) {
     TRY(auto files, open_image_files(found, spec));
-    TRY_VOID(source->add(spec.paths.front(), found.format, spec, std::move(files)));
+    const DataFile all{.path = spec.paths.front()};
+    TRY_VOID(source->add(all, found.format, spec, std::move(files)));
   } else {
-    for (const std::string& path : found.paths) TRY_VOID(source->add(path, found.format, spec));
+    TRY_VOID(open_all(found, spec, *source));
   }
   if (spec.limit > 0) source->keep_first(spec.limit);
   if (source->schema()->num_fields() == 0) {
-    return Error{Errc::InvalidArgument, fmt::format("{} has no columns", found.paths.front())};
+    return Error{Errc::InvalidArgument, fmt::format("{} has no columns", found.files.front().path)};
   }
   return std::unique_ptr<RowSource>(std::move(source));
 }

@@ -2,92 +2,19 @@
 #include <glob.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
+#include <iterator>
 
+#include "lib/base/store_url.h"
 #include "lib/data/brace_ranges.h"
 #include "lib/data/dataset_files.h"
+#include "lib/data/file_names.h"
+#include "lib/data/find_objects.h"
 
 namespace train::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Ending {
-  std::string_view text;
-  FileFormat format;
-};
-constexpr std::array kEndings{
-    Ending{".parquet", FileFormat::Parquet}, Ending{".csv", FileFormat::Csv},
-    Ending{".tsv", FileFormat::Csv},         Ending{".json", FileFormat::Json},
-    Ending{".jsonl", FileFormat::Json},      Ending{".ndjson", FileFormat::Json},
-    Ending{".arrow", FileFormat::Arrow},     Ending{".feather", FileFormat::Arrow},
-    Ending{".orc", FileFormat::Orc},         Ending{".npy", FileFormat::Numpy},
-    Ending{".tar", FileFormat::WebDataset},  Ending{".tgz", FileFormat::WebDataset},
-    Ending{".bin", FileFormat::Cifar},       Ending{".jpg", FileFormat::Images},
-    Ending{".jpeg", FileFormat::Images},     Ending{".png", FileFormat::Images}};
-constexpr std::array<std::string_view, 3> kCompressed{".gz", ".zst", ".bz2"};
-constexpr std::array<std::string_view, 10> kNames{
-    "auto", "parquet", "csv", "json", "arrow", "orc", "numpy", "cifar", "images", "webdataset"};
-
-/// Return whether files of the format may be compressed as a whole.
-bool may_be_compressed(FileFormat format) {
-  return is_text(format) || format == FileFormat::WebDataset;
-}
-
-/// Return whether names never tell the format, as what ends so may be anything, or stand beside
-/// other data.
-bool must_be_given(FileFormat format) {
-  return format == FileFormat::Cifar || format == FileFormat::Images;
-}
-
-/// Return whether `name` ends like `ending`. Cameras write .JPG.
-bool ends_like(std::string_view name, const Ending& ending) {
-  if (ending.format != FileFormat::Images) return name.ends_with(ending.text);
-  if (name.size() < ending.text.size()) return false;
-  name.remove_prefix(name.size() - ending.text.size());
-  return std::equal(name.begin(), name.end(), ending.text.begin(), [](char a, char b) {
-    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
-  });
-}
-
-/// Return the format that a file's name ends like; Auto for none.
-FileFormat format_of(std::string_view name) {
-  bool compressed = false;
-  for (const std::string_view ending : kCompressed) {
-    if (!name.ends_with(ending)) continue;
-    name.remove_suffix(ending.size());
-    compressed = true;
-    break;
-  }
-  for (const Ending& ending : kEndings) {
-    if (ends_like(name, ending) && (!compressed || may_be_compressed(ending.format)))
-      return ending.format;
-  }
-  return FileFormat::Auto;
-}
-
-/// Return whether a folder's file belongs to a dataset of `format`.
-bool belongs(std::string_view name, FileFormat format) {
-  const FileFormat found = format_of(name);
-  if (format == FileFormat::Auto) return found != FileFormat::Auto && !must_be_given(found);
-  return found == format;
-}
-
-std::string endings_of(FileFormat format) {
-  std::string text;
-  for (const Ending& ending : kEndings) {
-    if (format == FileFormat::Auto ? must_be_given(ending.format) : ending.format != format)
-      continue;
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", ending.text);
-  }
-  return text;
-}
-
-bool is_hidden(const fs::path& path) {
-  const std::string name = path.filename().string();
-  return name.empty() || name.front() == '.' || name.front() == '_';
-}
 
 Result<std::vector<std::string>> files_below(const std::string& folder, FileFormat format) {
   std::vector<std::string> files;
@@ -95,7 +22,7 @@ Result<std::vector<std::string>> files_below(const std::string& folder, FileForm
   fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink,
                                          error);
   for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-    if (is_hidden(entry->path())) {
+    if (is_hidden_name(entry->path().filename().string())) {
       entry.disable_recursion_pending();
       continue;
     }
@@ -112,14 +39,7 @@ Result<std::vector<std::string>> files_below(const std::string& folder, FileForm
     }
   }
   if (error) return Error{Errc::Io, fmt::format("cannot list {}: {}", folder, error.message())};
-  if (files.empty()) {
-    return Error{Errc::NotFound,
-                 format == FileFormat::Auto
-                     ? fmt::format("{} has no files of a known format", folder)
-                     : fmt::format("{} has no {} files", folder, to_string(format)),
-                 fmt::format("names must end in {}; those that begin with '.' or '_' are ignored",
-                             endings_of(format))};
-  }
+  if (files.empty()) return no_files_in(folder, format);
   return files;
 }
 
@@ -129,10 +49,7 @@ Result<std::vector<std::string>> files_like(const std::string& pattern) {
   std::vector<std::string> files(found.gl_pathv,
                                  found.gl_pathv + (failed == 0 ? found.gl_pathc : 0));
   globfree(&found);
-  if (failed == GLOB_NOMATCH) {
-    return Error{Errc::NotFound, fmt::format("no file is named like {}", pattern),
-                 "check the path in the job's YAML"};
-  }
+  if (failed == GLOB_NOMATCH) return no_file_like(pattern);
   if (failed != 0) return Error{Errc::Io, fmt::format("cannot list {}", pattern)};
   return files;
 }
@@ -151,11 +68,8 @@ Result<std::vector<std::string>> files_of(const std::string& path, FileFormat fo
     }
     return files;
   }
-  if (path.find_first_of("*?[") != std::string::npos) return files_like(path);
-  if (status.type() == fs::file_type::not_found) {
-    return Error{Errc::NotFound, fmt::format("{} does not exist", path),
-                 "check the path in the job's YAML"};
-  }
+  if (path.find_first_of(kWildcards) != std::string::npos) return files_like(path);
+  if (status.type() == fs::file_type::not_found) return missing(path);
   return Error{Errc::Io, fmt::format("cannot read {}: {}", path, error.message())};
 }
 
@@ -179,20 +93,20 @@ Result<Unit> check_regular(const std::string& path) {
 }
 
 /// Return the format that the names of all files tell.
-Result<FileFormat> common_format(const std::vector<std::string>& paths) {
-  const auto known = [](const std::string& path) { return belongs(path, FileFormat::Auto); };
-  const auto unknown = std::find_if_not(paths.begin(), paths.end(), known);
-  if (unknown != paths.end()) {
+Result<FileFormat> common_format(const std::vector<DataFile>& files) {
+  const auto known = [](const DataFile& file) { return belongs(file.path, FileFormat::Auto); };
+  const auto unknown = std::find_if_not(files.begin(), files.end(), known);
+  if (unknown != files.end()) {
     return Error{Errc::InvalidArgument,
-                 fmt::format("the name of {} does not tell its format", *unknown),
+                 fmt::format("the name of {} does not tell its format", unknown->path),
                  "give the dataset's `format`"};
   }
-  const FileFormat first = format_of(paths.front());
-  for (const std::string& path : paths) {
-    if (format_of(path) == first) continue;
+  const FileFormat first = format_of(files.front().path);
+  for (const DataFile& file : files) {
+    if (format_of(file.path) == first) continue;
     return Error{Errc::InvalidArgument,
-                 fmt::format("{} is {}, and {} is {}", paths.front(), to_string(first), path,
-                             to_string(format_of(path))),
+                 fmt::format("{} is {}, and {} is {}", files.front().path, to_string(first),
+                             file.path, to_string(format_of(file.path))),
                  "files of one dataset have one format: give its `format`, or other paths"};
   }
   return first;
@@ -200,26 +114,40 @@ Result<FileFormat> common_format(const std::vector<std::string>& paths) {
 
 }  // namespace
 
-std::string_view to_string(FileFormat format) { return kNames[static_cast<std::size_t>(format)]; }
+namespace {
 
-std::optional<FileFormat> file_format(std::string_view name) {
-  const auto found = std::find(kNames.begin(), kNames.end(), name);
-  if (found == kNames.end()) return std::nullopt;
-  return static_cast<FileFormat>(found - kNames.begin());
+Result<FoundPath> find_local(const std::string& path, FileFormat format) {
+  FoundPath found;
+  TRY(auto files, files_of(path, format));
+  std::sort(files.begin(), files.end());
+  for (std::string& file : files) {
+    TRY_VOID(check_regular(file));
+    found.files.push_back({.path = std::move(file)});
+  }
+  found.root_bytes = root_bytes(path);
+  return found;
 }
 
-Result<FoundFiles> find_files(const std::vector<std::string>& paths, FileFormat format) {
+}  // namespace
+
+std::vector<std::string> FoundFiles::paths() const {
+  std::vector<std::string> paths;
+  for (const DataFile& file : files) paths.push_back(file.path);
+  return paths;
+}
+
+Result<FoundFiles> find_files(const std::vector<std::string>& paths, FileFormat format,
+                              const StoreWish& stores) {
   FoundFiles found{.format = format};
   for (const std::string& path : paths) {
-    TRY(auto files, files_of(path, format));
-    std::sort(files.begin(), files.end());
-    for (const std::string& file : files) TRY_VOID(check_regular(file));
-    found.paths.insert(found.paths.end(), files.begin(), files.end());
-    found.root_bytes.resize(found.paths.size(), root_bytes(path));
+    TRY(auto of_path,
+        is_object_url(path) ? find_objects(path, format, stores) : find_local(path, format));
+    std::move(of_path.files.begin(), of_path.files.end(), std::back_inserter(found.files));
+    found.root_bytes.resize(found.files.size(), of_path.root_bytes);
   }
-  if (found.paths.empty()) return Error{Errc::InvalidArgument, "it has no path"};
+  if (found.files.empty()) return Error{Errc::InvalidArgument, "it has no path"};
   if (format == FileFormat::Auto) {
-    TRY(found.format, common_format(found.paths));
+    TRY(found.format, common_format(found.files));
   }
   return found;
 }

@@ -30,6 +30,7 @@ struct FileRows {
   std::int64_t rows = 0;
   std::int64_t bytes = 0;    // its size
   std::uint64_t digest = 0;  // of what else tells its rows from others; 0: nothing
+  std::string version = {};  // of an object: another one for other bytes
 };
 
 class RowSource {
@@ -53,6 +54,16 @@ class RowSource {
   /// Return these rows of a unit, in this order. Several threads may call this.
   virtual Result<std::shared_ptr<arrow::RecordBatch>> read_rows(
       std::int64_t unit, const std::vector<std::int64_t>& rows) const;
+
+  /// Return whether it is of use to call expect() and expect_rows(), as rows come from far away.
+  virtual bool is_far() const { return false; }
+  /// Tell that open() of a unit, or read_rows() of these rows of it, is called soon. Several
+  /// threads may call this.
+  virtual void expect(std::int64_t /*unit*/) const {}
+  virtual void expect_rows(std::int64_t /*unit*/, const std::vector<std::int64_t>& /*rows*/) const {
+  }
+  /// Tell that nothing is expected any longer.
+  virtual void expect_nothing() const {}
 
   std::int64_t total_rows() const;
   /// Decode a whole unit.

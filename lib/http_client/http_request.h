@@ -2,6 +2,7 @@
 // function in a module that is loaded on demand.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -24,6 +25,11 @@ struct WebRequest {
   Duration timeout{};
   std::string ca_file = {};  // the certificates to trust; empty: the system's
   bool verify = true;        // the server's certificate
+  /// If set, the body of a good answer goes there, and WebAnswer::body stays empty.
+  char* into = nullptr;
+  std::size_t into_bytes = 0;
+  /// Keep the connection for this thread's next such request.
+  bool keep_connection = false;
   /// Called a few times a second, and often while data flows, on the caller's thread: returns
   /// whether to give up. Empty: never.
   std::function<bool()> cancelled = {};
@@ -32,6 +38,8 @@ struct WebRequest {
 struct WebAnswer {
   long status = 0;  // 0: there was no answer; `failure` tells why
   std::string body = {}, failure = {};
+  std::size_t bytes_into = 0;  // of WebRequest::into
+  bool too_long = false;       // given up, as the body does not fit there
   bool good() const { return status >= 200 && status < 300; }
 };
 

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,24 @@ struct StoredObject {
   std::string key;
   std::uint64_t bytes = 0;
   bool operator==(const StoredObject&) const = default;
+};
+
+/// What a reader of data must know of an object.
+struct ObjectStatus {
+  std::string key;
+  std::uint64_t bytes = 0;
+  std::string version = {};  // another one for other bytes: an ETag, a generation, a time
+  bool operator==(const ObjectStatus&) const = default;
+};
+
+/// Bytes [offset, offset + bytes) of an object, which has them all.
+struct RangeRead {
+  std::string key;
+  std::string version = {};  // as listed; empty: any
+  std::uint64_t offset = 0;
+  char* to = nullptr;
+  std::size_t bytes = 0;
+  std::function<bool()> cancelled = {};  // asked now and then; empty: never
 };
 
 /// Writes an object to the store in pieces. If it is destroyed before close() has succeeded, it
@@ -56,6 +75,15 @@ class ObjectStore {
   /// Return all objects whose key begins with `folder`/, sorted by key, including everything that
   /// was written before the call. Empty if there are none.
   virtual Result<std::vector<StoredObject>> list(const std::string& folder) = 0;
+  /// Return the objects whose key begins with `prefix`, which may end within a name, sorted by key.
+  /// ResourceExhausted if there are more than `objects_max`.
+  virtual Result<std::vector<ObjectStatus>> find(const std::string& prefix,
+                                                 std::size_t objects_max) = 0;
+  /// Return an object's size and version; nothing if there is no such object.
+  virtual Result<std::optional<ObjectStatus>> status(const std::string& key) = 0;
+  /// Read a range completely. NotFound, or Corrupt if the object has another version or is shorter.
+  /// Cancelled soon after `cancelled` returns true.
+  virtual Result<Unit> read_range(const RangeRead& range) = 0;
   /// Remove an object. A missing object is no error.
   virtual Result<Unit> remove(const std::string& key) = 0;
   /// Drop unfinished objects of killed writers below `folder`/, if `which` selects the key: S3

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "lib/base/thread.h"
+#include "lib/data/read/stop_reading.h"
 #include "sdk/client/progress.h"
 #include "sdk/client/session.h"
 #include "sdk/data/failure.h"
@@ -133,6 +134,7 @@ Result<BatchStream::Ready> BatchStream::read_now() {
 }
 
 void BatchStream::read_ahead() {
+  const data::StopReading stop(stopping_);
   for (std::int64_t index = 0; index < pass_.batches; ++index) {
     Result<Ready> batch = read(index);
     const bool failed = batch.has_error();

@@ -5,6 +5,7 @@
 #include <train/config.h>
 #include <train/dataset.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -35,9 +36,9 @@ class BatchStream {
   };
 
   BatchStream(Pass pass, std::unique_ptr<data::BatchSource> reader);
-  /// Stop and join the thread, which finishes at most the row group that it is decoding. A pass
-  /// that was left early is then over, unless it was left by an exception: then the position stays
-  /// as it would be in a checkpoint taken now.
+  /// Stop and join the thread, which finishes at most the row group that it is decoding, and waits
+  /// no longer for an object store. A pass that was left early is then over, unless it was left by
+  /// an exception: then the position stays as it would be in a checkpoint taken now.
   ~BatchStream();
   BatchStream(const BatchStream&) = delete;
   BatchStream& operator=(const BatchStream&) = delete;
@@ -83,7 +84,7 @@ class BatchStream {
   std::condition_variable changed_;
   std::deque<Result<Ready>> ready_;
   std::int64_t ready_bytes_ = 0;
-  bool stopping_ = false;
+  std::atomic<bool> stopping_ = false;  // read_ahead() also looks without the mutex
 
   std::thread thread_;
 };

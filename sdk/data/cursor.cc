@@ -34,7 +34,7 @@ std::size_t common_folder(const std::vector<data::FileRows>& files) {
 bool can_be_listed(const std::vector<data::FileRows>& files) {
   std::size_t bytes = 0;
   for (const data::FileRows& file : files) {
-    bytes += file.path.size();
+    bytes += file.path.size() + file.version.size();
     if (utf8_text(file.path) != file.path) return false;
   }
   return files.size() <= kCursorFilesMax && bytes <= kCursorPathBytesMax;
@@ -64,10 +64,11 @@ std::vector<data::FileRows> read_files(const List& list) {
   std::vector<data::FileRows> files;
   for (const Value& entry : list) {
     const List parts = entry.as<List>();
-    if (parts.size() != 3) throw Failure("invalid_argument", "not a file");
+    if (parts.size() != 3 && parts.size() != 4) throw Failure("invalid_argument", "not a file");
     files.push_back({.path = parts[0].as<std::string>(),
                      .rows = parts[1].as<std::int64_t>(),
-                     .bytes = parts[2].as<std::int64_t>()});
+                     .bytes = parts[2].as<std::int64_t>(),
+                     .version = parts.size() == 4 ? parts[3].as<std::string>() : std::string()});
   }
   return files;
 }
@@ -113,6 +114,8 @@ std::string changes(const std::vector<data::FileRows>& before,
       changed.push_back(fmt::format("{} ({} rows, not {})", file.path, file.rows, then.rows));
     else if (then.bytes != file.bytes)
       changed.push_back(fmt::format("{} ({} bytes, not {})", file.path, file.bytes, then.bytes));
+    else if (then.version != file.version)
+      changed.push_back(fmt::format("{} (replaced by another of the same size)", file.path));
     old.erase(found);
   }
   for (const auto& [path, file] : old) gone.emplace_back(path);
@@ -153,8 +156,11 @@ Dict cursor_order(const DatasetLayout& layout, const data::OrderSpec& order) {
              {"block_rows", order.block_rows}};
   if (!can_be_listed(layout.files)) return entry;
   List files;
-  for (const data::FileRows& file : layout.files)
-    files.emplace_back(List{file.path, file.rows, file.bytes});
+  for (const data::FileRows& file : layout.files) {
+    List parts{file.path, file.rows, file.bytes};
+    if (!file.version.empty()) parts.emplace_back(file.version);
+    files.emplace_back(std::move(parts));
+  }
   entry["files"] = std::move(files);
   return entry;
 }

@@ -5,7 +5,8 @@
 //    "seed": 1, "lanes": 16, "block_rows": 2048, "files": [["a.parquet", 1000, 65536], …]}}
 //
 // `rows` counts the rows of the epoch's order that all ranks together have consumed. A file has its
-// path below the folder that all have in common, its rows and its bytes; a dataset of many files,
+// path below the folder that all have in common, its rows and its bytes; an object has its version
+// (ETag, generation or time) as well; a dataset of many files,
 // or with a name that is no UTF-8, has no list of them. Before version 2, `order` was a text, or
 // missing. Pure.
 #pragma once

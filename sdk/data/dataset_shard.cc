@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <train/checkpoint.h>
 
+#include <chrono>
 #include <cstdio>
 #include <map>
 #include <mutex>
@@ -179,6 +180,19 @@ void keep_preprocessors(const DatasetShard::Impl& shard) {
   sdk::set_preprocessors(shard.name, std::move(*text));
 }
 
+/// Tell the user that an object store is waited for, but not for each of many requests.
+void say_trouble(const std::string& text) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds kQuiet{10};
+  static std::mutex mutex;
+  static std::optional<Clock::time_point> said_at;
+  const std::lock_guard lock(mutex);
+  const auto now = Clock::now();
+  if (said_at && now - *said_at < kQuiet) return;
+  said_at = now;
+  std::fprintf(stderr, "trainrun: datasets: %s\n", text.c_str());
+}
+
 /// Open the datasets of a mix.
 void open_mix(DatasetShard::Impl& shard, Shards& shards) {
   for (const auto& [member, weight] : shard.spec.mix)
@@ -211,6 +225,7 @@ std::shared_ptr<DatasetShard::Impl> open_shard(const std::string& name, Shards& 
     open_mix(*shard, shards);
     return shard;
   }
+  shard->spec.files.stores.on_retry = say_trouble;
   auto source = sdk::open_dataset(shard->spec, shard->meters);
   if (source.has_error()) sdk::throw_failure(std::move(source.error()).with_context(doing));
   shard->source = std::move(*source);

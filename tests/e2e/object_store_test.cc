@@ -94,6 +94,121 @@ TEST_P(Stores, KeepsWhatIsPutAndListsAndRemovesIt) {
   EXPECT_EQ(store->get("ab", 4).error().code, Errc::ResourceExhausted);
 }
 
+std::string bytes_of_range(ObjectStore& store, const ObjectStatus& object, std::uint64_t offset,
+                           std::size_t bytes) {
+  std::string text(bytes, '?');
+  const auto read = store.read_range({.key = object.key,
+                                      .version = object.version,
+                                      .offset = offset,
+                                      .to = text.data(),
+                                      .bytes = bytes});
+  return read ? text : read.error().describe();
+}
+
+TEST_P(Stores, FindsObjectsByPrefixAndReadsRangesOfThem) {
+  const auto store = open();
+  for (const char* key : {"d/a b&c.bin", "d/a/..x", "d/b", "da"}) ASSERT_TRUE(store->put(key, key));
+
+  const auto found = store->find("d/a", 10);
+  ASSERT_TRUE(found) << found.error().describe();
+  ASSERT_EQ(found->size(), 2u);
+  EXPECT_EQ(found->at(0).key, "d/a b&c.bin");
+  EXPECT_EQ(found->at(0).bytes, 11u);
+  EXPECT_EQ(found->at(1).key, "d/a/..x");
+  EXPECT_EQ(store->find("d/a", 1).error().code, Errc::ResourceExhausted);
+  EXPECT_EQ(store->find("d/nothing", 1)->size(), 0u);
+  EXPECT_EQ(**store->status("d/a b&c.bin"), found->at(0));
+  EXPECT_EQ(*store->status("d/a"), std::nullopt);
+
+  EXPECT_EQ(bytes_of_range(*store, found->at(0), 2, 5), "a b&c");
+  EXPECT_EQ(bytes_of_range(*store, found->at(0), 0, 11), "d/a b&c.bin");
+  EXPECT_EQ(bytes_of_range(*store, found->at(1), 3, 4), "/..x");
+}
+
+TEST_P(Stores, AnObjectThatWasReplacedOrRemovedIsNotReadForAnother) {
+  const auto store = open();
+  ASSERT_TRUE(store->put("a", "first"));
+  const ObjectStatus before = **store->status("a");
+  if (GetParam() == StoreKind::Hdfs) {  // its version is a time in milliseconds
+    ASSERT_TRUE(wait_until([&] {
+      return store->put("a", "other") && (*store->status("a"))->version != before.version;
+    }));
+  }
+  ASSERT_TRUE(store->put("a", "other"));
+
+  EXPECT_NE((*store->status("a"))->version, before.version);
+  // The emulator of Google's store knows no conditions.
+  if (GetParam() != StoreKind::Gcs)
+    EXPECT_TRUE(contains(bytes_of_range(*store, before, 0, 5),
+                         "/a' is not what it was when it was listed (it was replaced meanwhile: "
+                         "start the run again)"))
+        << bytes_of_range(*store, before, 0, 5);
+  ASSERT_TRUE(store->remove("a"));
+  EXPECT_EQ(*store->status("a"), std::nullopt);
+  std::string text(5, '?');
+  EXPECT_EQ(store->read_range({.key = "a", .to = text.data(), .bytes = 5}).error().code,
+            Errc::NotFound);
+}
+
+TEST_P(Buckets, ShortAnswersAndLostConnectionsOfRangesAreWaitedFor) {
+  const auto store = open();
+  std::string text;
+  for (int i = 0; i < 1'000'000; ++i) text += static_cast<char>('a' + i % 26);
+  ASSERT_TRUE(store->put("large", text));
+  server.faults(R"([{"match": "^GET .*large", "action": "503", "times": 1},
+                    {"match": "^GET .*large", "action": "cut", "times": 1},
+                    {"match": "^GET .*large", "action": "short", "times": 1},
+                    {"match": "^GET .*large", "action": "reset", "times": 1}])");
+
+  const auto object = store->status("large");
+  ASSERT_TRUE(object) << object.error().describe();
+  EXPECT_EQ(bytes_of_range(*store, **object, 26, 900'000), text.substr(0, 900'000));
+  EXPECT_GE(retries.size(), 4u);
+}
+
+TEST_P(Buckets, ARangeIsGivenUpWhenNobodyWaitsForIt) {
+  const auto store = open(seconds(300));
+  ASSERT_TRUE(store->put("a", "text"));
+  server.faults(R"([{"match": "^GET", "action": "503"}])");
+  std::string text(4, '?');
+  EXPECT_EQ(store
+                ->read_range({.key = "a",
+                              .to = text.data(),
+                              .bytes = 4,
+                              .cancelled = [&] { return retries.size() >= 2; }})
+                .error()
+                .code,
+            Errc::Cancelled);
+}
+
+TEST_P(Buckets, ARefusedListOrRangeSaysWhyAndWhatToDo) {
+  const bool s3 = GetParam() == StoreKind::S3;
+  const auto nowhere = open_at(s3 ? "s3://missing" : "gs://missing", seconds(1))->find("a", 10);
+  ASSERT_FALSE(nowhere);
+  EXPECT_EQ(nowhere.error().code, Errc::NotFound);
+  EXPECT_TRUE(contains(nowhere.error().message, "missing/a")) << nowhere.error().message;
+  EXPECT_TRUE(contains(nowhere.error().hint, "does the bucket exist")) << nowhere.error().hint;
+  if (!s3) return;
+
+  server.faults(R"([{"match": "^GET", "action": "403"}])");
+  for (const bool with_keys : {true, false}) {
+    auto environment = server.environment();
+    if (!with_keys) {
+      environment.erase("AWS_ACCESS_KEY_ID");
+      environment.erase("AWS_SECRET_ACCESS_KEY");
+    }
+    const auto store = *open_object_store("s3://bucket", {.environment = environment});
+    const auto found = store->find("a", 10);
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().code, Errc::Permission);
+    EXPECT_TRUE(contains(found.error().message, "The key does not exist in our records."))
+        << found.error().message;
+    EXPECT_EQ(contains(found.error().message, "had no credentials"), !with_keys)
+        << found.error().message;
+    EXPECT_TRUE(contains(found.error().hint, "AWS_ACCESS_KEY_ID")) << found.error().hint;
+  }
+}
+
 TEST_P(Stores, TwoWritersOfANewKeyDoNotReplaceEachOther) {
   const auto store = open();
   const auto other = open();

@@ -218,6 +218,48 @@ Result<std::vector<StoredObject>> MemoryObjectStore::list(const std::string& fol
   return listed;
 }
 
+namespace {
+
+ObjectStatus status_of(const std::string& key, const std::string& text) {
+  return {key, text.size(), fmt::format("v{:x}", std::hash<std::string>()(text))};
+}
+
+}  // namespace
+
+Result<std::vector<ObjectStatus>> MemoryObjectStore::find(const std::string& prefix,
+                                                          std::size_t objects_max) {
+  TRY_VOID(look("find " + prefix));
+  std::vector<ObjectStatus> found;
+  for (const auto& [key, text] : objects_->all())
+    if (key.starts_with(prefix)) found.push_back(status_of(key, text));
+  if (found.size() > objects_max)
+    return Error{Errc::ResourceExhausted, fmt::format("more than {} objects", objects_max)};
+  return found;
+}
+
+Result<std::optional<ObjectStatus>> MemoryObjectStore::status(const std::string& key) {
+  TRY_VOID(look("status " + key));
+  if (!objects_->has(key)) return std::optional<ObjectStatus>();
+  return std::optional(status_of(key, objects_->get(key)));
+}
+
+Result<Unit> MemoryObjectStore::read_range(const RangeRead& range) {
+  TRY_VOID(look(fmt::format("read {} {}+{}", range.key, range.offset, range.bytes)));
+  if (range.cancelled && range.cancelled()) return Error{Errc::Cancelled, "given up"};
+  const std::lock_guard lock(objects_->mutex_);
+  const auto found = objects_->objects_.find(range.key);
+  if (found == objects_->objects_.end())
+    return Error{Errc::NotFound, fmt::format("GET '{}': 404", range.key)};
+  const std::string& text = found->second;
+  if (!range.version.empty() && range.version != status_of(range.key, text).version)
+    return Error{Errc::Corrupt,
+                 fmt::format("'{}' is not what it was when it was listed", range.key)};
+  if (range.offset + range.bytes > text.size())
+    return Error{Errc::Corrupt, fmt::format("'{}' is too short", range.key)};
+  text.copy(range.to, range.bytes, range.offset);
+  return Unit{};
+}
+
 Result<Unit> MemoryObjectStore::remove(const std::string& key) {
   return change("remove " + key, [objects = objects_.get(), key]() -> Result<Unit> {
     objects->remove(key);

@@ -63,7 +63,7 @@ enum class Fault {
   EndsAfter,     // as EndsBefore, but this one is done
 };
 
-class MemoryObjectStore final : public ObjectStore {
+class MemoryObjectStore : public ObjectStore {
  public:
   explicit MemoryObjectStore(std::shared_ptr<MemoryObjects> objects)
       : objects_(std::move(objects)) {}
@@ -86,6 +86,10 @@ class MemoryObjectStore final : public ObjectStore {
   Result<std::unique_ptr<ObjectWriter>> create(const std::string& key) override;
   Result<std::unique_ptr<ReadableFile>> open_to_read(const std::string& key) override;
   Result<std::vector<StoredObject>> list(const std::string& folder) override;
+  Result<std::vector<ObjectStatus>> find(const std::string& prefix,
+                                         std::size_t objects_max) override;
+  Result<std::optional<ObjectStatus>> status(const std::string& key) override;
+  Result<Unit> read_range(const RangeRead& range) override;
   Result<Unit> remove(const std::string& key) override;
 
  private:

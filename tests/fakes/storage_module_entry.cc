@@ -25,7 +25,7 @@ extern "C" void trainrun_fake_objects(const std::string& url,
   *objects = train::fakes::objects_of(url);
 }
 
-extern "C" void trainrun_open_object_store(
+extern "C" void trainrun_open_object_store_2(
     const std::string& url, const train::ObjectStoreOptions& /*options*/,
     train::Result<std::shared_ptr<train::ObjectStore>>* opened) {
   *opened = std::shared_ptr<train::ObjectStore>(

@@ -44,6 +44,10 @@ class CifarFile final : public FormatFile {
   std::int64_t decoded_bytes(const arrow::Schema&) const override {
     return records_.rows() * records_.row_bytes();
   }
+  void expect(std::int64_t unit, const arrow::Schema&) const override { records_.expect(unit); }
+  void expect_rows(std::int64_t unit, const std::vector<std::int64_t>& rows) const override {
+    records_.expect_rows(unit, rows);
+  }
   bool reads_rows() const override { return true; }
   Result<std::shared_ptr<arrow::Table>> read_rows(std::int64_t unit,
                                                   const std::vector<std::int64_t>& rows,
@@ -87,9 +91,9 @@ class CifarFile final : public FormatFile {
 
 }  // namespace
 
-OpenedFile open_cifar_file(const std::string& path, int labels) {
-  TRY(const auto start, read_start(path, 0));
-  TRY(auto records, FixedRecords::make(path, 0, labels + kImageBytes, start.size));
+OpenedFile open_cifar_file(const DataFile& file, int labels) {
+  ARROW_TRY(const std::int64_t size, fmt::format("cannot open {}", file.path), size_of(file));
+  TRY(auto records, FixedRecords::make(file, 0, labels + kImageBytes, size));
   return std::make_unique<CifarFile>(std::move(records), labels);
 }
 

@@ -187,6 +187,8 @@ class FilteredFile final : public FormatFile {
   Result<Unit> count(const std::string& path) {
     const auto& all = file_->unit_rows();
     for (std::size_t unit = 0; unit < all.size(); ++unit) {
+      for (std::size_t next = unit + 1; next < std::min(all.size(), unit + 1 + kUnitsAhead); ++next)
+        file_->expect(static_cast<std::int64_t>(next), counted_columns());
       TRY(const std::int64_t rows, count_unit(static_cast<std::int64_t>(unit), all[unit], path));
       unit_rows_.push_back(rows);
     }
@@ -200,11 +202,7 @@ class FilteredFile final : public FormatFile {
   Result<std::shared_ptr<arrow::RecordBatchReader>> open(std::int64_t unit,
                                                          const arrow::Schema& selected,
                                                          std::int64_t rows_at_once) const override {
-    arrow::FieldVector fields = selected.fields();
-    for (const auto& field : filter_->columns()->fields()) {
-      if (!selected.GetFieldByName(field->name())) fields.push_back(field);
-    }
-    TRY(auto rows, file_->open(unit, *arrow::schema(std::move(fields)), rows_at_once));
+    TRY(auto rows, file_->open(unit, *with_filter(selected), rows_at_once));
     return std::make_shared<FilteringReader>(std::move(rows), filter_, meters_.get());
   }
 
@@ -213,6 +211,10 @@ class FilteredFile final : public FormatFile {
     TRY(const auto rows, open(unit, selected, unit_rows_[static_cast<std::size_t>(unit)]));
     ARROW_TRY(auto table, "filter", rows->ToTable());
     return table;
+  }
+
+  void expect(std::int64_t unit, const arrow::Schema& selected) const override {
+    file_->expect(unit, *with_filter(selected));
   }
 
   std::int64_t decoded_bytes(const arrow::Schema& selected) const override {
@@ -224,14 +226,25 @@ class FilteredFile final : public FormatFile {
   }
 
  private:
+  /// Return the selected columns and those of the filter.
+  std::shared_ptr<arrow::Schema> with_filter(const arrow::Schema& selected) const {
+    arrow::FieldVector fields = selected.fields();
+    for (const auto& field : filter_->columns()->fields()) {
+      if (!selected.GetFieldByName(field->name())) fields.push_back(field);
+    }
+    return arrow::schema(std::move(fields));
+  }
+
+  /// Return the columns that are read to count rows. Decoding without columns gives no rows.
+  const arrow::Schema& counted_columns() const {
+    return filter_->columns()->num_fields() > 0 ? *filter_->columns() : *file_->schema();
+  }
+
   Result<std::int64_t> count_unit(std::int64_t unit, std::int64_t all,
                                   const std::string& path) const {
     const std::string doing =
         fmt::format("cannot filter {} {} of {}", file_->unit_word(), unit, path);
-    // Decoding without columns gives no rows.
-    const auto& columns =
-        filter_->columns()->num_fields() > 0 ? filter_->columns() : file_->schema();
-    auto rows = file_->open(unit, *columns, std::min(all, kRowsAtOnce));
+    auto rows = file_->open(unit, counted_columns(), std::min(all, kRowsAtOnce));
     if (rows.has_error()) return std::move(rows).error().with_context(doing);
     std::int64_t kept = 0;
     while (true) {
@@ -243,6 +256,7 @@ class FilteredFile final : public FormatFile {
   }
 
   static constexpr std::int64_t kRowsAtOnce = 65536;
+  static constexpr std::size_t kUnitsAhead = 4;
 
   std::unique_ptr<FormatFile> file_;
   std::shared_ptr<const BoundFilter> filter_;

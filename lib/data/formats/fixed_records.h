@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/data/read/data_file.h"
 
 namespace train::data {
 
@@ -14,7 +15,7 @@ class FixedRecords {
  public:
   /// Rows of `row_bytes`, at least 1, from byte `begin` of a file of `size` bytes to its end. An
   /// error if the last row is cut.
-  static Result<FixedRecords> make(std::string path, std::int64_t begin, std::int64_t row_bytes,
+  static Result<FixedRecords> make(DataFile file, std::int64_t begin, std::int64_t row_bytes,
                                    std::int64_t size);
 
   std::int64_t rows() const { return rows_; }
@@ -26,9 +27,18 @@ class FixedRecords {
   /// Read the bytes of these rows of a unit, in this order.
   Result<std::shared_ptr<arrow::Buffer>> read_rows(std::int64_t unit,
                                                    const std::vector<std::int64_t>& rows) const;
+  /// See FormatFile.
+  void expect(std::int64_t unit) const;
+  void expect_rows(std::int64_t unit, const std::vector<std::int64_t>& rows) const;
 
  private:
-  std::string path_;
+  PlannedRange range(std::int64_t unit) const;
+  std::int64_t offset_of(std::int64_t unit, std::int64_t row) const;
+  std::vector<WantedRange> stretches_of(std::int64_t unit,
+                                        const std::vector<std::int64_t>& rows) const;
+  Result<Unit> copy_rows(std::int64_t unit, const std::vector<std::int64_t>& rows,
+                         std::uint8_t* to) const;
+  DataFile file_;
   std::int64_t begin_ = 0, row_bytes_ = 0, rows_ = 0, rows_per_unit_ = 0;
   std::vector<std::int64_t> unit_rows_;
 };
@@ -38,7 +48,7 @@ struct FileStart {
   std::string bytes;  // at most as many as were asked for
   std::int64_t size = 0;
 };
-Result<FileStart> read_start(const std::string& path, std::int64_t bytes);
+Result<FileStart> read_start(const DataFile& file, std::int64_t bytes);
 
 /// Return `values` as rows of lists, nested to the shape: {3, 32, 32} makes lists of 3 lists of 32
 /// lists of 32 values.

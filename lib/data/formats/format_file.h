@@ -14,6 +14,7 @@
 #include <arrow/type_fwd.h>
 
 #include "lib/data/dataset_files.h"
+#include "lib/data/read/data_file.h"
 
 namespace train::data {
 
@@ -37,6 +38,11 @@ class FormatFile {
   virtual Result<std::shared_ptr<arrow::RecordBatchReader>> open(std::int64_t unit,
                                                                  const arrow::Schema& selected,
                                                                  std::int64_t rows_at_once) const;
+  /// Tell that open() or read() of a unit, or read_rows() of these rows of it, is called soon, so
+  /// that the bytes of an object are there then.
+  virtual void expect(std::int64_t /*unit*/, const arrow::Schema& /*selected*/) const {}
+  virtual void expect_rows(std::int64_t /*unit*/, const std::vector<std::int64_t>& /*rows*/) const {
+  }
   /// Return about how many bytes these columns of all units have when they are decoded; 0: unknown.
   virtual std::int64_t decoded_bytes(const arrow::Schema&) const { return 0; }
   /// Return whether read_rows() works: each row can be read by itself.
@@ -57,20 +63,20 @@ class FormatFile {
 
 using OpenedFile = Result<std::unique_ptr<FormatFile>>;
 
-OpenedFile open_parquet_file(const std::string& path);
-OpenedFile open_arrow_file(const std::string& path);
-OpenedFile open_orc_file(const std::string& path);
-OpenedFile open_numpy_file(const std::string& path);
-OpenedFile open_cifar_file(const std::string& path, int labels);
+OpenedFile open_parquet_file(const DataFile& file);
+OpenedFile open_arrow_file(const DataFile& file);
+OpenedFile open_orc_file(const DataFile& file);
+OpenedFile open_numpy_file(const DataFile& file);
+OpenedFile open_cifar_file(const DataFile& file, int labels);
 /// `columns`: those that each sample must have; empty: those of the first sample.
-OpenedFile open_webdataset_file(const std::string& path, const std::vector<std::string>& columns);
+OpenedFile open_webdataset_file(const DataFile& file, const std::vector<std::string>& columns);
 /// One file for all of the dataset's.
 OpenedFile open_image_files(const FoundFiles& found, const FilesSpec& spec);
 /// `first` is the schema of the dataset's first file, whose types this one must have too; none:
 /// this is the first.
-OpenedFile open_csv_file(const std::string& path, const FilesSpec& spec,
+OpenedFile open_csv_file(const DataFile& file, const FilesSpec& spec,
                          const std::shared_ptr<arrow::Schema>& first);
-OpenedFile open_json_file(const std::string& path, const FilesSpec& spec,
+OpenedFile open_json_file(const DataFile& file, const FilesSpec& spec,
                           const std::shared_ptr<arrow::Schema>& first);
 
 /// Return the file without the rows that do not pass the spec's filter, which is read for that. An

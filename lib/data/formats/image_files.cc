@@ -3,6 +3,7 @@
 // decode_image decodes when a batch needs them; label, the number of the sub-folder by name; path.
 #include <arrow/array/builder_binary.h>
 #include <arrow/array/builder_primitive.h>
+#include <arrow/buffer.h>
 #include <arrow/table.h>
 #include <arrow/type.h>
 #include <arrow/util/key_value_metadata.h>
@@ -11,12 +12,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <set>
 
 #include "lib/data/arrow_error.h"
 #include "lib/data/formats/fixed_records.h"
 #include "lib/data/formats/format_file.h"
 #include "lib/data/plan/permutation.h"
+#include "lib/data/read/fetcher.h"
 
 namespace train::data {
 namespace {
@@ -25,14 +28,14 @@ constexpr std::int64_t kUnitFiles = 64;
 constexpr std::int64_t kFileBytesMax = 256 << 20;
 
 struct FoundFile {
-  std::string path;
+  DataFile data;
   std::size_t root_bytes = 0;  // FoundFiles
 };
 
 /// Return the first folder below the path that the spec gives, which names the class; "" if the
 /// file lies in that path's folder itself.
 std::string_view class_of(const FoundFile& file) {
-  std::string_view below = std::string_view(file.path).substr(file.root_bytes);
+  std::string_view below = std::string_view(file.data.path).substr(file.root_bytes);
   below.remove_prefix(std::min(below.find_first_not_of('/'), below.size()));
   const std::size_t slash = below.find('/');
   return slash == std::string_view::npos ? std::string_view() : below.substr(0, slash);
@@ -53,7 +56,7 @@ Result<std::vector<std::string>> classes_of(const std::vector<FoundFile>& files)
     return Error{Errc::InvalidArgument,
                  fmt::format("{} lies in no sub-folder, which would tell its label, and other "
                              "pictures do",
-                             without->path),
+                             without->data.path),
                  "move it into the sub-folder of its class, or remove it"};
   }
   return std::vector<std::string>(names.begin(), names.end());
@@ -76,13 +79,15 @@ std::string json_list(const std::vector<std::string>& names) {
   return text.empty() ? "[]" : text + "]";
 }
 
-Result<std::string> read_whole(const std::string& path) {
-  TRY(auto start, read_start(path, kFileBytesMax));
-  if (start.size > kFileBytesMax) {
-    return Error{Errc::InvalidArgument,
-                 fmt::format("cannot read {}: it has {} bytes, and may have {}", path, start.size,
-                             kFileBytesMax)};
-  }
+Error too_large(const FoundFile& file, std::int64_t bytes) {
+  return Error{Errc::InvalidArgument,
+               fmt::format("cannot read {}: it has {} bytes, and may have {}", file.data.path,
+                           bytes, kFileBytesMax)};
+}
+
+Result<std::string> read_whole(const FoundFile& file) {
+  TRY(auto start, read_start(file.data, kFileBytesMax));
+  if (start.size > kFileBytesMax) return too_large(file, start.size);
   return std::move(start.bytes);
 }
 
@@ -101,9 +106,10 @@ class ImageFiles final : public FormatFile {
     for (auto left = static_cast<std::int64_t>(files_.size()); left > 0; left -= unit_rows_.back())
       unit_rows_.push_back(std::min(left, kUnitFiles));
     for (const FoundFile& file : files_) {
-      const std::string_view name = std::string_view(file.path).substr(file.root_bytes);
+      const std::string_view name = std::string_view(file.data.path).substr(file.root_bytes);
       for (const char c : name) digest_ = mix(digest_, static_cast<unsigned char>(c));
       digest_ = mix(digest_, 256);
+      if (file.data.place != nullptr) digest_ = mix(digest_, digest_of_version(file.data));
     }
   }
 
@@ -112,7 +118,19 @@ class ImageFiles final : public FormatFile {
   std::string_view unit_word() const override { return "part"; }
   bool has_many_files() const override { return true; }
   std::string describe(std::int64_t unit, std::int64_t row) const override {
-    return files_[static_cast<std::size_t>(unit * kUnitFiles + row)].path;
+    return files_[static_cast<std::size_t>(unit * kUnitFiles + row)].data.path;
+  }
+  void expect(std::int64_t unit, const arrow::Schema&) const override {
+    std::vector<std::int64_t> all(
+        static_cast<std::size_t>(unit_rows_[static_cast<std::size_t>(unit)]));
+    std::iota(all.begin(), all.end(), 0);
+    expect_rows(unit, all);
+  }
+  void expect_rows(std::int64_t unit, const std::vector<std::int64_t>& rows) const override {
+    for (const std::int64_t row : rows) {
+      const DataFile& file = files_[static_cast<std::size_t>(unit * kUnitFiles + row)].data;
+      if (file.bytes <= kFetchBytesMax) expect_reads(file, {{.offset = 0, .bytes = file.bytes}});
+    }
   }
   bool reads_rows() const override { return true; }
   std::uint64_t digest() const override { return digest_; }
@@ -121,7 +139,9 @@ class ImageFiles final : public FormatFile {
     std::int64_t bytes = 0;
     for (const FoundFile& file : files_) {
       std::error_code gone;
-      const auto size = std::filesystem::file_size(file.path, gone);
+      const auto size = file.data.place != nullptr
+                            ? static_cast<std::uintmax_t>(file.data.bytes)
+                            : std::filesystem::file_size(file.data.path, gone);
       if (!gone) bytes += static_cast<std::int64_t>(std::min<std::uintmax_t>(size, kFileBytesMax));
     }
     return bytes;
@@ -172,8 +192,22 @@ class ImageFiles final : public FormatFile {
   }
 
   static Column read_images(const Files& files) {
-    return build<arrow::BinaryBuilder>(files,
-                                       [](const FoundFile& file) { return read_whole(file.path); });
+    const bool remote = std::any_of(files.begin(), files.end(), [](const FoundFile& file) {
+      return file.data.place != nullptr;
+    });
+    if (!remote) return build<arrow::BinaryBuilder>(files, read_whole);
+    std::vector<WantedRange> ranges;
+    for (const FoundFile& file : files) {
+      ARROW_TRY(const std::int64_t size, fmt::format("cannot open {}", file.data.path),
+                size_of(file.data));
+      if (size > kFileBytesMax) return too_large(file, size);
+      ranges.push_back({&file.data, 0, size});
+    }
+    ARROW_TRY(const auto images, "cannot read pictures", read_all_ranges(ranges));
+    auto next = images.begin();
+    return build<arrow::BinaryBuilder>(files, [&](const FoundFile&) -> Result<std::string_view> {
+      return std::string_view(**next++);
+    });
   }
 
   Column read_labels(const Files& files) const {
@@ -186,8 +220,8 @@ class ImageFiles final : public FormatFile {
   static Column read_paths(const Files& files) {
     arrow::util::InitializeUTF8();
     return build<arrow::StringBuilder>(files, [](const FoundFile& file) -> Result<std::string> {
-      if (arrow::util::ValidateUTF8(file.path)) return file.path;
-      return Error{Errc::InvalidArgument, fmt::format("the path {} is no UTF-8", file.path),
+      if (arrow::util::ValidateUTF8(file.data.path)) return file.data.path;
+      return Error{Errc::InvalidArgument, fmt::format("the path {} is no UTF-8", file.data.path),
                    "rename it, or leave out include_paths"};
     });
   }
@@ -203,8 +237,8 @@ class ImageFiles final : public FormatFile {
 
 OpenedFile open_image_files(const FoundFiles& found, const FilesSpec& spec) {
   std::vector<FoundFile> files;
-  for (std::size_t i = 0; i < found.paths.size(); ++i)
-    files.push_back({found.paths[i], found.root_bytes[i]});
+  for (std::size_t i = 0; i < found.files.size(); ++i)
+    files.push_back({found.files[i], found.root_bytes[i]});
   TRY(auto classes, classes_of(files));
   return std::make_unique<ImageFiles>(std::move(files), std::move(classes), spec);
 }

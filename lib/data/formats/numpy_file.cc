@@ -81,6 +81,10 @@ class NumpyFile final : public FormatFile {
   std::int64_t decoded_bytes(const arrow::Schema&) const override {
     return records_.rows() * records_.row_bytes();
   }
+  void expect(std::int64_t unit, const arrow::Schema&) const override { records_.expect(unit); }
+  void expect_rows(std::int64_t unit, const std::vector<std::int64_t>& rows) const override {
+    records_.expect_rows(unit, rows);
+  }
   bool reads_rows() const override { return true; }
   Result<std::shared_ptr<arrow::Table>> read_rows(std::int64_t unit,
                                                   const std::vector<std::int64_t>& rows,
@@ -116,14 +120,14 @@ Result<std::int64_t> row_bytes(const std::vector<std::int64_t>& shape, std::int6
   return bytes;
 }
 
-OpenedFile open_array(const std::string& path, const FileStart& start) {
+OpenedFile open_array(const DataFile& file, const FileStart& start) {
   TRY(auto header, read_numpy_header(start.bytes));
   if (header.shape.empty())
     return Error{Errc::InvalidArgument, "it holds a single value and no rows"};
   TRY(auto value, value_type(header.type));
   const std::vector<std::int64_t> shape(header.shape.begin() + 1, header.shape.end());
   TRY(const std::int64_t bytes, row_bytes(shape, width(*value)));
-  TRY(auto records, FixedRecords::make(path, header.values_at, bytes, start.size));
+  TRY(auto records, FixedRecords::make(file, header.values_at, bytes, start.size));
   if (records.rows() != header.shape.front()) {
     return Error{Errc::Corrupt, fmt::format("it holds {} rows, and its header says {}",
                                             records.rows(), header.shape.front())};
@@ -133,12 +137,12 @@ OpenedFile open_array(const std::string& path, const FileStart& start) {
 
 }  // namespace
 
-OpenedFile open_numpy_file(const std::string& path) {
-  TRY(const auto start, read_start(path, static_cast<std::int64_t>(kNumpyHeaderMax)));
-  auto file = open_array(path, start);
-  if (file.has_error())
-    return std::move(file).error().with_context(fmt::format("cannot read {}", path));
-  return file;
+OpenedFile open_numpy_file(const DataFile& file) {
+  TRY(const auto start, read_start(file, static_cast<std::int64_t>(kNumpyHeaderMax)));
+  auto opened = open_array(file, start);
+  if (opened.has_error())
+    return std::move(opened).error().with_context(fmt::format("cannot read {}", file.path));
+  return opened;
 }
 
 }  // namespace train::data

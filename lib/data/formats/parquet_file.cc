@@ -1,5 +1,5 @@
 // This is the only file that calls Parquet, which reports some faults by exceptions.
-#include <arrow/io/file.h>
+#include <arrow/io/interfaces.h>
 #include <arrow/record_batch.h>
 #include <arrow/table.h>
 #include <arrow/type.h>
@@ -13,6 +13,7 @@
 
 #include "lib/data/arrow_error.h"
 #include "lib/data/formats/format_file.h"
+#include "lib/data/read/column_plan.h"
 
 namespace train::data {
 namespace {
@@ -21,11 +22,18 @@ constexpr std::int64_t kBufferBytes = 256 << 10;  // of a column that is being d
 
 using Footer = std::shared_ptr<parquet::FileMetaData>;
 
-Result<std::unique_ptr<parquet::arrow::FileReader>> open_reader(const std::string& path,
-                                                                Footer footer,
-                                                                std::int64_t rows_at_once) {
+/// Return the status behind an exception of Parquet, such as a store's error.
+arrow::Status status_of(const parquet::ParquetException& fault) {
+  const auto* with_status = dynamic_cast<const parquet::ParquetStatusException*>(&fault);
+  return with_status != nullptr ? with_status->status() : arrow::Status::Invalid(fault.what());
+}
+
+Result<std::unique_ptr<parquet::arrow::FileReader>> open_reader(const DataFile& file, Footer footer,
+                                                                std::int64_t rows_at_once,
+                                                                std::vector<PlannedRange> plan) {
+  const std::string& path = file.path;
   try {
-    ARROW_TRY(auto input, fmt::format("cannot open {}", path), arrow::io::ReadableFile::Open(path));
+    ARROW_TRY(auto input, fmt::format("cannot open {}", path), open_file(file, std::move(plan)));
     parquet::arrow::FileReaderBuilder builder;
     // Else each column of a row group would be read whole before its first row is decoded.
     parquet::ReaderProperties reading = parquet::default_reader_properties();
@@ -37,14 +45,13 @@ Result<std::unique_ptr<parquet::arrow::FileReader>> open_reader(const std::strin
     // The caller's thread serves only this reader.
     parquet::ArrowReaderProperties properties(
         /*use_threads=*/false);
-    properties.set_pre_buffer(false);  // files are local: Arrow's pool need not read ahead
+    properties.set_pre_buffer(false);  // of objects, open_file() reads ahead
     properties.set_batch_size(rows_at_once);
     ARROW_TRY(auto reader, fmt::format("cannot read {}", path),
               builder.properties(properties)->Build());
     return reader;
   } catch (const parquet::ParquetException& fault) {
-    return Error{Errc::Corrupt,
-                 fmt::format("{} is not a complete Parquet file: {}", path, fault.what())};
+    return error_from(status_of(fault), fmt::format("{} is not a complete Parquet file", path));
   }
 }
 
@@ -59,7 +66,7 @@ class RowGroupReader final : public arrow::RecordBatchReader {
     try {
       return rows_->ReadNext(rows);
     } catch (const parquet::ParquetException& fault) {
-      return arrow::Status::Invalid(fault.what());
+      return status_of(fault);
     }
   }
 
@@ -70,8 +77,8 @@ class RowGroupReader final : public arrow::RecordBatchReader {
 
 class ParquetFile final : public FormatFile {
  public:
-  ParquetFile(std::string path, Footer footer, std::shared_ptr<arrow::Schema> schema)
-      : path_(std::move(path)), footer_(std::move(footer)), schema_(std::move(schema)) {
+  ParquetFile(DataFile file, Footer footer, std::shared_ptr<arrow::Schema> schema)
+      : file_(std::move(file)), footer_(std::move(footer)), schema_(std::move(schema)) {
     for (int group = 0; group < footer_->num_row_groups(); ++group)
       unit_rows_.push_back(footer_->RowGroup(group)->num_rows());
   }
@@ -83,13 +90,14 @@ class ParquetFile final : public FormatFile {
   Result<std::shared_ptr<arrow::RecordBatchReader>> open(std::int64_t unit,
                                                          const arrow::Schema& selected,
                                                          std::int64_t rows_at_once) const override {
-    TRY(auto reader, open_reader(path_, footer_, std::max<std::int64_t>(1, rows_at_once)));
+    TRY(auto reader, open_reader(file_, footer_, std::max<std::int64_t>(1, rows_at_once),
+                                 ranges(unit, selected)));
     try {
       ARROW_TRY(auto rows, "Parquet",
                 reader->GetRecordBatchReader({static_cast<int>(unit)}, leaves_of(selected)));
       return std::make_shared<RowGroupReader>(std::move(reader), std::move(rows));
     } catch (const parquet::ParquetException& fault) {
-      return Error{Errc::Corrupt, fault.what()};
+      return error_from(status_of(fault), "Parquet");
     }
   }
 
@@ -98,6 +106,10 @@ class ParquetFile final : public FormatFile {
     TRY(const auto rows, open(unit, selected, unit_rows_[static_cast<std::size_t>(unit)]));
     ARROW_TRY(auto table, "Parquet", rows->ToTable());
     return table;
+  }
+
+  void expect(std::int64_t unit, const arrow::Schema& selected) const override {
+    expect_reads(file_, ranges(unit, selected));
   }
 
   std::int64_t decoded_bytes(const arrow::Schema& selected) const override {
@@ -123,7 +135,22 @@ class ParquetFile final : public FormatFile {
     return leaves;
   }
 
-  std::string path_;
+  /// Return where the columns of a row group are, for objects.
+  std::vector<PlannedRange> ranges(std::int64_t unit, const arrow::Schema& selected) const {
+    if (file_.place == nullptr) return {};
+    const auto group = footer_->RowGroup(static_cast<int>(unit));
+    std::vector<ColumnBytes> columns;
+    for (const int leaf : leaves_of(selected)) {
+      const auto chunk = group->ColumnChunk(leaf);
+      std::int64_t begin = chunk->data_page_offset();
+      if (chunk->has_dictionary_page() && chunk->dictionary_page_offset() > 0)
+        begin = std::min(begin, chunk->dictionary_page_offset());
+      columns.push_back({begin, chunk->total_compressed_size()});
+    }
+    return plan_columns(std::move(columns), file_.bytes);
+  }
+
+  DataFile file_;
   Footer footer_;
   std::shared_ptr<arrow::Schema> schema_;
   std::vector<std::int64_t> unit_rows_;
@@ -131,12 +158,12 @@ class ParquetFile final : public FormatFile {
 
 }  // namespace
 
-OpenedFile open_parquet_file(const std::string& path) {
-  TRY(const auto reader, open_reader(path, nullptr, 1));
+OpenedFile open_parquet_file(const DataFile& file) {
+  TRY(const auto reader, open_reader(file, nullptr, 1, {}));
   std::shared_ptr<arrow::Schema> schema;
   if (const arrow::Status status = reader->GetSchema(&schema); !status.ok())
-    return error_from(status, fmt::format("cannot read the schema of {}", path));
-  return std::make_unique<ParquetFile>(path, reader->parquet_reader()->metadata(),
+    return error_from(status, fmt::format("cannot read the schema of {}", file.path));
+  return std::make_unique<ParquetFile>(file, reader->parquet_reader()->metadata(),
                                        std::move(schema));
 }
 

@@ -3,15 +3,21 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <arrow/buffer.h>
+#include <arrow/io/interfaces.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
+
+#include "lib/data/arrow_error.h"
 
 namespace train::data {
 namespace {
 
 constexpr std::size_t kReadBytes = 64 << 10;
+constexpr std::int64_t kObjectReadBytes = 256 << 10;
 constexpr std::int64_t kBlockBytes = 512;  // what headers and contents are padded to
 
 /// The functions of libarchive that we use.
@@ -22,6 +28,7 @@ struct Functions {
   decltype(&::archive_read_set_options) set_options;
   decltype(&::archive_read_open_filename) open_filename;
   decltype(&::archive_read_open_memory) open_memory;
+  decltype(&::archive_read_open2) open_callbacks;
   decltype(&::archive_read_next_header) next_header;
   decltype(&::archive_filter_bytes) filter_bytes;
   decltype(&::archive_error_string) error_string;
@@ -46,6 +53,7 @@ bool find_all(void* library, Functions& functions) {
          find(library, "archive_read_set_options", functions.set_options) &&
          find(library, "archive_read_open_filename", functions.open_filename) &&
          find(library, "archive_read_open_memory", functions.open_memory) &&
+         find(library, "archive_read_open2", functions.open_callbacks) &&
          find(library, "archive_read_next_header", functions.next_header) &&
          find(library, "archive_filter_bytes", functions.filter_bytes) &&
          find(library, "archive_error_string", functions.error_string) &&
@@ -66,6 +74,44 @@ Result<Functions> load_libarchive() {
                "install libarchive 3 (Debian: libarchive13)"};
 }
 
+/// The bytes of an object, for libarchive.
+class ObjectBytes {
+ public:
+  explicit ObjectBytes(std::shared_ptr<arrow::io::RandomAccessFile> file)
+      : file_(std::move(file)) {}
+
+  static la_ssize_t read(struct archive*, void* bytes, const void** buffer) {
+    return static_cast<ObjectBytes*>(bytes)->read(buffer);
+  }
+  static la_int64_t skip(struct archive*, void* bytes, la_int64_t count) {
+    return static_cast<ObjectBytes*>(bytes)->skip(count);
+  }
+  const arrow::Status& failure() const { return failure_; }
+
+ private:
+  la_ssize_t read(const void** buffer) {
+    auto piece = file_->Read(kObjectReadBytes);
+    failure_ = piece.status();
+    if (!piece.ok()) return -1;
+    piece_ = *piece;
+    *buffer = piece_->data();
+    return static_cast<la_ssize_t>(piece_->size());
+  }
+
+  /// Skip up to `count` bytes, and return how many were skipped. What is missing is read, so that
+  /// libarchive sees the end.
+  la_int64_t skip(la_int64_t count) {
+    const auto at = file_->Tell(), size = file_->GetSize();
+    if (!at.ok() || !size.ok()) return 0;
+    const std::int64_t skipped = std::clamp<std::int64_t>(count, 0, *size - *at);
+    return file_->Seek(*at + skipped).ok() ? skipped : 0;
+  }
+
+  std::shared_ptr<arrow::io::RandomAccessFile> file_;
+  std::shared_ptr<arrow::Buffer> piece_;
+  arrow::Status failure_;
+};
+
 }  // namespace
 
 struct TarReader::Open {
@@ -77,13 +123,16 @@ struct TarReader::Open {
   Open& operator=(const Open&) = delete;
 
   Error error() const {
+    if (object != nullptr && !object->failure().ok())
+      return error_from(object->failure(), "cannot read it");
     const char* text = call.error_string(archive);
     return Error{Errc::Corrupt, text != nullptr ? text : "no tar archive"};
   }
 
   Functions call;
   struct archive* archive;
-  std::int64_t end = 0;  // of the last member
+  std::unique_ptr<ObjectBytes> object;  // null: a file, or memory
+  std::int64_t end = 0;                 // of the last member
   bool ended = false;
 };
 
@@ -106,11 +155,19 @@ Result<Unit> prepare(const Opened& open) {
 
 }  // namespace
 
-Result<TarReader> TarReader::open(const std::string& path) {
+Result<TarReader> TarReader::open(const DataFile& file) {
   TRY(const Functions functions, load_libarchive());
   auto open = std::make_unique<Open>(functions);
   TRY_VOID(prepare(*open));
-  if (functions.open_filename(open->archive, path.c_str(), kReadBytes) != ARCHIVE_OK)
+  if (file.place == nullptr) {
+    if (functions.open_filename(open->archive, file.path.c_str(), kReadBytes) != ARCHIVE_OK)
+      return open->error();
+    return TarReader(std::move(open));
+  }
+  ARROW_TRY(auto bytes, "cannot open it", open_stream(file));
+  open->object = std::make_unique<ObjectBytes>(std::move(bytes));
+  if (functions.open_callbacks(open->archive, open->object.get(), nullptr, ObjectBytes::read,
+                               ObjectBytes::skip, nullptr) != ARCHIVE_OK)
     return open->error();
   return TarReader(std::move(open));
 }

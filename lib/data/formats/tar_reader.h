@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "lib/base/result.h"
+#include "lib/data/read/data_file.h"
 
 namespace train::data {
 
@@ -24,7 +25,7 @@ struct TarMember {
 class TarReader {
  public:
   /// Walk the headers of an uncompressed file.
-  static Result<TarReader> open(const std::string& path);
+  static Result<TarReader> open(const DataFile& file);
   /// Walk those of an archive in memory, which must outlive the reader.
   static Result<TarReader> over(std::string_view bytes);
   TarReader(TarReader&&) noexcept;

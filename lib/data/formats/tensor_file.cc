@@ -66,6 +66,10 @@ class TensorFile final : public FormatFile {
     return file_->decoded_bytes(selected);
   }
 
+  void expect(std::int64_t unit, const arrow::Schema& selected) const override {
+    file_->expect(unit, selected);
+  }
+
   Result<std::shared_ptr<arrow::RecordBatchReader>> open(std::int64_t unit,
                                                          const arrow::Schema& selected,
                                                          std::int64_t rows_at_once) const override {

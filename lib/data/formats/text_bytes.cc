@@ -2,7 +2,7 @@
 
 #include <arrow/buffer.h>
 #include <arrow/io/compressed.h>
-#include <arrow/io/file.h>
+#include <arrow/io/interfaces.h>
 #include <arrow/util/compression.h>
 #include <fmt/format.h>
 
@@ -26,12 +26,11 @@ int compression_of(std::string_view path) {
 
 static_assert(arrow::Compression::UNCOMPRESSED == 0);
 
-TextBytes::TextBytes(std::string path)
-    : path_(std::move(path)), compression_(compression_of(path_)) {}
+TextBytes::TextBytes(DataFile file)
+    : file_(std::move(file)), compression_(compression_of(file_.path)) {}
 
 Result<std::shared_ptr<arrow::io::InputStream>> TextBytes::open() const {
-  ARROW_TRY(std::shared_ptr<arrow::io::InputStream> input, "cannot open it",
-            arrow::io::ReadableFile::Open(path_));
+  ARROW_TRY(std::shared_ptr<arrow::io::InputStream> input, "cannot open it", open_stream(file_));
   if (!compressed()) return input;
   ARROW_TRY(const auto codec, "cannot unpack it",
             arrow::util::Codec::Create(static_cast<arrow::Compression::type>(compression_)));
@@ -49,14 +48,17 @@ Result<Unit> TextBytes::read_all(const std::function<Result<Unit>(std::string_vi
   }
 }
 
+void TextBytes::expect(std::int64_t offset, std::int64_t length) const {
+  if (!compressed()) expect_reads(file_, {{.offset = offset, .bytes = length}});
+}
+
 Result<std::shared_ptr<arrow::Buffer>> TextBytes::read(std::int64_t offset,
                                                        std::int64_t length) const {
-  TRY(const auto text, open());
   if (!compressed()) {
-    const auto file = std::dynamic_pointer_cast<arrow::io::ReadableFile>(text);
-    ARROW_TRY(auto bytes, "cannot read it", file->ReadAt(offset, length));
+    ARROW_TRY(auto bytes, "cannot read it", read_at(file_, offset, length));
     if (bytes->size() == length) return bytes;
   } else {
+    TRY(const auto text, open());
     std::int64_t skipped = 0;
     while (skipped < offset) {
       ARROW_TRY(const auto piece, "cannot unpack it",

@@ -10,12 +10,13 @@
 #include <string_view>
 
 #include "lib/base/result.h"
+#include "lib/data/read/data_file.h"
 
 namespace train::data {
 
 class TextBytes {
  public:
-  explicit TextBytes(std::string path);
+  explicit TextBytes(DataFile file);
 
   /// Whether stretches can only be read from the beginning on.
   bool compressed() const { return compression_ != 0; }
@@ -24,10 +25,13 @@ class TextBytes {
   /// Return `length` bytes from `offset` on; an error if the text is shorter.
   Result<std::shared_ptr<arrow::Buffer>> read(std::int64_t offset, std::int64_t length) const;
 
+  /// Tell that read() of this stretch is called soon.
+  void expect(std::int64_t offset, std::int64_t length) const;
+
  private:
   Result<std::shared_ptr<arrow::io::InputStream>> open() const;
 
-  std::string path_;
+  DataFile file_;
   int compression_;  // an arrow::Compression::type; 0: none
 };
 

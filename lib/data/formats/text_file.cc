@@ -167,6 +167,11 @@ class TextFile final : public FormatFile {
     return table;
   }
 
+  void expect(std::int64_t unit, const arrow::Schema&) const override {
+    const TextUnit& at = units_[static_cast<std::size_t>(unit)];
+    bytes_.expect(at.offset, at.length);
+  }
+
  private:
   TextBytes bytes_;
   std::unique_ptr<TextParser> parser_;
@@ -274,10 +279,10 @@ char delimiter_of(const FilesSpec& spec, const std::string& path) {
   return name.find(".tsv") == std::string_view::npos ? ',' : '\t';
 }
 
-OpenedFile open_csv(const std::string& path, const FilesSpec& spec,
+OpenedFile open_csv(const DataFile& file, const FilesSpec& spec,
                     const std::shared_ptr<arrow::Schema>& first) {
-  TextBytes bytes(path);
-  auto parser = std::make_unique<CsvParser>(delimiter_of(spec, path), spec.newlines_in_values);
+  TextBytes bytes(file);
+  auto parser = std::make_unique<CsvParser>(delimiter_of(spec, file.path), spec.newlines_in_values);
   TRY(const std::int64_t begin, header_length(bytes, *parser));
   TRY(const auto header, bytes.read(0, begin));
   // Arrow takes a line for one only if it has an end.
@@ -296,9 +301,9 @@ OpenedFile open_csv(const std::string& path, const FilesSpec& spec,
                                     arrow::schema(std::move(fields)));
 }
 
-OpenedFile open_json(const std::string& path, const FilesSpec& spec,
+OpenedFile open_json(const DataFile& file, const FilesSpec& spec,
                      const std::shared_ptr<arrow::Schema>& first) {
-  TextBytes bytes(path);
+  TextBytes bytes(file);
   auto parser = std::make_unique<JsonParser>();
   TRY(auto units, find_units(bytes, *parser, 0));
   auto schema = first;
@@ -311,18 +316,18 @@ OpenedFile open_json(const std::string& path, const FilesSpec& spec,
 
 }  // namespace
 
-OpenedFile open_csv_file(const std::string& path, const FilesSpec& spec,
+OpenedFile open_csv_file(const DataFile& file, const FilesSpec& spec,
                          const std::shared_ptr<arrow::Schema>& first) {
-  auto file = open_csv(path, spec, first);
-  if (file.has_error()) return in_file(std::move(file).error(), path);
-  return file;
+  auto opened = open_csv(file, spec, first);
+  if (opened.has_error()) return in_file(std::move(opened).error(), file.path);
+  return opened;
 }
 
-OpenedFile open_json_file(const std::string& path, const FilesSpec& spec,
+OpenedFile open_json_file(const DataFile& file, const FilesSpec& spec,
                           const std::shared_ptr<arrow::Schema>& first) {
-  auto file = open_json(path, spec, first);
-  if (file.has_error()) return in_file(std::move(file).error(), path);
-  return file;
+  auto opened = open_json(file, spec, first);
+  if (opened.has_error()) return in_file(std::move(opened).error(), file.path);
+  return opened;
 }
 
 std::shared_ptr<arrow::DataType> column_type(std::string_view name) {

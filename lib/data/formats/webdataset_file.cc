@@ -5,7 +5,6 @@
 #include <arrow/array/builder_primitive.h>
 #include <arrow/buffer.h>
 #include <arrow/buffer_builder.h>
-#include <arrow/io/file.h>
 #include <arrow/table.h>
 #include <arrow/type.h>
 #include <arrow/util/utf8.h>
@@ -111,9 +110,8 @@ class ColumnWriter {
 
 class WebDatasetFile final : public FormatFile {
  public:
-  WebDatasetFile(std::string path, std::vector<TarUnit> units,
-                 std::shared_ptr<arrow::Schema> schema)
-      : path_(std::move(path)), units_(std::move(units)), schema_(std::move(schema)) {
+  WebDatasetFile(DataFile file, std::vector<TarUnit> units, std::shared_ptr<arrow::Schema> schema)
+      : file_(std::move(file)), units_(std::move(units)), schema_(std::move(schema)) {
     for (const TarUnit& unit : units_) unit_rows_.push_back(unit.rows);
   }
 
@@ -124,7 +122,7 @@ class WebDatasetFile final : public FormatFile {
   Result<std::shared_ptr<arrow::Table>> read(std::int64_t unit,
                                              const arrow::Schema& selected) const override {
     const TarUnit& at = units_[static_cast<std::size_t>(unit)];
-    TRY(const auto buffer, TextBytes(path_).read(at.offset, at.length));
+    TRY(const auto buffer, TextBytes(file_).read(at.offset, at.length));
     const std::string_view bytes(*buffer);
     TRY(TarReader reader, TarReader::over(bytes));
     TarSamples samples(std::move(reader));
@@ -143,8 +141,13 @@ class WebDatasetFile final : public FormatFile {
     return arrow::Table::Make(arrow::schema(selected.fields()), arrays);
   }
 
+  void expect(std::int64_t unit, const arrow::Schema&) const override {
+    const TarUnit& at = units_[static_cast<std::size_t>(unit)];
+    TextBytes(file_).expect(at.offset, at.length);
+  }
+
  private:
-  std::string path_;
+  DataFile file_;
   std::vector<TarUnit> units_;
   std::vector<std::int64_t> unit_rows_;
   std::shared_ptr<arrow::Schema> schema_;
@@ -182,14 +185,14 @@ Result<std::shared_ptr<arrow::Buffer>> unpack(const TextBytes& archive) {
   return bytes;
 }
 
-OpenedFile open_archive(const std::string& path, const std::vector<std::string>& columns) {
-  const TextBytes archive(path);
+OpenedFile open_archive(const DataFile& file, const std::vector<std::string>& columns) {
+  const TextBytes archive(file);
   std::shared_ptr<arrow::Buffer> unpacked;
   if (archive.compressed()) {
     TRY(unpacked, unpack(archive));
   }
   TRY(TarReader reader,
-      unpacked ? TarReader::over(std::string_view(*unpacked)) : TarReader::open(path));
+      unpacked ? TarReader::over(std::string_view(*unpacked)) : TarReader::open(file));
   TarSamples samples(std::move(reader));
   auto schema = arrow::schema(arrow::FieldVector{});
   std::vector<TarUnit> units;
@@ -205,16 +208,16 @@ OpenedFile open_archive(const std::string& path, const std::vector<std::string>&
     ++units.back().rows;
   }
   TRY_VOID(samples.check_end());
-  return std::make_unique<WebDatasetFile>(path, std::move(units), std::move(schema));
+  return std::make_unique<WebDatasetFile>(file, std::move(units), std::move(schema));
 }
 
 }  // namespace
 
-OpenedFile open_webdataset_file(const std::string& path, const std::vector<std::string>& columns) {
-  auto file = open_archive(path, columns);
-  if (file.has_error())
-    return std::move(file).error().with_context(fmt::format("cannot read {}", path));
-  return file;
+OpenedFile open_webdataset_file(const DataFile& file, const std::vector<std::string>& columns) {
+  auto opened = open_archive(file, columns);
+  if (opened.has_error())
+    return std::move(opened).error().with_context(fmt::format("cannot read {}", file.path));
+  return opened;
 }
 
 }  // namespace train::data

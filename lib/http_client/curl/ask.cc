@@ -2,6 +2,7 @@
 
 #include <curl/curl.h>
 
+#include <cstring>
 #include <memory>
 
 namespace train {
@@ -12,10 +13,27 @@ constexpr long kConnectSeconds = 10;
 constexpr long kStandsStillSeconds = 60;
 constexpr std::size_t kBodyBytesMax = 4 << 20;
 
-std::size_t append_body(char* bytes, std::size_t size, std::size_t count, void* body) {
-  auto& text = *static_cast<std::string*>(body);
-  if (text.size() < kBodyBytesMax) text.append(bytes, size * count);
-  return size * count;
+/// An answer that is arriving.
+struct Arriving {
+  const WebRequest& request;
+  WebAnswer& answer;
+  CURL* curl;
+};
+
+std::size_t take_body(char* bytes, std::size_t size, std::size_t count, void* arriving) {
+  auto& [request, answer, curl] = *static_cast<Arriving*>(arriving);
+  size *= count;
+  long status = 0;
+  if (request.into != nullptr) curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  if (status >= 200 && status < 300) {
+    answer.too_long = size > request.into_bytes - answer.bytes_into;
+    if (answer.too_long) return CURL_WRITEFUNC_ERROR;
+    std::memcpy(request.into + answer.bytes_into, bytes, size);
+    answer.bytes_into += size;
+  } else if (answer.body.size() < kBodyBytesMax) {
+    answer.body.append(bytes, size);
+  }
+  return size;
 }
 
 int is_cancelled(void* request, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
@@ -64,25 +82,42 @@ std::string escaped(const std::string& text) {
   return safe.get();
 }
 
-WebAnswer ask(const WebRequest& request) {
+namespace {
+
+using Handle = std::unique_ptr<CURL, void (*)(CURL*)>;
+
+Handle new_handle() {
   static const bool ready = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+  return {ready ? curl_easy_init() : nullptr, curl_easy_cleanup};
+}
+
+/// Return the thread's handle, which keeps connections, without options.
+CURL* kept_handle() {
+  thread_local const Handle kept = new_handle();
+  return kept.get();
+}
+
+}  // namespace
+
+WebAnswer ask(const WebRequest& request) {
   WebAnswer answer;
-  const std::unique_ptr<CURL, void (*)(CURL*)> curl(ready ? curl_easy_init() : nullptr,
-                                                    curl_easy_cleanup);
-  if (curl == nullptr) {
+  const Handle own = request.keep_connection ? Handle(nullptr, curl_easy_cleanup) : new_handle();
+  CURL* c = request.keep_connection ? kept_handle() : own.get();
+  if (c == nullptr) {
     answer.failure = "libcurl cannot be set up";
     return answer;
   }
   const Headers headers = headers_of(request);
   char error[CURL_ERROR_SIZE] = "";
-  CURL* c = curl.get();
+  Arriving arriving{request, answer, c};
   curl_easy_setopt(c, CURLOPT_URL, request.url.c_str());
+  curl_easy_setopt(c, CURLOPT_PATH_AS_IS, 1L);  // keys may have ".." in them
   curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, request.method);
   curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers.get());
   curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
   curl_easy_setopt(c, CURLOPT_POSTFIELDS, request.body.data());
-  curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, append_body);
-  curl_easy_setopt(c, CURLOPT_WRITEDATA, &answer.body);
+  curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_body);
+  curl_easy_setopt(c, CURLOPT_WRITEDATA, &arriving);
   curl_easy_setopt(c, CURLOPT_ERRORBUFFER, error);
   set_identity(c, request);
   set_limits(c, request);
@@ -91,6 +126,7 @@ WebAnswer ask(const WebRequest& request) {
     curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &answer.status);
   else
     answer.failure = *error != '\0' ? error : curl_easy_strerror(done);
+  if (request.keep_connection) curl_easy_reset(c);  // the options point to what ends now
   return answer;
 }
 

@@ -222,4 +222,13 @@ Result<std::vector<StoredObject>> ArrowStore::list(const std::string& folder) {
   return objects;
 }
 
+std::vector<ObjectStatus> ArrowStore::below(const std::string& above,
+                                            std::vector<ObjectStatus> objects) {
+  const std::string folder = above.empty() ? "" : above + "/";
+  // A server that answers with others is not believed.
+  std::erase_if(objects, [&](const auto& object) { return !object.key.starts_with(folder); });
+  for (ObjectStatus& object : objects) object.key.erase(0, folder.size());
+  return objects;
+}
+
 }  // namespace train::remote

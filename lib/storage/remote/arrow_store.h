@@ -42,6 +42,9 @@ class ArrowStore : public ObjectStore {
   Result<std::vector<StoredObject>> list(const std::string& folder) override;
 
  protected:
+  /// Make the keys of objects relative to the folder `above`, "" for none, which they lie below.
+  static std::vector<ObjectStatus> below(const std::string& above,
+                                         std::vector<ObjectStatus> objects);
   std::string path(const std::string& key) const { return join_path(root_, key); }
   std::string shown(const std::string& key) const { return join_path(url_, key); }
   arrow::fs::FileSystem& files() { return *files_; }

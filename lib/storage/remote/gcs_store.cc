@@ -53,8 +53,41 @@ class GcsStore final : public ArrowStore {
     if (removed.has_error() && removed.error().code != Errc::NotFound) return removed.error();
     return Unit{};
   }
+  Result<std::vector<ObjectStatus>> find(const std::string& prefix,
+                                         std::size_t objects_max) override {
+    const std::string whole = join_path(prefix_, prefix);
+    TRY(auto objects, all_pages([&](const std::string& name) { return list_page(whole, name); },
+                                objects_max, shown(prefix)));
+    return below(prefix_, std::move(objects));
+  }
+  Result<std::optional<ObjectStatus>> status(const std::string& key) override {
+    const std::string whole = join_path(prefix_, key);
+    TRY(const ObjectsPage page, list_page(whole, ""));
+    for (const ObjectStatus& object : page.objects) {
+      if (object.key == whole)
+        return std::optional(ObjectStatus{key, object.bytes, object.version});
+    }
+    return std::optional<ObjectStatus>();
+  }
+  Result<Unit> read_range(const RangeRead& range) override {
+    const std::string url =
+        fmt::format("{}/download/storage/v1/b/{}/o/{}?alt=media{}{}", service_.base, bucket_,
+                    escaped(join_path(prefix_, range.key)),
+                    range.version.empty() ? "" : "&ifGenerationMatch=", escaped(range.version));
+    return read_range_until([&] { return request("GET", url); }, message_of, range,
+                            shown(range.key), kGcsHints, options_);
+  }
 
  private:
+  /// Return a page of the objects whose keys in the bucket begin with `prefix`, in order.
+  Result<ObjectsPage> list_page(const std::string& prefix, const std::string& name) {
+    const std::string url =
+        fmt::format("{}/storage/v1/b/{}/o?prefix={}{}{}", service_.base, bucket_, escaped(prefix),
+                    name.empty() ? "" : "&pageToken=", escaped(name));
+    return list_until([&] { return request("GET", url); }, message_of, parse_gcs_objects,
+                      fmt::format("gs://{}/{}", bucket_, prefix), kGcsHints, options_);
+  }
+
   // Send the request ourselves, since Arrow's filesystem has no preconditions. Generation 0 stands
   // for a missing object.
   Result<Unit> put_if_absent(const std::string& key, std::string_view bytes) override {
@@ -68,14 +101,16 @@ class GcsStore final : public ArrowStore {
 
   Result<std::string> ask_for(const char* method, const std::string& url,
                               std::string_view bytes = {}) {
-    const auto make = [&]() -> Result<WebRequest> {
-      WebRequest request{method, url, {"Content-Type: application/octet-stream"}, bytes};
-      if (service_.credentials == nullptr) return request;
-      TRY(const std::string token, service_.credentials->token());
-      request.headers.push_back("Authorization: Bearer " + token);
-      return request;
-    };
-    return ask_until(make, message_of, kGcsHints, options_);
+    return ask_until([&] { return request(method, url, bytes); }, message_of, kGcsHints, options_);
+  }
+
+  Result<WebRequest> request(const char* method, const std::string& url,
+                             std::string_view bytes = {}) {
+    WebRequest made{method, url, {"Content-Type: application/octet-stream"}, bytes};
+    if (service_.credentials == nullptr) return made;
+    TRY(const std::string token, service_.credentials->token());
+    made.headers.push_back("Authorization: Bearer " + token);
+    return made;
   }
 
   const std::string bucket_, prefix_;

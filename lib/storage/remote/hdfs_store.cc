@@ -103,6 +103,17 @@ class HdfsStore final : public ArrowStore {
   Result<Unit> remove(const std::string& key) override {
     return insist(options_, [&] { return remove_once(key); });
   }
+  Result<std::vector<ObjectStatus>> find(const std::string& prefix,
+                                         std::size_t objects_max) override {
+    return insist(options_, [&] { return find_once(prefix, objects_max); });
+  }
+  Result<std::optional<ObjectStatus>> status(const std::string& key) override {
+    return insist(options_, [&] { return status_once(key); });
+  }
+  Result<Unit> read_range(const RangeRead& range) override {
+    return insist(
+        options_, [&] { return read_once(range); }, range.cancelled);
+  }
   Result<Unit> drop_unfinished(const std::string& folder,
                                const std::function<bool(const std::string& key)>& which) override {
     TRY(const auto objects, ArrowStore::list(folder));
@@ -184,6 +195,82 @@ class HdfsStore final : public ArrowStore {
     std::vector<StoredObject> whole;
     for (const auto& [key, bytes] : sizes) whole.push_back({key, bytes});
     return whole;
+  }
+
+  /// Return the entries of a folder; none if there is no such folder.
+  Result<std::vector<fs::FileInfo>> entries_of(const std::string& folder) {
+    fs::FileSelector inside;
+    inside.base_dir = path(folder);
+    inside.allow_not_found = true;
+    auto found = files().GetFileInfo(inside);
+    if (!found.ok()) return error_from(found.status(), "listing", shown(folder), kHdfsHints);
+    return std::move(found).ValueUnsafe();
+  }
+
+  static ObjectStatus status_of(std::string key, const fs::FileInfo& info) {
+    return {std::move(key), static_cast<std::uint64_t>(std::max<std::int64_t>(0, info.size())),
+            fmt::format("{}", info.mtime().time_since_epoch().count())};
+  }
+
+  Result<std::vector<ObjectStatus>> find_once(const std::string& prefix, std::size_t objects_max) {
+    TRY_VOID(check_it_answers());
+    const std::size_t slash = prefix.rfind('/');
+    std::vector<std::string> folders{slash == std::string::npos ? "" : prefix.substr(0, slash)};
+    std::vector<ObjectStatus> objects;
+    std::size_t seen = 0;
+    while (!folders.empty()) {
+      const std::string folder = std::move(folders.back());
+      folders.pop_back();
+      TRY(const auto entries, entries_of(folder));
+      for (const fs::FileInfo& info : entries) {
+        std::string key = join_path(folder, info.base_name());
+        if (!key.starts_with(prefix) || !key_of_partial(key).empty()) continue;
+        ++seen;
+        if (seen > objects_max)
+          return Error{
+              Errc::ResourceExhausted,
+              fmt::format("there are more than {} files below '{}'", objects_max, shown(prefix)),
+              "give a longer path"};
+        if (info.IsFile())
+          objects.push_back(status_of(std::move(key), info));
+        else if (info.IsDirectory())
+          folders.push_back(std::move(key));
+      }
+    }
+    if (objects.empty()) TRY_VOID(check_it_answers());
+    std::sort(objects.begin(), objects.end(),
+              [](const auto& a, const auto& b) { return a.key < b.key; });
+    return objects;
+  }
+
+  Result<std::optional<ObjectStatus>> status_once(const std::string& key) {
+    TRY_VOID(check_it_answers());
+    const auto info = files().GetFileInfo(path(key));
+    if (!info.ok()) return error_from(info.status(), "looking for", shown(key), kHdfsHints);
+    if (info->IsFile()) return std::optional(status_of(key, *info));
+    TRY_VOID(check_it_answers());
+    return std::optional<ObjectStatus>();
+  }
+
+  Result<Unit> read_once(const RangeRead& range) {
+    TRY(const auto now, status_once(range.key));
+    if (!now) return Error{Errc::NotFound, fmt::format("'{}' does not exist", shown(range.key))};
+    if (range.offset + range.bytes > now->bytes ||
+        (!range.version.empty() && now->version != range.version))
+      return Error{Errc::Corrupt,
+                   fmt::format("'{}' is not what it was when it was listed", shown(range.key)),
+                   "it was replaced meanwhile: start the run again"};
+    const auto reading = [&](const arrow::Status& status) {
+      return error_from(status, "reading", shown(range.key), kHdfsHints);
+    };
+    auto file = files().OpenInputFile(path(range.key));
+    if (!file.ok()) return reading(file.status());
+    const auto got = (*file)->ReadAt(static_cast<std::int64_t>(range.offset),
+                                     static_cast<std::int64_t>(range.bytes), range.to);
+    if (!got.ok()) return reading(got.status());
+    if (static_cast<std::size_t>(*got) == range.bytes) return Unit{};
+    return Error{Errc::Unavailable, fmt::format("reading '{}': {} bytes came, and not {}",
+                                                shown(range.key), *got, range.bytes)};
   }
 
   Result<Unit> remove_once(const std::string& key) {

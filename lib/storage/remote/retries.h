@@ -38,16 +38,27 @@ inline bool may_try_again(std::int64_t tries, Duration retry_timeout) {
   return waited < retry_timeout;
 }
 
+/// Wait, but only until the program ends or `cancelled` returns true.
+inline void pause(Duration length, const std::function<bool()>& cancelled) {
+  constexpr Duration kSlice = milliseconds(50);
+  for (Duration left = length; left > Duration::zero() && !no_more_tries; left -= kSlice) {
+    if (cancelled && cancelled()) return;
+    std::this_thread::sleep_for(std::min(left, kSlice));
+  }
+}
+
 /// Repeat `once` until it succeeds, fails with an error other than Unavailable, or retry_timeout
-/// ends. Before each repetition, call on_retry and sleep.
-auto insist(const ObjectStoreOptions& options, const auto& once) -> decltype(once()) {
+/// ends, or until `cancelled` returns true. Before each repetition, call on_retry and sleep.
+auto insist(const ObjectStoreOptions& options, const auto& once,
+            const std::function<bool()>& cancelled = {}) -> decltype(once()) {
   for (std::int64_t tries = 0;; ++tries) {
     auto done = once();
     if (!done.has_error() || done.error().code != Errc::Unavailable ||
         !may_try_again(tries, options.retry_timeout))
       return done;
     if (options.on_retry) options.on_retry(done.error().message + "; trying again");
-    std::this_thread::sleep_for(with_chance(pause_before(tries)));
+    pause(with_chance(pause_before(tries)), cancelled);
+    if (cancelled && cancelled()) return Error{Errc::Cancelled, "given up"};
   }
 }
 

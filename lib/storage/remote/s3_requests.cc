@@ -42,6 +42,7 @@ WebRequest S3Requests::request(const char* method, const std::string& url) const
   request.headers = {"Content-Type: application/octet-stream"};
   if (!keys.session_token.empty())
     request.headers.push_back("x-amz-security-token: " + keys.session_token);
+  if (keys.access_key.empty()) return request;  // for buckets that everybody may read
   request.signed_for = fmt::format("aws:amz:{}:s3", location_.region);
   request.user = fmt::format("{}:{}", keys.access_key, keys.secret_key);
   return request;
@@ -100,6 +101,55 @@ Result<std::vector<S3Upload>> S3Requests::uploads(const std::string& prefix) con
 Result<Unit> S3Requests::abort(const S3Upload& upload) const {
   TRY_VOID(ask_once("DELETE", upload.key, "uploadId=" + escaped(upload.id)));
   return Unit{};
+}
+
+std::string S3Requests::shown(const std::string& key) const {
+  return fmt::format("s3://{}/{}", location_.bucket, key);
+}
+
+/// Add to a refusal that no credentials were found.
+Error S3Requests::explained(Error error) const {
+  if (error.code == Errc::Permission && keys_().access_key.empty())
+    error.message += " (the request had no credentials, as none were found)";
+  return error;
+}
+
+Result<ObjectsPage> S3Requests::list_page(const std::string& prefix, const std::string& name,
+                                          std::size_t objects) const {
+  // The signature needs the names in order.
+  const std::string url = fmt::format("{}?{}{}list-type=2&max-keys={}&prefix={}", url_of(""),
+                                      name.empty() ? "" : "continuation-token=" + escaped(name),
+                                      name.empty() ? "" : "&", objects, escaped(prefix));
+  const auto make = [&]() -> Result<WebRequest> { return request("GET", url); };
+  auto page = list_until(make, message_of, parse_s3_objects, shown(prefix), kS3Hints, options_);
+  if (page.has_error()) return explained(std::move(page).error());
+  return page;
+}
+
+Result<std::vector<ObjectStatus>> S3Requests::find(const std::string& prefix,
+                                                   std::size_t objects_max) const {
+  constexpr std::size_t kPageObjects = 1000;
+  return all_pages([&](const std::string& name) { return list_page(prefix, name, kPageObjects); },
+                   objects_max, shown(prefix));
+}
+
+Result<std::optional<ObjectStatus>> S3Requests::status(const std::string& key) const {
+  // Of all keys that begin like it, it comes first.
+  TRY(const ObjectsPage page, list_page(key, "", 1));
+  for (const ObjectStatus& object : page.objects)
+    if (object.key == key) return std::optional(object);
+  return std::optional<ObjectStatus>();
+}
+
+Result<Unit> S3Requests::read_range(const RangeRead& range) const {
+  const auto make = [&]() -> Result<WebRequest> {
+    WebRequest get = request("GET", url_of(range.key));
+    if (!range.version.empty()) get.headers.push_back("If-Match: " + range.version);
+    return get;
+  };
+  auto read = read_range_until(make, message_of, range, shown(range.key), kS3Hints, options_);
+  if (read.has_error()) return explained(std::move(read).error());
+  return read;
 }
 
 }  // namespace train::remote

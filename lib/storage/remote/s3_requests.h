@@ -39,6 +39,10 @@ class S3Requests {
   /// Put a new object. AlreadyExists (412) if the key is taken.
   Result<Unit> put_new(const std::string& key, std::string_view bytes) const;
   Result<Unit> remove(const std::string& key) const;
+  /// Keys are those of the bucket. See ObjectStore.
+  Result<std::vector<ObjectStatus>> find(const std::string& prefix, std::size_t objects_max) const;
+  Result<std::optional<ObjectStatus>> status(const std::string& key) const;
+  Result<Unit> read_range(const RangeRead& range) const;
   /// Return all uploads that are neither completed nor aborted (ListMultipartUploads). Tries once,
   /// like abort().
   Result<std::vector<S3Upload>> uploads(const std::string& prefix) const;
@@ -46,6 +50,10 @@ class S3Requests {
 
  private:
   WebRequest request(const char* method, const std::string& url) const;
+  Result<ObjectsPage> list_page(const std::string& prefix, const std::string& name,
+                                std::size_t objects) const;
+  std::string shown(const std::string& key) const;
+  Error explained(Error error) const;
   Result<std::string> ask_once(const char* method, const std::string& key,
                                const std::string& query) const;
   std::string url_of(const std::string& key) const;

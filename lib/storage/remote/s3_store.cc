@@ -3,6 +3,7 @@
 #include <arrow/filesystem/s3fs.h>
 #include <fmt/format.h>
 
+#include <chrono>
 #include <mutex>
 #include <optional>
 
@@ -38,6 +39,31 @@ class ShownRetries final : public fs::S3RetryStrategy {
   const ObjectStoreOptions options_;
 };
 
+/// Looks keys up at most twice a minute. Where there are none, each look may ask a service of the
+/// machine that does not answer; keys that expire are renewed minutes before.
+class KnownKeys {
+ public:
+  explicit KnownKeys(const fs::S3Options& options) : options_(options) {}
+
+  S3Keys get() {
+    const std::lock_guard lock(mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    if (!keys_ || now - looked_at_ > kKeep) {
+      keys_ = S3Keys{options_.GetAccessKey(), options_.GetSecretKey(), options_.GetSessionToken()};
+      looked_at_ = now;
+    }
+    return *keys_;
+  }
+
+ private:
+  static constexpr std::chrono::seconds kKeep{30};
+
+  const fs::S3Options options_;
+  std::mutex mutex_;
+  std::optional<S3Keys> keys_;
+  std::chrono::steady_clock::time_point looked_at_;
+};
+
 class S3Store final : public ArrowStore {
  public:
   S3Store(std::shared_ptr<fs::S3FileSystem> files, std::string root, std::string url,
@@ -48,6 +74,21 @@ class S3Store final : public ArrowStore {
 
   Result<Unit> remove(const std::string& key) override {
     return requests_.remove(join_path(prefix_, key));
+  }
+  Result<std::vector<ObjectStatus>> find(const std::string& prefix,
+                                         std::size_t objects_max) override {
+    TRY(auto objects, requests_.find(join_path(prefix_, prefix), objects_max));
+    return below(prefix_, std::move(objects));
+  }
+  Result<std::optional<ObjectStatus>> status(const std::string& key) override {
+    TRY(auto object, requests_.status(join_path(prefix_, key)));
+    if (object) object->key = key;
+    return object;
+  }
+  Result<Unit> read_range(const RangeRead& range) override {
+    RangeRead in_bucket = range;
+    in_bucket.key = join_path(prefix_, range.key);
+    return requests_.read_range(in_bucket);
   }
   Result<Unit> drop_unfinished(const std::string& folder,
                                const std::function<bool(const std::string& key)>& which) override {
@@ -123,10 +164,7 @@ Result<std::shared_ptr<ObjectStore>> open_s3(const std::string& url,
   if (!files.ok()) return error_from(files.status(), "opening", url, kS3Hints);
   S3Requests requests(
       {s3.scheme, s3.endpoint_override, s3.region, bucket},
-      [s3] {
-        return S3Keys{s3.GetAccessKey(), s3.GetSecretKey(), s3.GetSessionToken()};
-      },
-      options);
+      [keys = std::make_shared<KnownKeys>(s3)] { return keys->get(); }, options);
   const std::string prefix = root.size() > bucket.size() ? root.substr(bucket.size() + 1) : "";
   return std::make_shared<S3Store>(*files, root, url, std::move(requests), prefix);
 }

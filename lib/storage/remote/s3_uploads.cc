@@ -1,75 +1,25 @@
 #include "lib/storage/remote/s3_uploads.h"
 
-#include <fmt/format.h>
-
 #include <boost/property_tree/ptree.hpp>
-#include <boost/property_tree/xml_parser.hpp>
-#include <sstream>
+
+#include "lib/storage/remote/s3_xml.h"
 
 namespace train::remote {
-namespace {
-
-namespace pt = boost::property_tree;
-
-constexpr int kDepthMax = 16;
-
-Error unreadable(std::string_view why) {
-  return Error{Errc::Io, fmt::format("a list of multipart uploads that cannot be read: {}", why)};
-}
-
-/// Return the position past the tag's end, or npos; quoted values may hold a '>'.
-std::size_t end_of_tag(std::string_view xml, std::size_t at) {
-  char quote = 0;
-  for (; at < xml.size(); ++at) {
-    const char c = xml[at];
-    if (quote != 0)
-      quote = c == quote ? '\0' : quote;
-    else if (c == '"' || c == '\'')
-      quote = c;
-    else if (c == '>')
-      return at + 1;
-  }
-  return std::string_view::npos;
-}
-
-/// Return the reason not to parse it, or "". Boost's parser recurses into each element, and frees
-/// the tree recursively.
-std::string_view refusal(std::string_view xml) {
-  int depth = 0;
-  for (std::size_t at = xml.find('<'); at != std::string_view::npos; at = xml.find('<', at)) {
-    const char kind = at + 1 < xml.size() ? xml[at + 1] : '!';
-    if (kind == '!') return "it holds a comment, CDATA or a document type";
-    at = end_of_tag(xml, at);
-    if (at == std::string_view::npos) return "a tag without an end";
-    if (kind == '/')
-      --depth;
-    else if (kind != '?' && xml[at - 2] != '/' && ++depth > kDepthMax)
-      return "it nests too deep";
-  }
-  return {};
-}
-
-}  // namespace
 
 Result<S3UploadsPage> parse_uploads(std::string_view body) {
-  if (const std::string_view why = refusal(body); !why.empty()) return unreadable(why);
-  try {
-    std::istringstream text{std::string(body)};
-    pt::ptree tree;
-    pt::read_xml(text, tree);
-    const pt::ptree& result = tree.get_child("ListMultipartUploadsResult");
-    S3UploadsPage page;
+  S3UploadsPage page;
+  TRY_VOID(read_s3_xml(body, "a list of multipart uploads", [&](const auto& tree) {
+    const auto& result = tree.get_child("ListMultipartUploadsResult");
     for (const auto& [name, entry] : result)
       if (name == "Upload")
-        page.uploads.push_back({entry.get<std::string>("Key"), entry.get<std::string>("UploadId")});
-    if (result.get<std::string>("IsTruncated", "") == "true") {
-      page.next_key = result.get<std::string>("NextKeyMarker");
-      page.next_id = result.get<std::string>("NextUploadIdMarker");
+        page.uploads.push_back(
+            {entry.template get<std::string>("Key"), entry.template get<std::string>("UploadId")});
+    if (result.template get<std::string>("IsTruncated", "") == "true") {
+      page.next_key = result.template get<std::string>("NextKeyMarker");
+      page.next_id = result.template get<std::string>("NextUploadIdMarker");
     }
-    return page;
-  } catch (const pt::ptree_error& e) {
-    return unreadable(e.what());
-  }
+  }));
+  return page;
 }
 
 }  // namespace train::remote

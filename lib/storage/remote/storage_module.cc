@@ -17,7 +17,10 @@ Result<std::shared_ptr<ObjectStore>> open_store(const std::string& url,
     return Error{Errc::InvalidArgument, fmt::format("'{}': no such kind of storage", url),
                  "use a folder, s3://bucket/folder, gs://bucket/folder or hdfs://namenode/folder"};
   std::string location = url;
-  while (location.size() > scheme->prefix.size() && location.ends_with('/')) location.pop_back();
+  // The root of HDFS keeps its '/'.
+  while (location.size() > scheme->prefix.size() && location.ends_with('/') &&
+         (scheme->names_bucket || location.find('/', scheme->prefix.size()) + 1 < location.size()))
+    location.pop_back();
   if (const std::string_view mistake = mistake_in(*scheme, location); !mistake.empty())
     return Error{Errc::InvalidArgument, fmt::format("'{}' {}", url, mistake),
                  std::string(scheme->how)};
@@ -28,7 +31,7 @@ Result<std::shared_ptr<ObjectStore>> open_store(const std::string& url,
 }  // namespace
 }  // namespace train::remote
 
-extern "C" __attribute__((visibility("default"))) void trainrun_open_object_store(
+extern "C" __attribute__((visibility("default"))) void trainrun_open_object_store_2(
     const std::string& url, const train::ObjectStoreOptions& options,
     train::Result<std::shared_ptr<train::ObjectStore>>* opened) {
   *opened = train::remote::open_store(url, options);

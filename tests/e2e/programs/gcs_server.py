@@ -3,8 +3,10 @@
 It adds what Google's service does and the emulator lacks: it answers the precondition ifGenerationMatch=0 with 412 if the object
 exists, and says of an upload without any bytes yet that it has none.
 """
+import io
 import json
 import logging
+import re
 import socket
 import sys
 import threading
@@ -33,6 +35,24 @@ def incomplete(response, storage, upload_id, fallback_end=0):
 
 
 objects._resumable_incomplete = incomplete
+
+
+class halved:
+    """Lets a handler's answer end in the middle: its bytes are collected, and half of the body is sent."""
+
+    def __init__(self, handler, action):
+        self.handler, self.action = handler, action
+
+    def __enter__(self):
+        self.wfile, self.handler.wfile = self.handler.wfile, io.BytesIO()
+
+    def __exit__(self, *_):
+        head, _, body = self.handler.wfile.getvalue().partition(b"\r\n\r\n")
+        self.handler.wfile = self.wfile
+        if self.action == "short":
+            head = re.sub(rb"(?i)(content-length: )\d+", lambda m: m[1] + str(len(body) // 2).encode(), head)
+        self.handler.wfile.write(head + b"\r\n\r\n" + body[: len(body) // 2])
+        self.handler.wfile.flush()
 
 
 class Front(emulator.RequestHandler):
@@ -68,6 +88,11 @@ class Front(emulator.RequestHandler):
         elif action == "reset":
             faults.note(f"{text} reset")
             self.hang_up()
+        elif action in ("cut", "short"):
+            with halved(self, action):
+                emulator.Router(self).handle(method)
+            if action == "cut":
+                self.hang_up()
         else:
             with nullcontext() if method == "GET" else changes:  # a reader may take its time
                 if self.taken():

@@ -38,11 +38,28 @@ class Front:
             environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
             return [b""]
 
+        if action == "403":
+            faults.note(f"{text} 403")
+            body = b"<Error><Code>InvalidAccessKeyId</Code><Message>The key does not exist in our records.</Message></Error>"
+            start_response("403 Forbidden", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
+            return [body]
+
         def answered(status, headers, *rest):
-            faults.note(f"{text} {status.split()[0]}")
+            faults.note(f"{text} {action or status.split()[0]}")
+            if action == "short":
+                headers = [(name, str(int(value) // 2) if name.lower() == "content-length" else value) for name, value in headers]
             return start_response(status, headers, *rest)
 
+        if action in ("cut", "short"):
+            body = b"".join(self.app(environ, answered))
+            return half(body, environ["werkzeug.socket"] if action == "cut" else None)
         return self.app(environ, answered)
+
+
+def half(body, connection):
+    yield body[: len(body) // 2]
+    if connection is not None:
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 tls = tuple(sys.argv[3:5])

@@ -1,9 +1,10 @@
 """Faults in front of a store's server.
 
 The rules are in a file, which is read at each request:
-  [{"match": "PUT .*/data-", "action": "503" | "reset" | "lost", "times": 3}]
+  [{"match": "PUT .*/data-", "action": "503" | "reset" | "lost" | "cut" | "short" | "403", "times": 3}]
 `match` is a regular expression over "METHOD path?query". The first matching rule with times left applies.
 503: overloaded. reset: the connection breaks before anything is done. lost: the request is done, and the answer never comes.
+cut: the connection breaks in the middle of the answer. short: the answer has half of its bytes. 403: refused.
 The server writes a line per request to the file's name + ".log": "METHOD path?query status".
 """
 import json

@@ -24,8 +24,8 @@ FilesSpec parquet(const std::string& path, std::vector<std::string> columns = {}
 }
 
 Result<std::vector<std::string>> paths_of(const std::string& path) {
-  TRY(auto found, find_files({path}, FileFormat::Parquet));
-  return std::move(found.paths);
+  TRY(const auto found, find_files({path}, FileFormat::Parquet));
+  return found.paths();
 }
 
 std::string refusal_of(const FilesSpec& spec) {

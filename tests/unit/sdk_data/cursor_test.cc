@@ -104,6 +104,18 @@ TEST(Cursor, TellsWhichFilesCameWentAndChanged) {
             "changed: a.parquet (701 bytes, not 700)");
   EXPECT_EQ(difference_from(before, layout_of_files({kFiles[0]})), "gone: b/c.parquet");
 
+  // Of objects, also what their store says of them.
+  std::vector<FileRows> objects = kFiles;
+  objects[0].version = "\"e1\"";
+  const DatasetLayout first = layout_of_files(objects);
+  EXPECT_EQ(to_json(cursor_order(first, kOrder)["files"]),
+            R"([["a.parquet",10,700,"\"e1\""],["b/c.parquet",20,800]])");
+  objects[0].version = "\"e2\"";
+  DatasetLayout second = layout_of_files(objects);
+  second.digest = "another";
+  EXPECT_EQ(difference_from(first, second),
+            "changed: a.parquet (replaced by another of the same size)");
+
   DatasetLayout other_units = before;
   other_units.units.unit_rows = {5, 25};
   other_units.digest = data::digest_of(other_units.units);
