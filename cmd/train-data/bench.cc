@@ -129,11 +129,11 @@ struct BenchedMap {
 /// What all workers share.
 struct Setup {
   sdk::DatasetSpec spec;
-  std::shared_ptr<const data::RowSource> source;
-  sdk::DatasetLayout layout;
-  data::OrderSpec order;
-  std::vector<BenchedMap> maps;
-  std::vector<std::int64_t> batch_sizes;  // of the workers
+  std::shared_ptr<const data::RowSource> source = {};
+  sdk::DatasetLayout layout = {};
+  data::OrderSpec order = {};
+  std::vector<BenchedMap> maps = {};
+  std::vector<std::int64_t> batch_sizes = {};  // of the workers
   double seconds = 0;
 };
 
