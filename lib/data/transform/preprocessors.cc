@@ -67,8 +67,8 @@ double power_of(double x, const PreprocessorSpec& spec) {
 
 /// Return which of `bins` equal bins the number is in; -1 for NaN.
 std::int64_t uniform_bin(double x, const FittedColumn& fitted, std::int64_t bins) {
-  if (std::isnan(x)) return -1;
   const double bin = std::floor((x - fitted.offset) / fitted.scale);
+  if (std::isnan(bin)) return -1;  // of a missing value, or by a checkpoint that is none of ours
   return static_cast<std::int64_t>(std::clamp(bin, 0.0, static_cast<double>(bins - 1)));
 }
 

@@ -140,6 +140,17 @@ TEST_F(PreprocessorsTest, WhatWasNeverSeenHasNoNumber) {
   EXPECT_EQ((*done)->column(0)->ToString(), "[\n  1,\n  -1\n]");
 }
 
+// Checkpoints may hold anything.
+TEST_F(PreprocessorsTest, BinsWithoutAnOriginHaveNoNumber) {
+  FittedPreprocessor broken{
+      .spec = {.name = "uniform_k_bins_discretizer", .columns = {"label"}, .bins = 4}};
+  broken.columns["label"] = {.offset = kNone, .scale = 0};
+  const auto done =
+      preprocess({broken}, rows_of({{"label", column<arrow::Int64Builder, std::int64_t>({2})}}));
+  ASSERT_TRUE(done) << done.error().describe();
+  EXPECT_EQ((*done)->column(0)->ToString(), "[\n  -1\n]");
+}
+
 TEST_F(PreprocessorsTest, BinsAndPowersAndNorms) {
   const Rows rows = rows_of({{"x", column<arrow::DoubleBuilder, double>({0, 3, 4, 10, kNone})},
                              {"y", column<arrow::DoubleBuilder, double>({0, -4, 3, 0, 1})}});
