@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 
+#include "lib/model/ingest_roster.h"
 #include "lib/model/user_error.h"
 #include "lib/wire/attempt_messages.h"
 #include "sdk/client/session.h"
@@ -32,6 +33,8 @@ class WorkerSession {
   virtual std::vector<std::string> all_gather(const std::string& name, const std::string& mine,
                                               std::chrono::milliseconds timeout) = 0;
   virtual void once_per_node(const std::string& name, const std::function<void()>& f) = 0;
+  /// Return which ingest workers serve this attempt's ranks now; none without ingest workers.
+  virtual IngestRoster ingest_roster() const { return {}; }
   virtual void set_result(std::string json) = 0;
   virtual void send_error(const UserError& error) = 0;
   /// Wait until everything queued is sent, for at most `within`. For a process that is about to
