@@ -8,14 +8,17 @@
 
 #include "cmd/exit_code_of.h"
 #include "launcher/dashboard/dashboard.h"
+#include "launcher/spec/job_flags.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/result.h"
 
 namespace train {
 
 struct JobOptions {
-  std::string path;
+  std::string path;                    // empty: no file, `arguments` are the command
   std::vector<std::string> overrides;  // --set
+  JobFlags flags = {};
+  std::optional<std::vector<std::string>> arguments = {};  // after "--"
   std::optional<std::string> hosts, hosts_file;
   std::string token_file, tls;
 };

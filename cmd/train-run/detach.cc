@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <filesystem>
@@ -41,7 +42,7 @@ void choose_name(RunOptions& run, std::vector<std::string>& words) {
   std::error_code ec;
   for (int i = 2; std::filesystem::exists(run_path(storage, name), ec); ++i)
     name = fmt::format("{}-{}", first, i);
-  words.insert(words.end(), {"--set", fmt::format("run_config.name=\"{}\"", name)});
+  add_options(words, {"--set", fmt::format("run_config.name=\"{}\"", name)});
   run.unique_name = false;
 }
 
@@ -98,8 +99,8 @@ int start_detached(RunOptions run, std::vector<std::string> words, const RunComm
     request.timeout = timeout;
     const auto command = [&](std::vector<std::string> argv) {
       argv.insert(argv.begin(), own_program());
-      argv.push_back("--detached-controller");
-      if (is_private) argv.insert(argv.end(), {"--private-daemon", runtime_dir});
+      add_options(argv, {"--detached-controller"});
+      if (is_private) add_options(argv, {"--private-daemon", runtime_dir});
       return argv;
     };
     request.message.argv = command(words);
@@ -146,6 +147,10 @@ int start_detached(RunOptions run, std::vector<std::string> words, const RunComm
 }
 
 }  // namespace
+
+void add_options(std::vector<std::string>& words, const std::vector<std::string>& options) {
+  words.insert(std::find(words.begin(), words.end(), "--"), options.begin(), options.end());
+}
 
 int detach(const RunOptions& run, const std::vector<std::string>& words,
            const RunCommand& options) {

@@ -20,7 +20,9 @@
 #include "lib/base/exit_code.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"
+#include "lib/base/store_url.h"
 #include "lib/base/text_file.h"
+#include "lib/yaml/writer.h"
 
 namespace train {
 namespace {
@@ -44,7 +46,7 @@ std::string timestamp() {
   return text;
 }
 
-// Return a YAML list that the spec's own reader checks; its errors point to --set.
+// Return a YAML list that the spec's own reader checks.
 std::string as_list(const std::string& hosts) {
   std::string list = "[";
   std::istringstream stream(hosts);
@@ -54,16 +56,15 @@ std::string as_list(const std::string& hosts) {
   return list + "]";
 }
 
-/// Return a path of the command line as a YAML value. In a spec, a relative path would begin at the
-/// folder of the spec. The spec's reader expands "~/".
-std::string path_value(const std::string& path) {
+/// Return a path of the command line for a spec, where a relative path would begin at the folder of
+/// the spec. The spec's reader expands "~/".
+std::string absolute_path(const std::string& path) {
   std::error_code ec;
   const std::string absolute = std::filesystem::absolute(path, ec).lexically_normal().string();
-  std::string value = "'";
-  for (const char c : ec || path.starts_with('~') ? path : absolute)
-    value += c == '\'' ? "''" : std::string(1, c);
-  return value + "'";
+  return ec || path.starts_with('~') || is_object_url(path) ? path : absolute;
 }
+
+std::string path_value(const std::string& path) { return yaml::write_text(absolute_path(path)); }
 
 // Return the override of cluster.nodes that --hosts and --hosts-file stand for. An override without
 // a node would run the job on this machine.
@@ -90,18 +91,28 @@ std::optional<std::string> hosts_of(const JobOptions& job, std::string* error) {
   return list_of(hosts, "the hosts file " + *job.hosts_file);
 }
 
+std::vector<SpecOverride> flag_overrides(const JobOptions& job) {
+  JobFlags flags = job.flags;
+  if (flags.storage) flags.storage = absolute_path(*flags.storage);
+  return overrides_of(flags, !job.path.empty());
+}
+
 SpecSource source_of(const JobOptions& job, std::string* error) {
   SpecSource source{.path = job.path,
-                    .overrides = job.overrides,
+                    .overrides = flag_overrides(job),
+                    .arguments = job.arguments,
                     .environment = environment(),
                     .timestamp = timestamp(),
                     .home = home_folder(),
                     .current_dir = ""};
+  source.overrides.insert(source.overrides.end(), job.overrides.begin(), job.overrides.end());
   if (const auto hosts = hosts_of(job, error))
-    source.overrides.push_back("cluster.nodes=" + *hosts);
+    source.overrides.emplace_back("cluster.nodes=" + *hosts, "--hosts");
   if (!job.token_file.empty())
-    source.overrides.push_back("cluster.token_file=" + path_value(job.token_file));
-  if (!job.tls.empty()) source.overrides.push_back("cluster.tls=" + path_value(job.tls));
+    source.overrides.emplace_back("cluster.token_file=" + path_value(job.token_file),
+                                  "--token-file");
+  if (!job.tls.empty())
+    source.overrides.emplace_back("cluster.tls=" + path_value(job.tls), "--tls");
   return source;
 }
 
@@ -169,13 +180,12 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text,
       return exit_code::kUsage;
     }
     run.wait_for_debugger = options.wait_for_debugger;
-    words.push_back("--wait-for-debugger=" + options.wait_for_debugger);
+    add_options(words, {"--wait-for-debugger=" + options.wait_for_debugger});
   }
   if (!options.detach) return run_job(run);
-  const std::vector<std::string> output = words_of(options.worker_output);
-  words.insert(words.end(), output.begin(), output.end());
-  if (options.force) words.push_back("--force");
-  words.insert(words.end(), {"--log-format", options.log_format});
+  add_options(words, words_of(options.worker_output));
+  if (options.force) add_options(words, {"--force"});
+  add_options(words, {"--log-format", options.log_format});
   return detach(run, words, options);
 }
 
@@ -186,6 +196,8 @@ std::optional<ParsedSpec> parse_stored(const RunFolder& folder,
   SpecSource source;
   return parse_job(JobOptions{.path = folder.resolved_spec(),
                               .overrides = overrides,
+                              .flags = {},
+                              .arguments = {},
                               .hosts = {},
                               .hosts_file = {},
                               .token_file = "",
@@ -194,12 +206,19 @@ std::optional<ParsedSpec> parse_stored(const RunFolder& folder,
 }
 
 std::vector<std::string> words_of(const JobOptions& job) {
-  std::vector<std::string> words{"run", job.path};
+  std::vector<std::string> words{"run"};
+  if (!job.path.empty()) words.push_back(job.path);
+  for (const SpecOverride& flag : flag_overrides(job))
+    words.insert(words.end(), {"--set", flag.text});
   for (const std::string& text : job.overrides) words.insert(words.end(), {"--set", text});
   if (job.hosts) words.insert(words.end(), {"--hosts", *job.hosts});
   if (job.hosts_file) words.insert(words.end(), {"--hosts-file", *job.hosts_file});
   if (!job.token_file.empty()) words.insert(words.end(), {"--token-file", job.token_file});
   if (!job.tls.empty()) words.insert(words.end(), {"--tls", job.tls});
+  if (job.arguments) {
+    words.push_back("--");
+    words.insert(words.end(), job.arguments->begin(), job.arguments->end());
+  }
   return words;
 }
 
@@ -241,7 +260,7 @@ int run_command(const JobOptions& job, const RunCommand& options) {
   }
   if (options.dry_run) return dry_run(*parsed);
   std::error_code ec;
-  if (options.detach && !std::filesystem::is_regular_file(job.path, ec)) {
+  if (options.detach && !job.path.empty() && !std::filesystem::is_regular_file(job.path, ec)) {
     print_err(
         "train-run: error: '{}' is no regular file, so the controller of a detached run could "
         "not read it again\n",
@@ -260,7 +279,7 @@ int validate_command(const JobOptions& job) {
   const auto parsed = parse_job(job, &source);
   if (!parsed) return exit_code::kBadSpec;
   for (const std::string& warning : parsed->warnings) print_err("{}\n", Lines{warning});
-  print_out("{} is valid: {} workers\n", job.path,
+  print_out("{} is valid: {} workers\n", job.path.empty() ? "the command line" : job.path,
             parsed->spec.scaling_config.num_workers.elastic()
                 ? fmt::format("{} to {}", parsed->spec.scaling_config.num_workers.min,
                               parsed->spec.scaling_config.num_workers.max)

@@ -12,6 +12,7 @@
 #include <ctime>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
 #include "cmd/build_info.h"
 #include "cmd/parse_end.h"
@@ -27,18 +28,47 @@
 
 namespace {
 
-// `train-run job.yaml …` means `train-run run job.yaml …`: if the first word is not a subcommand,
-// it is the path of a job.
-std::vector<std::string> with_command(const CLI::App& app, int argc, char** argv) {
+bool takes_value(const CLI::App& command, const std::string& option) {
+  const CLI::Option* known = command.get_option_no_throw(option);
+  return known != nullptr && known->get_items_expected_min() > 0;
+}
+
+// `train-run job.yaml …` means `train-run run job.yaml …`, and so does `train-run -n 4 -- ./train`:
+// if the first word is not a subcommand, it is the path of a job.
+std::vector<std::string> with_command(const CLI::App& app, const CLI::App& run, int argc,
+                                      char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  for (const std::string& word : words) {
-    if (word == "-h" || word == "--help" || word == "--version") break;
-    if (word.starts_with("-")) continue;
-    const auto named = [&](const CLI::App* command) { return command->get_name() == word; };
-    if (app.get_subcommands(named).empty()) words.insert(words.begin(), "run");
+  bool of_run = !words.empty();
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    of_run = *word != "-h" && *word != "--help" && *word != "--version";
+    if (!of_run) break;
+    if (*word != "--" && word->starts_with("-")) {
+      if (takes_value(run, *word) && word + 1 != words.end()) ++word;
+      continue;
+    }
+    const auto named = [&](const CLI::App* command) { return command->get_name() == *word; };
+    of_run = app.get_subcommands(named).empty();
     break;
   }
+  if (of_run) words.insert(words.begin(), "run");
   return words;
+}
+
+/// Take the words after "--" off those of a job: a program with its arguments, or arguments for the
+/// command of the spec.
+std::optional<std::vector<std::string>> take_arguments(std::vector<std::string>& words) {
+  if (words.empty() || (words[0] != "run" && words[0] != "validate")) return std::nullopt;
+  const auto end = std::find(words.begin(), words.end(), "--");
+  if (end == words.end()) return std::nullopt;
+  std::vector<std::string> arguments(end + 1, words.end());
+  words.erase(end, words.end());
+  return arguments;
+}
+
+void check_job_is_given(const train::JobOptions& job) {
+  if (!job.path.empty()) return;
+  if (!job.arguments) throw CLI::RequiredError("A job's YAML file, or -- and a program,");
+  if (job.arguments->empty()) throw CLI::RequiredError("A program after --");
 }
 
 /// Return what is wrong if a command that consists of others is followed by a word that is none of
@@ -65,8 +95,28 @@ bool has_option(const std::vector<std::string>& words, const std::string& name) 
   });
 }
 
+void add_flags(CLI::App* command, train::JobFlags& flags) {
+  command->add_option("-n,--num-workers", flags.num_workers,
+                      "Workers: a number, or MIN:MAX (scaling_config.num_workers)");
+  command->add_option("--gpus", flags.gpus, "GPUs of each worker; 0: none");
+  command->add_option("--cpus", flags.cpus,
+                      "Cores that each worker claims (default 1; 0: claim none)");
+  command->add_option("--memory", flags.memory, "Memory that each worker claims, such as 16GiB");
+  command->add_option("--max-failures", flags.max_failures,
+                      "How many failures the run survives (default 0; -1: any number)");
+  command->add_option("--name", flags.name, "The run's name");
+  command->add_option("--storage", flags.storage,
+                      "The folder of runs, or its URL (default ~/train_results)");
+}
+
 void add_job_options(CLI::App* command, train::JobOptions& job) {
-  command->add_option("job", job.path, "The job's YAML file")->required();
+  command
+      ->add_option("job", job.path,
+                   "The job's YAML file. Words after -- follow its command; without a file, they "
+                   "are the program, and options say the rest: train-run -n 4 -- ./train --lr 0.1")
+      ->option_text("[-- PROGRAM ARGUMENT...]");
+  command->callback([&job] { check_job_is_given(job); });
+  add_flags(command, job.flags);
   command
       ->add_option("--set", job.overrides,
                    "KEY.PATH=VALUE: override a value of the spec; may be repeated")
@@ -430,7 +480,8 @@ int main(int argc, char** argv) {
   pull->add_option("--last", wanted.last, "Only the newest N")->check(CLI::PositiveNumber);
 
   try {
-    std::vector<std::string> words = with_command(app, argc, argv);
+    std::vector<std::string> words = with_command(app, *run_command, argc, argv);
+    job.arguments = checked.arguments = take_arguments(words);
     if (const std::string wrong = unknown_subcommand(app, words); !wrong.empty()) {
       train::print_error({train::Errc::InvalidArgument, wrong});
       return train::exit_code::kUsage;

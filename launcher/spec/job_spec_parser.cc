@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "launcher/spec/fields.h"
+#include "launcher/spec/job_flags.h"
 #include "launcher/spec/kind_readers.h"
 #include "launcher/spec/reading.h"
 #include "launcher/spec/resolved_yaml.h"
@@ -14,6 +16,7 @@
 #include "launcher/spec/spec_checks.h"
 #include "launcher/spec/spec_file.h"
 #include "launcher/spec/spec_layers.h"
+#include "lib/base/utf8.h"
 #include "lib/model/built_in_maps.h"
 
 namespace train {
@@ -35,10 +38,12 @@ std::string absolute_folder(const SpecSource& source) {
   return parent.empty() ? "/" : parent.string();
 }
 
-/// Return "vit-20261121-101500" for vit.yaml and for vit/job.yaml, with only those characters that
-/// a name may have.
-std::string default_name(const SpecSource& source, const std::string& spec_folder) {
-  std::string stem = std::filesystem::path(source.path).stem().string();
+/// Return "vit-20261121-101500" for vit.yaml, for vit/job.yaml and, without a file, for the program
+/// vit, with only those characters that a name may have.
+std::string default_name(const SpecSource& source, const std::string& spec_folder,
+                         const std::vector<std::string>& command) {
+  std::string stem = source.path.empty() ? program_name(command)
+                                         : std::filesystem::path(source.path).stem().string();
   const std::string folder = std::filesystem::path(spec_folder).filename().string();
   if (stem == "job" && !folder.empty()) stem = folder;
   for (char& c : stem) {
@@ -53,7 +58,7 @@ std::string default_name(const SpecSource& source, const std::string& spec_folde
 
 void fill_in_defaults(Reading& reading, JobSpec& spec) {
   if (spec.run_config.name.empty())
-    spec.run_config.name = default_name(reading.source, reading.spec_folder);
+    spec.run_config.name = default_name(reading.source, reading.spec_folder, spec.command);
   if (spec.working_dir.empty()) spec.working_dir = reading.spec_folder;
   FailureConfig& failure = spec.run_config.failure_config;
   if (reading.given("run_config.failure_config.max_start_failures") == nullptr) {
@@ -94,6 +99,38 @@ void read_cluster_variable(Reading& reading, JobSpec& spec) {
     }
   }
   if (!spec.cluster.nodes.empty()) reading.origins["cluster.nodes"] = {{}, std::string(kVariable)};
+}
+
+/// Put the words after "--" behind the command that the spec has, if any.
+void add_arguments(Reading& reading, yaml::Tree& tree, const yaml::Node& root, JobSpec& spec) {
+  if (!reading.source.arguments) return;
+  const std::vector<std::string>& words = *reading.source.arguments;
+  std::string text = fmt::format("{}", fmt::join(words, " "));
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  const yaml::Source& line = tree.add_source("--", std::move(text));
+  const yaml::Node* command = root.is(yaml::Node::Kind::Map) ? root.find("command") : nullptr;
+  if (!words.empty() && command != nullptr && command->is(yaml::Node::Kind::Scalar)) {
+    reading.diagnostics.error(
+        command->at, "the words after -- cannot follow this command, which a shell reads as a line",
+        "write it as a list, such as [./train, --verbose]");
+    return;
+  }
+  int column = 1;
+  for (const std::string& word : words) {
+    const yaml::Position at{&line, 1, column};
+    if (utf8_text(word) != word)
+      reading.diagnostics.error(at, fmt::format("the word {} is not UTF-8", yaml::in_quotes(word)),
+                                "a spec holds only UTF-8: put it into a file, or rename the file");
+    if (spec.command.empty() && word.empty())
+      reading.diagnostics.error(at, "the program after -- is empty", "name the program");
+    spec.command.push_back(word);
+    column += static_cast<int>(word.size()) + 1;
+  }
+  const auto [origin, is_new] = reading.origins.try_emplace("command");
+  if (is_new)
+    origin->second.at = {&line, 1, 1};
+  else if (!words.empty())
+    origin->second.variable = "and the words after --";
 }
 
 /// Join the origins of run_config.name and the top-level name, which are one value. The printed
@@ -143,6 +180,7 @@ std::variant<ParsedSpec, std::string> parse_job_spec_text(const std::string& tex
   ParsedSpec parsed;
   parsed.text = text;
   spec::read_spec(reading, *root, parsed.spec);
+  add_arguments(reading, tree, *root, parsed.spec);
   // Before any mistake is shown with its line.
   spec::learn_secrets(*root);
   spec::learn_secrets(parsed.spec);
@@ -161,6 +199,11 @@ std::variant<ParsedSpec, std::string> parse_job_spec_text(const std::string& tex
 }
 
 std::variant<ParsedSpec, std::string> parse_job_spec(const SpecSource& source) {
+  if (source.path.empty()) {
+    auto parsed = parse_job_spec_text("", source);
+    if (auto* spec = std::get_if<ParsedSpec>(&parsed)) spec->text = spec->resolved_yaml;
+    return parsed;
+  }
   const std::filesystem::path file = std::filesystem::path(source.current_dir) / source.path;
   auto text = spec::read_spec_file(file.string());
   if (text.has_error())

@@ -5,7 +5,9 @@
 
 #include <boost/json/object.hpp>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -13,9 +15,21 @@
 
 namespace train {
 
+/// "scaling_config.num_workers=4", and the option that says so.
+struct SpecOverride {
+  SpecOverride(std::string assignment, std::string said_by = "--set")
+      : text(std::move(assignment)), option(std::move(said_by)) {}
+  SpecOverride(const char* assignment) : text(assignment) {}
+
+  std::string text;
+  std::string option = "--set";
+};
+
 struct SpecSource {
-  std::string path = {};                                // of the YAML file, as messages show it
-  std::vector<std::string> overrides = {};              // of --set: "scaling_config.num_workers=4"
+  std::string path = {};                     // of the YAML file, as messages show it; empty: none
+  std::vector<SpecOverride> overrides = {};  // lie over the file; the last one wins
+  /// The words after "--": they follow the spec's command. Without a file, they are the command.
+  std::optional<std::vector<std::string>> arguments = {};
   std::map<std::string, std::string> environment = {};  // for ${NAME} and TRAINRUN_CLUSTER
   std::string timestamp = {};    // the end of a default name: "20261121-101500"
   std::string home = {};         // for ~
@@ -24,7 +38,7 @@ struct SpecSource {
 
 struct ParsedSpec {
   JobSpec spec;
-  std::string text;           // as it was read
+  std::string text;           // as it was read; without a file, the resolved spec
   std::string resolved_yaml;  // everything spelled out; parses back to the same JobSpec
   /// The same for people: with each value's origin as a comment, and with secrets redacted.
   std::string annotated_yaml;

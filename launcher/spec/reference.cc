@@ -48,6 +48,8 @@ constexpr std::string_view kIntroductionEnd = R"(.
   folder.
 - `--set key.path=value` (any number of times; the value is YAML) overrides the file, and the file overrides what it
   `extends`: mappings merge key by key; for other values, the last one wins.
+- Options for single keys (`train-run run --help`: `-n`, `--gpus`, `--name`, …) do the same. train-run appends words
+  after `--` to `command` unchanged: without `${NAME}`.
 
 ## Keys
 

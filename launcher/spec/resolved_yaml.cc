@@ -13,13 +13,14 @@ namespace {
 
 namespace json = boost::json;
 
-/// Return "default", "job.yaml:4", "--set", "job.yaml:4 with $HOME".
+/// Return "default", "job.yaml:4", "--set", "--gpus", "job.yaml:4 with $HOME".
 std::string origin_words(const Reading& reading, std::string_view path) {
   const Origin* origin = reading.given(path);
   // A value without an origin of its own is a default, even if the section around it is present.
   if (origin == nullptr) return "default";
   std::string where = origin->at.source == nullptr ? "env" : origin->at.file_and_line();
-  if (origin->at.source != nullptr && origin->at.source->name == "--set") where = "--set";
+  if (origin->at.source != nullptr && origin->at.source->name.starts_with("-"))
+    where = origin->at.source->name;  // an option
   return origin->variable.empty() ? where : fmt::format("{} {}", where, origin->variable);
 }
 

@@ -5,10 +5,19 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string_view>
 
 namespace train::spec {
 namespace {
 constexpr std::size_t kBytesMax = 1 << 20;
+constexpr std::string_view kElfMagic =
+    "\x7f"
+    "ELF";
+
+Error program_error(const std::string& path, const std::string& command) {
+  return {Errc::InvalidArgument, fmt::format("{} is a program, not a spec", path),
+          fmt::format("to run it, write train-run -n WORKERS -- {}", command)};
+}
 
 struct Descriptor {
   int fd;
@@ -19,6 +28,7 @@ struct Descriptor {
 }  // namespace
 
 Result<std::string> read_spec_file(const std::string& path) {
+  if (path.ends_with(".py")) return program_error(path, "python3 " + path);
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.fd < 0) return system_error(errno, path);
   std::string text;
@@ -29,6 +39,7 @@ Result<std::string> read_spec_file(const std::string& path) {
     if (got < 0) return system_error(errno, path);
     if (got == 0) return text;
     text.append(buffer, static_cast<std::size_t>(got));
+    if (text.starts_with(kElfMagic)) return program_error(path, path);
     if (text.size() > kBytesMax) {
       return Error{Errc::ResourceExhausted,
                    fmt::format("{} has more than {} bytes", path, kBytesMax),

@@ -7,7 +7,8 @@
 
 namespace train::spec {
 
-/// Return the text of a file of at most 1 MiB. Errors: NotFound, Permission, Io, ResourceExhausted.
+/// Return the text of a file of at most 1 MiB. Errors: NotFound, Permission, Io, ResourceExhausted;
+/// InvalidArgument for a program.
 Result<std::string> read_spec_file(const std::string& path);
 
 }  // namespace train::spec

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <map>
 
 #include "launcher/spec/kind_readers.h"
 #include "launcher/spec/spec_file.h"
@@ -72,11 +73,11 @@ const Node* one_key(yaml::Tree& tree, const yaml::Position& at, std::string key,
   return &tree.add(std::move(map));
 }
 
-/// Read "scaling_config.num_workers=4" as nested mappings. Each override is a line of a text named
-/// "--set".
-const Node* read_override(Reading& reading, yaml::Tree& tree, const std::string& override,
+/// Read "scaling_config.num_workers=4" as nested mappings. Each override is a line of a text that
+/// is named by its option.
+const Node* read_override(Reading& reading, yaml::Tree& tree, const SpecOverride& override,
                           int line) {
-  const yaml::Source& source = tree.add_source("--set", override, line);
+  const yaml::Source& source = tree.add_source(override.option, override.text, line);
   const std::string& text = source.text;
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos) {
@@ -112,7 +113,9 @@ const Node* read_override(Reading& reading, yaml::Tree& tree, const std::string&
 }  // namespace
 
 const Node* read_layers(Reading& reading, yaml::Tree& tree, const std::string& text) {
-  const yaml::Source& source = tree.add_source(reading.source.path, text);
+  const bool no_file = reading.source.path.empty();
+  const yaml::Source& source =
+      tree.add_source(no_file ? "the command line" : reading.source.path, text);
   reading.folders[&source] = reading.spec_folder;
   const Node* root = tree.parse(source, reading.diagnostics);
   const Node* base = nullptr;
@@ -123,9 +126,9 @@ const Node* read_layers(Reading& reading, yaml::Tree& tree, const std::string& t
     }
   }
   const Node* merged = tree.merge(base, root);
-  int line = 0;
-  for (const std::string& override : reading.source.overrides) {
-    const Node* node = read_override(reading, tree, override, ++line);
+  std::map<std::string, int> lines;  // of each option
+  for (const SpecOverride& override : reading.source.overrides) {
+    const Node* node = read_override(reading, tree, override, ++lines[override.option]);
     if (merged != nullptr && merged->is(Node::Kind::Null))
       merged = node == nullptr ? merged : node;
     else

@@ -29,7 +29,7 @@ SpecSource source_of(std::string_view overrides) {
                         {"API_TOKEN", std::string(kSecret)}};
   while (!overrides.empty()) {
     const auto end = std::min(overrides.find('\n'), overrides.size());
-    source.overrides.emplace_back(overrides.substr(0, end));
+    source.overrides.emplace_back(std::string(overrides.substr(0, end)));
     overrides.remove_prefix(std::min(end + 1, overrides.size()));
   }
   return source;
