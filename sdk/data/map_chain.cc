@@ -66,19 +66,6 @@ Error unknown_map(const std::string& name) {
                            name)};
 }
 
-struct Place {
-  std::int64_t unit = 0, row = 0;
-};
-
-std::vector<Place> places_of(const std::vector<data::RowRange>& ranges) {
-  std::vector<Place> places;
-  for (const data::RowRange& range : ranges) {
-    for (std::int64_t row = range.first; row < range.first + range.count; ++row)
-      places.push_back({range.unit, row});
-  }
-  return places;
-}
-
 Result<std::shared_ptr<arrow::RecordBatch>> take_rows(
     const std::shared_ptr<arrow::RecordBatch>& rows, const std::vector<std::int64_t>& order) {
   static constexpr std::string_view kDoing = "cannot leave rows out";
@@ -93,12 +80,32 @@ Result<std::shared_ptr<arrow::RecordBatch>> take_rows(
 
 }  // namespace
 
+/// Where a row is from.
+struct MapChain::Place {
+  std::int64_t unit = 0, row = 0;
+  std::uint64_t part = 0;  // which of the rows that flat maps have made of it
+};
+
 /// A batch between two maps.
 struct MapChain::Mapped {
   std::shared_ptr<arrow::RecordBatch> rows;
   std::int64_t valid_rows = 0;
   std::uint64_t epoch = 0;
   std::vector<Place> places;  // of the rows
+
+  static std::vector<Place> places_of(const std::vector<data::RowRange>& ranges) {
+    std::vector<Place> places;
+    for (const data::RowRange& range : ranges) {
+      for (std::int64_t row = range.first; row < range.first + range.count; ++row)
+        places.push_back({.unit = range.unit, .row = row});
+    }
+    return places;
+  }
+  /// Keep the first rows.
+  void cut(std::int64_t count) {
+    rows = rows->Slice(0, count);
+    places.resize(static_cast<std::size_t>(count));
+  }
 };
 
 Result<std::shared_ptr<const MapChain>> MapChain::make(
@@ -128,17 +135,21 @@ Result<Unit> MapChain::add(const MapStep& step) {
   if (built_in_map(step.name) == nullptr) {
     map.registered = registered_map(step.name);
     map.arguments = Config(step.arguments);
-    if (!map.registered) return unknown_map(step.name);
+    if (std::holds_alternative<std::monostate>(map.registered)) return unknown_map(step.name);
   } else {
     TRY(map.built_in, data::RowMap::make(built_in_spec(step)));
-    const bool known = std::all_of(maps_.begin(), maps_.end(),
-                                   [](const Map& earlier) { return !earlier.registered; });
-    if (known) {
+    if (!has_registered()) {
       TRY(schema_, map.built_in->output(*schema_));
     }
   }
   maps_.push_back(std::move(map));
   return Unit{};
+}
+
+std::string MapChain::flat_map() const {
+  for (const Map& map : maps_)
+    if (std::holds_alternative<FlatMapFunction>(map.registered)) return map.name;
+  return {};
 }
 
 Result<data::ReadBatch> MapChain::apply(data::ReadBatch batch, std::uint64_t epoch,
@@ -154,7 +165,7 @@ Result<data::ReadBatch> MapChain::apply(data::ReadBatch batch, std::uint64_t epo
   Mapped mapped{.rows = std::move(batch.rows),
                 .valid_rows = batch.valid_rows,
                 .epoch = epoch,
-                .places = places_of(batch.ranges)};
+                .places = Mapped::places_of(batch.ranges)};
   TRAIN_CHECK(std::cmp_equal(mapped.places.size(), mapped.rows->num_rows()),
               "a place for each row");
   for (std::size_t index = 0; index < maps_.size(); ++index) {
@@ -175,19 +186,21 @@ Result<Unit> MapChain::apply_one(std::size_t index, Mapped& mapped) const {
   const std::uint64_t key = data::mix(data::mix(seed_, mapped.epoch), index);
   std::vector<std::uint64_t> seeds;
   seeds.reserve(mapped.places.size());
-  for (const Place& place : mapped.places)
-    seeds.push_back(data::mix(data::mix(key, static_cast<std::uint64_t>(place.unit)),
-                              static_cast<std::uint64_t>(place.row)));
+  for (const Place& place : mapped.places) {
+    const auto of_row = data::mix(data::mix(key, static_cast<std::uint64_t>(place.unit)),
+                                  static_cast<std::uint64_t>(place.row));
+    seeds.push_back(place.part == 0 ? of_row : data::mix(of_row, place.part));
+  }
   if (map.built_in) {
     std::vector<data::BadRow> bad;
     TRY(mapped.rows, map.built_in->apply(*mapped.rows, seeds, bad));
     return leave_out(std::move(bad), mapped);
   }
-  const std::int64_t before = mapped.rows->num_rows();
+  const MapContext context(dataset_, mapped.epoch, map.arguments, std::move(seeds));
   try {
-    mapped.rows =
-        map.registered(std::move(mapped.rows),
-                       MapContext(dataset_, mapped.epoch, map.arguments, std::move(seeds)));
+    if (const auto* flat = std::get_if<FlatMapFunction>(&map.registered))
+      return apply(*flat, mapped, context);
+    return apply(std::get<MapFunction>(map.registered), mapped, context);
   } catch (const Failure& failure) {
     return Error{errc_of(failure.kind()), failure.what()};
   } catch (const std::bad_alloc&) {
@@ -195,13 +208,52 @@ Result<Unit> MapChain::apply_one(std::size_t index, Mapped& mapped) const {
   } catch (const std::exception& error) {
     return Error{Errc::InvalidArgument, error.what()};
   }
+}
+
+Result<Unit> MapChain::apply(const MapFunction& map, Mapped& mapped,
+                             const MapContext& context) const {
+  const std::int64_t before = mapped.rows->num_rows();
+  mapped.rows = map(std::move(mapped.rows), context);
   if (!mapped.rows) return Error{Errc::InvalidArgument, "it returned no batch"};
   if (mapped.rows->num_rows() == before) return Unit{};
-  return Error{Errc::InvalidArgument,
-               fmt::format("it returned {} rows for {}: maps that change how many rows there are "
-                           "are not supported yet",
-                           mapped.rows->num_rows(), before),
-               "return one row for each, in the same order"};
+  return Error{
+      Errc::InvalidArgument,
+      fmt::format("it returned {} rows for {}", mapped.rows->num_rows(), before),
+      "return one row for each, in the same order, or register it by train::register_flat_map"};
+}
+
+/// Map the valid rows. If there are none, map one of the others, for the columns.
+Result<Unit> MapChain::apply(const FlatMapFunction& map, Mapped& mapped,
+                             const MapContext& context) const {
+  const bool none = mapped.valid_rows == 0;
+  if (!mapped.places.empty()) mapped.cut(std::max<std::int64_t>(1, mapped.valid_rows));
+  FlatMapped made = map(std::move(mapped.rows), context);
+  if (!made.rows) return Error{Errc::InvalidArgument, "it returned no batch"};
+  if (std::cmp_not_equal(made.origins.size(), made.rows->num_rows())) {
+    return Error{Errc::InvalidArgument, fmt::format("it returned {} rows and {} origins",
+                                                    made.rows->num_rows(), made.origins.size())};
+  }
+  std::vector<Place> places;
+  std::int64_t last = -1;
+  std::uint64_t of_last = 0;
+  for (const std::int64_t origin : made.origins) {
+    if (origin < std::max<std::int64_t>(0, last) ||
+        std::cmp_greater_equal(origin, mapped.places.size())) {
+      return Error{Errc::InvalidArgument,
+                   fmt::format("it returned the origin {} after {}, of {} rows", origin, last,
+                               mapped.places.size()),
+                   "tell for each row which row of the batch it comes of, from 0, in their order"};
+    }
+    of_last = origin == last ? of_last + 1 : 0;
+    last = origin;
+    places.push_back(mapped.places[static_cast<std::size_t>(origin)]);
+    places.back().part = data::mix(places.back().part, of_last);
+  }
+  mapped.rows = std::move(made.rows);
+  mapped.places = std::move(places);
+  if (none) mapped.cut(0);
+  mapped.valid_rows = mapped.rows->num_rows();
+  return Unit{};
 }
 
 /// Move the rows that are not bad to the front, and fill the batch with repeats of them.

@@ -1,6 +1,6 @@
 // The preprocessors and the maps of one dataset, in their order: they run on the rows of a batch
-// after the shuffle, on the reading thread. Rows keep their number and order; only rows that cannot
-// be decoded make room for repeats of others.
+// after the shuffle, on the reading thread. Rows keep their order, and but for flat maps their
+// number; rows that cannot be decoded make room for repeats of others.
 #pragma once
 
 #include <train/dataset.h>
@@ -17,6 +17,7 @@
 #include "lib/progress/dataset_meters.h"
 #include "sdk/data/bad_rows.h"
 #include "sdk/data/dataset_spec.h"
+#include "sdk/data/map_registry.h"
 
 namespace train::sdk {
 
@@ -35,8 +36,10 @@ class MapChain {
   /// Return whether a map is the program's: then the columns of the rows are known when it runs.
   bool has_registered() const {
     return std::any_of(maps_.begin(), maps_.end(),
-                       [](const Map& map) { return static_cast<bool>(map.registered); });
+                       [](const Map& map) { return !map.built_in.has_value(); });
   }
+  /// Return the first map that may change how many rows there are; none: empty.
+  std::string flat_map() const;
   /// Map a batch of this epoch. `meters` count what each map does; null: nobody does.
   Result<data::ReadBatch> apply(data::ReadBatch batch, std::uint64_t epoch,
                                 DatasetMeters* meters = nullptr) const;
@@ -47,15 +50,18 @@ class MapChain {
   struct Map {
     std::string name;
     std::optional<data::RowMap> built_in;
-    MapFunction registered;  // else
-    Config arguments;        // of a registered one
+    RegisteredMap registered;  // else
+    Config arguments;          // of a registered one
   };
+  struct Place;
   struct Mapped;
 
   MapChain(std::string dataset, const DatasetSpec& spec,
            const std::shared_ptr<const data::RowSource>& source);
   Result<Unit> add(const MapStep& step);
   Result<Unit> apply_one(std::size_t index, Mapped& mapped) const;
+  Result<Unit> apply(const MapFunction& map, Mapped& mapped, const MapContext& context) const;
+  Result<Unit> apply(const FlatMapFunction& map, Mapped& mapped, const MapContext& context) const;
   Result<Unit> leave_out(std::vector<data::BadRow> bad, Mapped& mapped) const;
 
   const std::string dataset_;

@@ -14,7 +14,7 @@ namespace {
 /// Never destroyed, as user threads may still read when main returns.
 struct Registry {
   std::mutex mutex;
-  std::map<std::string, MapFunction> by_name;
+  std::map<std::string, sdk::RegisteredMap> by_name;
 };
 Registry& registry() {
   static Registry& all = *new Registry;
@@ -30,11 +30,10 @@ bool is_name(const std::string& name) {
          name.find_first_not_of(std::string(kAlphanumeric) + "._-") == std::string::npos;
 }
 
-}  // namespace
-
-void register_map(std::string name, MapFunction map) {
+template <class Function>
+void add(std::string_view registering, std::string name, Function map) {
   const auto refuse = [&](std::string_view why) {
-    throw Failure("invalid_argument", fmt::format("register_map(\"{}\"): {}", name, why));
+    throw Failure("invalid_argument", fmt::format("{}(\"{}\"): {}", registering, name, why));
   };
   if (!is_name(name))
     refuse("use letters, digits, '.', '_' and '-', at most 128, a letter or digit first");
@@ -46,13 +45,23 @@ void register_map(std::string name, MapFunction map) {
     refuse("a map of this name is registered already");
 }
 
+}  // namespace
+
+void register_map(std::string name, MapFunction map) {
+  add("register_map", std::move(name), std::move(map));
+}
+
+void register_flat_map(std::string name, FlatMapFunction map) {
+  add("register_flat_map", std::move(name), std::move(map));
+}
+
 namespace sdk {
 
-MapFunction registered_map(const std::string& name) {
+RegisteredMap registered_map(const std::string& name) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   const auto found = all.by_name.find(name);
-  return found == all.by_name.end() ? MapFunction() : found->second;
+  return found == all.by_name.end() ? RegisteredMap() : found->second;
 }
 
 std::vector<std::string> registered_maps() {

@@ -37,6 +37,13 @@ Result<data::MixOrder> mix_of(const DatasetShard::Impl& mix) {
   for (const auto& member : mix.members) {
     spec.rows.push_back(member->source->total_rows());
     TRY_VOID(order_in_mix(*member));
+    if (const std::string map = member->maps->flat_map(); !map.empty()) {
+      return Error{Errc::InvalidArgument,
+                   fmt::format("map '{}' of dataset '{}' changes how many rows there are, so the "
+                               "weights of a mix would not hold",
+                               map, member->name),
+                   "convert that dataset first, or leave it out of the mix"};
+    }
     if (member->maps->schema()->Equals(*first.maps->schema()) || member->maps->has_registered() ||
         first.maps->has_registered())
       continue;  // what registered maps make is known when they run

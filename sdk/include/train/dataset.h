@@ -194,6 +194,26 @@ using MapFunction = std::function<std::shared_ptr<arrow::RecordBatch>(
 /// has, or that no spec could name.
 void register_map(std::string name, MapFunction map);
 
+/// What a map that changes how many rows there are makes of a batch.
+struct FlatMapped {
+  std::shared_ptr<arrow::RecordBatch> rows;  // any number of them
+  /// For each of `rows`, the row of the batch it comes of, in [0, batch rows). They never descend.
+  std::vector<std::int64_t> origins;
+};
+
+/// Maps each row to any number of rows: leaves rows out, or makes several of one. What it makes of
+/// a row depends on that row and its seed only. The schema is the same for any rows, also for none.
+using FlatMapFunction =
+    std::function<FlatMapped(std::shared_ptr<arrow::RecordBatch>, const MapContext&)>;
+
+/// Register a map that may change how many rows there are, as register_map() does for others. The
+/// passes of a dataset that names it still take batch_size rows of the dataset for each batch, so
+/// steps, positions and checkpoints do not change; but a batch has the rows that come of these, all
+/// of them valid: other numbers of rows in each batch and on each rank, and perhaps none. Average a
+/// loss over the ranks by sums (the sum over the rows, and their number). A dataset of a mix cannot
+/// have such a map.
+void register_flat_map(std::string name, FlatMapFunction map);
+
 /// The preprocessors of a dataset, as they were fitted before the training began: for programs that
 /// use the trained model. Any thread.
 class Preprocessors {

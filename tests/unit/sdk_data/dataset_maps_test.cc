@@ -207,9 +207,8 @@ TEST_F(DatasetMaps, EndThePassIfARegisteredOneFails) {
   EXPECT_EQ(failure("null", [](Rows, const MapContext&) -> Rows { return nullptr; }),
             "invalid_argument: dataset 'train': map 'null': it returned no batch");
   EXPECT_EQ(failure("drops", [](Rows rows, const MapContext&) { return rows->Slice(1); }),
-            "invalid_argument: dataset 'train': map 'drops': it returned 2 rows for 3: maps that "
-            "change how many rows there are are not supported yet (return one row for each, in the "
-            "same order)");
+            "invalid_argument: dataset 'train': map 'drops': it returned 2 rows for 3 (return one "
+            "row for each, in the same order, or register it by train::register_flat_map)");
   EXPECT_THAT(failure("far",
                       [](Rows rows, const MapContext& context) {
                         context.row_seed(3);

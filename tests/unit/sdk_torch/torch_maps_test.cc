@@ -37,6 +37,17 @@ class TorchMaps : public testing::Test {
   }
 };
 
+TEST_F(TorchMaps, GiveTensorsWithoutRowsIfAFlatMapLeavesAllOut) {
+  register_flat_map("none", [](const std::shared_ptr<arrow::RecordBatch>& rows, const MapContext&) {
+    return FlatMapped{rows->RemoveColumn(0).ValueOrDie()->Slice(0, 0), {}};
+  });
+  add_items({"none"});
+  for (const TorchBatch& batch : get_dataset_shard().iter_torch_batches()) {
+    EXPECT_EQ(batch.valid_rows, 0);
+    EXPECT_EQ(batch.columns.at("x").sizes(), torch::IntArrayRef({0, 0}));  // lists of any length
+  }
+}
+
 TEST_F(TorchMaps, ChangeTensorsAndLeaveTextsAlone) {
   register_torch_map("change", [](TorchBatch batch, const MapContext& context) {
     EXPECT_EQ(batch.rows(), 2);
