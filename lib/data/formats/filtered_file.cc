@@ -6,13 +6,16 @@
 #include <arrow/compute/cast.h>
 #include <arrow/compute/expression.h>
 #include <arrow/record_batch.h>
+#include <arrow/scalar.h>
 #include <arrow/table.h>
 #include <arrow/type.h>
+#include <arrow/type_traits.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "lib/data/arrow_error.h"
 #include "lib/data/formats/format_file.h"
@@ -108,6 +111,7 @@ class BoundFilter {
     }
     BoundFilter bound;
     bound.columns_ = arrow::schema(std::move(fields));
+    bound.true_of_nan_ = may_be_true_of_nan(filter);
     const std::string doing = fmt::format("the filter \"{}\" does not fit the columns of {} ({})",
                                           text, path, fmt::join(types_of(*bound.columns_), ", "));
     ARROW_TRY(const auto expression, doing, expression_of(filter, *bound.columns_));
@@ -118,6 +122,31 @@ class BoundFilter {
   }
 
   const std::shared_ptr<arrow::Schema>& columns() const { return columns_; }
+
+  /// Return how many rows stay of `rows` of which this is known; nothing if that tells not enough.
+  std::optional<std::int64_t> rows_of(const std::vector<ColumnBounds>& known,
+                                      std::int64_t rows) const {
+    std::vector<compute::Expression> facts;
+    bool numbers_only = true;  // no column may have NaN, of which bounds say nothing
+    for (const ColumnBounds& column : known) {
+      const bool floating = arrow::is_floating(column.min->type->id());
+      if (floating && true_of_nan_) continue;
+      numbers_only = numbers_only && !floating;
+      const auto value = compute::field_ref(column.column);
+      auto within = compute::and_(compute::greater_equal(value, compute::literal(column.min)),
+                                  compute::less_equal(value, compute::literal(column.max)));
+      facts.push_back(column.maybe_null ? compute::or_(within, compute::is_null(value))
+                                        : std::move(within));
+    }
+    if (facts.empty()) return std::nullopt;
+    const auto fact = compute::and_(facts).Bind(*columns_);
+    if (!fact.ok()) return std::nullopt;
+    const auto left = compute::SimplifyWithGuarantee(expression_, *fact);
+    if (!left.ok()) return std::nullopt;
+    if (!left->IsSatisfiable()) return 0;
+    if (numbers_only && left->Equals(compute::literal(true))) return rows;
+    return std::nullopt;
+  }
 
   /// Return a true value for each row that stays.
   arrow::Result<std::shared_ptr<arrow::BooleanArray>> mask(const arrow::RecordBatch& rows) const {
@@ -139,6 +168,13 @@ class BoundFilter {
   }
 
  private:
+  /// Return whether the filter may let a row pass because a value is NaN: then it is not enough to
+  /// know between which numbers the others lie.
+  static bool may_be_true_of_nan(const RowFilter& filter) {
+    if (filter.kind == RowFilter::Kind::Not || filter.name == "!=") return true;
+    return std::any_of(filter.parts.begin(), filter.parts.end(), may_be_true_of_nan);
+  }
+
   static std::vector<std::string> types_of(const arrow::Schema& schema) {
     std::vector<std::string> types;
     for (const auto& field : schema.fields())
@@ -148,6 +184,7 @@ class BoundFilter {
 
   std::shared_ptr<arrow::Schema> columns_;
   compute::Expression expression_;
+  bool true_of_nan_ = false;
 };
 
 class FilteringReader final : public arrow::RecordBatchReader {
@@ -183,14 +220,22 @@ class FilteredFile final : public FormatFile {
         filter_(std::make_shared<BoundFilter>(std::move(filter))),
         meters_(std::move(meters)) {}
 
-  /// Count the rows of each unit that stay.
+  /// Count the rows of each unit that stay. Only the units of which that is not known are read.
   Result<Unit> count(const std::string& path) {
     const auto& all = file_->unit_rows();
-    for (std::size_t unit = 0; unit < all.size(); ++unit) {
-      for (std::size_t next = unit + 1; next < std::min(all.size(), unit + 1 + kUnitsAhead); ++next)
-        file_->expect(static_cast<std::int64_t>(next), counted_columns());
-      TRY(const std::int64_t rows, count_unit(static_cast<std::int64_t>(unit), all[unit], path));
-      unit_rows_.push_back(rows);
+    std::vector<std::int64_t> unknown;
+    for (std::size_t at = 0; at < all.size(); ++at) {
+      const auto unit = static_cast<std::int64_t>(at);
+      const auto known = filter_->rows_of(file_->bounds(unit, *filter_->columns()), all[at]);
+      unit_rows_.push_back(known.value_or(0));
+      if (!known) unknown.push_back(unit);
+    }
+    for (std::size_t at = 0; at < unknown.size(); ++at) {
+      const std::size_t ahead = std::min(unknown.size(), at + 1 + kUnitsAhead);
+      for (std::size_t next = at + 1; next < ahead; ++next)
+        file_->expect(unknown[next], counted_columns());
+      const auto unit = static_cast<std::size_t>(unknown[at]);
+      TRY(unit_rows_[unit], count_unit(unknown[at], all[unit], path));
     }
     return Unit{};
   }

@@ -22,6 +22,14 @@ namespace train::data {
 /// what a lane holds (plan/row_order.h) is a block, and no more.
 inline constexpr std::int64_t kUnitBytes = 2 << 20;
 
+/// What a file tells about the values of a column in a unit, without decoding them: each that is
+/// there, and is a number if the column has floating-point numbers, lies in [min, max].
+struct ColumnBounds {
+  std::string column = {};
+  std::shared_ptr<arrow::Scalar> min = {}, max = {};  // of the column's type
+  bool maybe_null = true;                             // some values may be missing
+};
+
 class FormatFile {
  public:
   virtual ~FormatFile() = default;
@@ -42,6 +50,11 @@ class FormatFile {
   /// that the bytes of an object are there then.
   virtual void expect(std::int64_t /*unit*/, const arrow::Schema& /*selected*/) const {}
   virtual void expect_rows(std::int64_t /*unit*/, const std::vector<std::int64_t>& /*rows*/) const {
+  }
+  /// Return what is known about columns of `columns` in a unit; nothing of those that are left out.
+  virtual std::vector<ColumnBounds> bounds(std::int64_t /*unit*/,
+                                           const arrow::Schema& /*columns*/) const {
+    return {};
   }
   /// Return about how many bytes these columns of all units have when they are decoded; 0: unknown.
   virtual std::int64_t decoded_bytes(const arrow::Schema&) const { return 0; }

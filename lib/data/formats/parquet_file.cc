@@ -1,6 +1,7 @@
 // This is the only file that calls Parquet, which reports some faults by exceptions.
 #include <arrow/io/interfaces.h>
 #include <arrow/record_batch.h>
+#include <arrow/scalar.h>
 #include <arrow/table.h>
 #include <arrow/type.h>
 #include <fmt/format.h>
@@ -8,8 +9,10 @@
 #include <parquet/exception.h>
 #include <parquet/file_reader.h>
 #include <parquet/metadata.h>
+#include <parquet/statistics.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "lib/data/arrow_error.h"
 #include "lib/data/formats/format_file.h"
@@ -112,6 +115,18 @@ class ParquetFile final : public FormatFile {
     expect_reads(file_, ranges(unit, selected));
   }
 
+  std::vector<ColumnBounds> bounds(std::int64_t unit, const arrow::Schema& columns) const override {
+    std::vector<ColumnBounds> all;
+    const auto group = footer_->RowGroup(static_cast<int>(unit));
+    for (const int leaf : leaves_of(columns)) {
+      const auto path = footer_->schema()->Column(leaf)->path()->ToDotVector();
+      if (path.size() != 1) continue;  // a part of a column
+      auto known = bounds_of(*group, leaf, *columns.GetFieldByName(path.front()));
+      if (known) all.push_back(*std::move(known));
+    }
+    return all;
+  }
+
   std::int64_t decoded_bytes(const arrow::Schema& selected) const override {
     std::int64_t bytes = 0;
     for (int group = 0; group < footer_->num_row_groups(); ++group) {
@@ -133,6 +148,28 @@ class ParquetFile final : public FormatFile {
       if (selected.GetFieldByName(all.GetColumnRoot(leaf)->name())) leaves.push_back(leaf);
     }
     return leaves;
+  }
+
+  /// Return what the statistics of a column tell, if there are any.
+  static std::optional<ColumnBounds> bounds_of(const parquet::RowGroupMetaData& group, int leaf,
+                                               const arrow::Field& field) {
+    try {
+      const auto statistics = group.ColumnChunk(leaf)->statistics();
+      if (statistics == nullptr || !statistics->HasMinMax()) return std::nullopt;
+      ColumnBounds known{
+          .column = field.name(),
+          .maybe_null = !statistics->HasNullCount() || statistics->null_count() != 0};
+      std::shared_ptr<arrow::Scalar> min, max;
+      if (!parquet::arrow::StatisticsAsScalars(*statistics, &min, &max).ok()) return std::nullopt;
+      const auto cast_min = min->CastTo(field.type());
+      const auto cast_max = max->CastTo(field.type());
+      if (!cast_min.ok() || !cast_max.ok()) return std::nullopt;
+      known.min = *cast_min;
+      known.max = *cast_max;
+      return known;
+    } catch (const parquet::ParquetException&) {
+      return std::nullopt;  // decoding the column says what is wrong with it
+    }
   }
 
   /// Return where the columns of a row group are, for objects.

@@ -1,5 +1,10 @@
 #include <arrow/compute/initialize.h>
 #include <gmock/gmock.h>
+#include <parquet/file_reader.h>
+#include <parquet/metadata.h>
+
+#include <cmath>
+#include <random>
 
 #include "lib/data/dataset_files.h"
 #include "tests/unit/lib_data/parquet_files.h"
@@ -25,6 +30,7 @@ class Filter : public testing::Test {
     if (source.has_error()) return source.error().describe();
     Ids ids;
     for (std::size_t unit = 0; unit < (*source)->unit_rows().size(); ++unit) {
+      if ((*source)->unit_rows()[unit] == 0) continue;  // nobody reads it
       const auto rows = (*source)->read(static_cast<std::int64_t>(unit));
       if (rows.has_error()) return rows.error().describe();
       EXPECT_EQ((*rows)->num_rows(), (*source)->unit_rows()[unit]);
@@ -113,6 +119,97 @@ TEST_F(Filter, KeepsTheFirstRowsOfALimit) {
   EXPECT_EQ(source->files()[1].units, 2);
   EXPECT_THAT(ids_of(**source->read(4)), ElementsAre(14, 15, 16));
   EXPECT_EQ((*open_files({.paths = {folder_.path()}, .limit = 1000}))->total_rows(), 30);
+}
+
+/// Return rows of numbers and texts, some of them missing, in an order that makes groups differ.
+std::shared_ptr<arrow::Table> random_rows(std::int64_t rows, std::mt19937_64& random) {
+  arrow::Int64Builder ids;
+  arrow::Int32Builder labels;
+  arrow::DoubleBuilder prices;
+  arrow::StringBuilder cities;
+  const auto one_of = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (std::int64_t id = 0; id < rows; ++id) {
+    must(ids.Append(id));
+    const int group = static_cast<int>(id / 10);
+    must(one_of(8) == 0 && group % 2 == 0 ? labels.AppendNull() : labels.Append(group + one_of(3)));
+    must(one_of(8) == 0   ? prices.AppendNull()
+         : one_of(9) == 0 ? prices.Append(std::nan(""))
+                          : prices.Append(group / 2.0 + one_of(2)));
+    must(one_of(8) == 0 ? cities.AppendNull()
+                        : cities.Append(std::string(1, static_cast<char>('a' + group % 7))));
+  }
+  const auto schema =
+      arrow::schema({arrow::field("id", arrow::int64()), arrow::field("label", arrow::int32()),
+                     arrow::field("price", arrow::float64()), arrow::field("city", arrow::utf8())});
+  return arrow::Table::Make(schema, {must(ids.Finish()), must(labels.Finish()),
+                                     must(prices.Finish()), must(cities.Finish())});
+}
+
+std::string random_filter(std::mt19937_64& random, int depth) {
+  const auto one_of = [&](const std::vector<std::string>& texts) {
+    return texts[random() % texts.size()];
+  };
+  const auto number = [&] { return std::to_string(random() % 14); };
+  const std::string comparison = one_of({"==", "!=", "<", "<=", ">", ">="});
+  switch (depth > 0 ? random() % 8 : random() % 5) {
+    case 0:
+      return "label " + comparison + " " + number();
+    case 1:
+      return "price " + comparison + " " + number() + one_of({"", ".5"});
+    case 2:
+      return "city " + comparison + " '" + one_of({"a", "c", "e", "g", "zz"}) + "'";
+    case 3:
+      return one_of({"label", "price"}) + one_of({" in [", " not in ["}) + number() + ", " +
+             number() + "]";
+    case 4:
+      return one_of({"label", "price", "city"}) + one_of({" is null", " is not null"});
+    case 5:
+      return "not (" + random_filter(random, depth - 1) + ")";
+    default:
+      return "(" + random_filter(random, depth - 1) + one_of({" and ", " or "}) +
+             random_filter(random, depth - 1) + ")";
+  }
+}
+
+TEST_F(Filter, KeepsTheSameRowsWhateverTheStatisticsOfAParquetFileTell) {
+  std::mt19937_64 random(20261127);
+  const auto rows = random_rows(200, random);
+  write_parquet(folder_ / "with/a.parquet", rows, 10);
+  std::filesystem::create_directories(folder_ / "without");
+  const auto plain = parquet::WriterProperties::Builder().disable_statistics()->build();
+  must(parquet::arrow::WriteTable(
+      *rows, arrow::default_memory_pool(),
+      must(arrow::io::FileOutputStream::Open(folder_ / "without/a.parquet")), 10, plain));
+
+  int kept_some = 0;
+  for (int i = 0; i < 500; ++i) {
+    const std::string filter = random_filter(random, 3);
+    const auto expected = kept(FilesSpec{.paths = {folder_ / "without"}, .filter = filter});
+    ASSERT_EQ(kept(FilesSpec{.paths = {folder_ / "with"}, .filter = filter}), expected) << filter;
+    const auto* ids = std::get_if<Ids>(&expected);
+    ASSERT_NE(ids, nullptr) << filter << ": " << std::get<std::string>(expected);
+    if (!ids->empty() && ids->size() < 200) ++kept_some;
+  }
+  EXPECT_GT(kept_some, 250);
+}
+
+TEST_F(Filter, ReadsNoRowGroupsOfWhichTheStatisticsTellEnough) {
+  const std::string path = folder_ / "a.parquet";
+  write_parquet(path, numbered_rows(0, 100), 10);
+  const auto footer = parquet::ParquetFileReader::OpenFile(path)->metadata();
+  for (const int group : {1, 2, 8}) {  // their ids can no longer be decoded
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(footer->RowGroup(group)->ColumnChunk(0)->data_page_offset());
+    file << std::string(20, '\xff');
+  }
+
+  EXPECT_EQ(kept("id >= 30 and id < 33 or id == 77"),
+            (std::variant<Ids, std::string>(Ids{30, 31, 32, 77})));
+  EXPECT_THAT(std::get<std::string>(kept("id >= 25 and id < 33")),
+              testing::HasSubstr("cannot filter row group 2 of " + path));
+  const auto all_of_some = open_files({.paths = {path}, .columns = {"name"}, .filter = "id < 200"});
+  ASSERT_FALSE(all_of_some.has_error()) << all_of_some.error().describe();
+  EXPECT_EQ((*all_of_some)->total_rows(), 100) << "all stay: none had to be read for that";
 }
 
 }  // namespace
