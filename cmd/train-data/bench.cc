@@ -57,9 +57,13 @@ class MeasuredStream final : public data::UnitStream {
  public:
   MeasuredStream(std::unique_ptr<data::UnitStream> stream, Meter& meter)
       : stream_(std::move(stream)), meter_(meter) {}
-  Result<Rows> next(std::int64_t rows) override {
-    return meter_.measure([&] { return stream_->next(rows); },
-                          [](const Rows& decoded) { return decoded; });
+  Result<arrow::RecordBatchVector> pieces(std::int64_t rows) override {
+    const Clock::time_point begun = Clock::now();
+    auto decoded = stream_->pieces(rows);
+    meter_.busy += seconds_since(begun);
+    if (decoded.has_value())
+      for (const Rows& piece : *decoded) meter_.count(*piece);
+    return decoded;
   }
 
  private:

@@ -41,6 +41,37 @@ std::map<std::int64_t, std::vector<std::int64_t>> rows_of_units(
   return rows_of_unit;
 }
 
+/// Where the pieces of a block are among the parts of a batch.
+class PiecesInParts {
+ public:
+  /// Append the pieces to `parts`.
+  PiecesInParts(const arrow::RecordBatchVector& pieces, arrow::RecordBatchVector& parts)
+      : first_part_(static_cast<std::int64_t>(parts.size())) {
+    std::int64_t rows = 0;
+    for (const auto& piece : pieces) {
+      rows += piece->num_rows();
+      ends_.push_back(rows);
+      parts.push_back(piece);
+    }
+  }
+  /// Append rows [first, first + count) of the block, piece by piece.
+  void append(std::int64_t first, std::int64_t count, std::vector<RowsOfPart>& out) const {
+    auto end = std::upper_bound(ends_.begin(), ends_.end(), first);
+    while (count > 0) {
+      const std::int64_t begin = end == ends_.begin() ? 0 : *std::prev(end);
+      const std::int64_t taken = std::min(count, *end - first);
+      out.push_back({first_part_ + (end - ends_.begin()), first - begin, taken});
+      first += taken;
+      count -= taken;
+      ++end;
+    }
+  }
+
+ private:
+  std::int64_t first_part_;
+  std::vector<std::int64_t> ends_;  // rows of the block up to the end of each piece
+};
+
 }  // namespace
 
 BatchReader::BatchReader(std::shared_ptr<const RowSource> source,
@@ -57,29 +88,29 @@ BatchReader::~BatchReader() {
 
 Result<ReadBatch> BatchReader::read(std::int64_t index) {
   const DatasetMeters::Working gathering(meters_.get(), &DatasetMeters::gather);
-  PlannedBatch planned = take_plan(index);
-  TRY(auto rows, plan_->reads_single_rows() ? gather_single_rows(planned.ranges)
-                                            : gather(cut_at_blocks(planned.ranges)));
+  Planned upcoming = take_plan(index);
+  PlannedBatch& planned = upcoming.batch;
+  TRY(auto rows,
+      plan_->reads_single_rows() ? gather_single_rows(planned.ranges) : gather(upcoming.ranges));
   if (meters_) meters_->gather().passed(rows->num_rows(), bytes_of_rows(*rows));
   return ReadBatch{std::move(rows), planned.valid_rows, planned.rows_consumed,
                    std::move(planned.ranges)};
 }
 
 /// Return the plan of batch `index`. Also plan the next ones, for make_room() and expect().
-PlannedBatch BatchReader::take_plan(std::int64_t index) {
+BatchReader::Planned BatchReader::take_plan(std::int64_t index) {
   if (upcoming_.empty() || upcoming_index_ != index) {
     upcoming_.clear();
     upcoming_index_ = index;
     plan_ahead(index + 1);
   }
-  PlannedBatch planned = std::move(upcoming_.front());
+  Planned planned = std::move(upcoming_.front());
   upcoming_.pop_front();
   ++upcoming_index_;
-  plan_ahead(upcoming_index_ + batches_ahead(*source_, planned));
+  plan_ahead(upcoming_index_ + batches_ahead(*source_, planned.batch));
   upcoming_blocks_.clear();
-  if (!upcoming_.empty() && !plan_->reads_single_rows()) {
-    for (const RowRange& range : cut_at_blocks(upcoming_.front().ranges))
-      upcoming_blocks_.insert(block_of(range));
+  if (!upcoming_.empty()) {
+    for (const RangeInBlock& range : upcoming_.front().ranges) upcoming_blocks_.insert(range.block);
   }
   return planned;
 }
@@ -88,8 +119,10 @@ PlannedBatch BatchReader::take_plan(std::int64_t index) {
 void BatchReader::plan_ahead(std::int64_t end) {
   for (auto next = upcoming_index_ + static_cast<std::int64_t>(upcoming_.size());
        next < std::min(end, plan_->batches()); ++next) {
-    upcoming_.push_back(plan_->batch(next));
-    if (source_->is_far()) expect(upcoming_.back());
+    Planned planned{.batch = plan_->batch(next), .ranges = {}};
+    if (source_->is_far()) expect(planned.batch);
+    if (!plan_->reads_single_rows()) planned.ranges = cut_at_blocks(planned.batch.ranges);
+    upcoming_.push_back(std::move(planned));
   }
 }
 
@@ -108,25 +141,39 @@ std::int64_t BatchReader::rows_of(std::int64_t unit) const {
   return source_->unit_rows()[static_cast<std::size_t>(unit)];
 }
 
-/// Return the block of a range that lies within one.
-BatchReader::UnitBlock BatchReader::block_of(const RowRange& range) const {
-  const Block block = plan_->block_of(range.unit, range.first);
-  return {range.unit, block.number, block.first, block.rows};
-}
-
-std::vector<RowRange> BatchReader::cut_at_blocks(const std::vector<RowRange>& ranges) const {
-  std::vector<RowRange> cut;
+std::vector<BatchReader::RangeInBlock> BatchReader::cut_at_blocks(
+    const std::vector<RowRange>& ranges) const {
+  std::vector<RangeInBlock> cut;
   cut.reserve(ranges.size());
+  UnitBlock block{.unit = -1};  // that of the range before: neighbours are mostly from one
   for (RowRange range : ranges) {
     while (range.count > 0) {
-      const Block block = plan_->block_of(range.unit, range.first);
+      if (range.unit != block.unit || range.first < block.first ||
+          range.first >= block.first + block.rows) {
+        const Block of_row = plan_->block_of(range.unit, range.first);
+        block = {range.unit, of_row.number, of_row.first, of_row.rows};
+      }
       const std::int64_t count = std::min(range.count, block.first + block.rows - range.first);
-      cut.push_back({range.unit, range.first, count});
+      cut.push_back({{range.unit, range.first, count}, block});
       range.first += count;
       range.count -= count;
     }
   }
   return cut;
+}
+
+/// Return how many rows a unit should be decoded by. Rows that are picked one by one are decoded in
+/// small pieces, which stay in the processor's cache until they are complete. Rows that are handed
+/// on as they are come in whole blocks, so that a batch is a part of one of them.
+std::int64_t BatchReader::rows_at_once(const UnitBlock& block) const {
+  constexpr double kPieceBytes = 512 << 10;
+  const OrderSpec& order = plan_->order().spec();
+  const bool picked = order.lanes > 1 || order.shuffle == Shuffle::Rows;
+  if (!picked) return block.rows;
+  const double row_bytes = static_cast<double>(source_->decoded_bytes()) /
+                           static_cast<double>(std::max<std::int64_t>(1, source_->total_rows()));
+  const double rows = std::max(1.0, kPieceBytes / std::max(1e-3, row_bytes));
+  return static_cast<std::int64_t>(std::min(rows, 1e9));
 }
 
 /// Make room for a block before it is decoded. What the next batch needs of the blocks of this one
@@ -144,7 +191,7 @@ void BatchReader::make_room() {
   }
 }
 
-Result<BatchReader::Rows> BatchReader::block(const UnitBlock& block) {
+Result<BatchReader::Pieces> BatchReader::block(const UnitBlock& block) {
   if (const auto found = place_of_.find(block); found != place_of_.end()) {
     open_blocks_.splice(open_blocks_.begin(), open_blocks_, found->second);
     return found->second->second;
@@ -158,10 +205,10 @@ Result<BatchReader::Rows> BatchReader::block(const UnitBlock& block) {
   return rows;
 }
 
-Result<BatchReader::Rows> BatchReader::decode(const UnitBlock& block) {
+Result<BatchReader::Pieces> BatchReader::decode(const UnitBlock& block) {
   const DatasetMeters::Working decoding(meters_.get(), &DatasetMeters::decode);
   TRY(OpenUnit* const open, unit_before(block));
-  auto decoded = [&]() -> Result<Rows> {
+  auto decoded = [&]() -> Result<Pieces> {
     while (open->next_row < block.first) {
       const Block passed = plan_->block_of(block.unit, open->next_row);
       TRY_VOID(next_of(*open, passed.rows));
@@ -174,10 +221,10 @@ Result<BatchReader::Rows> BatchReader::decode(const UnitBlock& block) {
   return decoded;
 }
 
-Result<BatchReader::Rows> BatchReader::next_of(OpenUnit& open, std::int64_t rows) {
-  TRY(auto decoded, open.stream->next(rows));
-  count_decoded(*decoded);
-  return decoded;
+Result<BatchReader::Pieces> BatchReader::next_of(OpenUnit& open, std::int64_t rows) {
+  TRY(auto decoded, open.stream->pieces(rows));
+  for (const Rows& piece : decoded) count_decoded(*piece);
+  return std::make_shared<const std::vector<Rows>>(std::move(decoded));
 }
 
 void BatchReader::count_decoded(const arrow::RecordBatch& rows) {
@@ -195,7 +242,7 @@ Result<BatchReader::OpenUnit*> BatchReader::unit_before(const UnitBlock& block) 
   if (best == open_units_.end()) {
     // Each lane may end a unit and begin another in the same batch.
     if (open_units_.size() >= 2 * open_max_) open_units_.pop_back();
-    TRY(auto stream, source_->open(block.unit, block.rows));
+    TRY(auto stream, source_->open(block.unit, rows_at_once(block)));
     open_units_.push_front({.unit = block.unit, .next_row = 0, .stream = std::move(stream)});
   } else {
     open_units_.splice(open_units_.begin(), open_units_, best);
@@ -204,31 +251,34 @@ Result<BatchReader::OpenUnit*> BatchReader::unit_before(const UnitBlock& block) 
 }
 
 /// Gather rows whose ranges each lie within one block.
-Result<BatchReader::Rows> BatchReader::gather(const std::vector<RowRange>& ranges) {
-  if (ranges.size() == 1) {
-    const UnitBlock wanted = block_of(ranges.front());
-    TRY(const auto rows, block(wanted));
-    return rows->Slice(ranges.front().first - wanted.first, ranges.front().count);
-  }
+Result<BatchReader::Rows> BatchReader::gather(const std::vector<RangeInBlock>& ranges) {
   // Visit each block once, and open blocks first: if all lanes change their block in one batch, no
   // block is dropped before it is read.
-  std::map<UnitBlock, std::int64_t> part_of;
-  for (const RowRange& range : ranges) part_of.try_emplace(block_of(range), 0);
-  std::vector<UnitBlock> visits;
-  for (const auto& [wanted, part] : part_of) visits.push_back(wanted);
+  std::set<UnitBlock> wanted;
+  for (const RangeInBlock& range : ranges) {
+    if (&range == &ranges.front() || range.block != (&range - 1)->block) wanted.insert(range.block);
+  }
+  std::vector<UnitBlock> visits(wanted.begin(), wanted.end());
   std::stable_partition(visits.begin(), visits.end(),
-                        [&](const UnitBlock& wanted) { return place_of_.contains(wanted); });
+                        [&](const UnitBlock& block) { return place_of_.contains(block); });
   arrow::RecordBatchVector parts;
-  for (const UnitBlock& wanted : visits) {
-    TRY(auto rows, block(wanted));
-    part_of[wanted] = static_cast<std::int64_t>(parts.size());
-    parts.push_back(std::move(rows));
+  std::map<UnitBlock, PiecesInParts> pieces_of;
+  for (const UnitBlock& visit : visits) {
+    TRY(const auto pieces, block(visit));
+    pieces_of.emplace(visit, PiecesInParts(*pieces, parts));
   }
   std::vector<RowsOfPart> of_parts;
   of_parts.reserve(ranges.size());
-  for (const RowRange& range : ranges) {
-    const UnitBlock of_range = block_of(range);
-    of_parts.push_back({part_of[of_range], range.first - of_range.first, range.count});
+  const RangeInBlock* before = nullptr;
+  const PiecesInParts* pieces = nullptr;
+  for (const RangeInBlock& range : ranges) {
+    if (before == nullptr || range.block != before->block) pieces = &pieces_of.at(range.block);
+    before = &range;
+    pieces->append(range.range.first - range.block.first, range.range.count, of_parts);
+  }
+  if (of_parts.size() == 1) {
+    const RowsOfPart& all = of_parts.front();
+    return parts[static_cast<std::size_t>(all.part)]->Slice(all.first, all.count);
   }
   ARROW_TRY(auto rows, kGathering, gather_rows(parts, of_parts));
   return rows;

@@ -52,6 +52,7 @@ class BatchReader final : public BatchSource {
 
  private:
   using Rows = std::shared_ptr<arrow::RecordBatch>;
+  using Pieces = std::shared_ptr<const std::vector<Rows>>;  // the rows of a block, as decoded
   struct UnitBlock {
     std::int64_t unit = 0;
     std::int64_t number = 0;  // of the block in its unit
@@ -59,36 +60,44 @@ class BatchReader final : public BatchSource {
     std::int64_t rows = 0;
     auto operator<=>(const UnitBlock&) const = default;
   };
+  struct RangeInBlock {
+    RowRange range;
+    UnitBlock block;
+  };
+  struct Planned {
+    PlannedBatch batch;
+    std::vector<RangeInBlock> ranges;  // of the batch, if it is read by blocks
+  };
   struct OpenUnit {
     std::int64_t unit = 0;
     std::int64_t next_row = 0;  // of the unit
     std::unique_ptr<UnitStream> stream;
   };
 
-  PlannedBatch take_plan(std::int64_t index);
+  Planned take_plan(std::int64_t index);
   void plan_ahead(std::int64_t end);
   void expect(const PlannedBatch& batch);
   std::int64_t rows_of(std::int64_t unit) const;
-  UnitBlock block_of(const RowRange& range) const;
-  std::vector<RowRange> cut_at_blocks(const std::vector<RowRange>& ranges) const;
+  std::vector<RangeInBlock> cut_at_blocks(const std::vector<RowRange>& ranges) const;
+  std::int64_t rows_at_once(const UnitBlock& block) const;
   void make_room();
-  Result<Rows> block(const UnitBlock& block);
-  Result<Rows> decode(const UnitBlock& block);
-  Result<Rows> next_of(OpenUnit& open, std::int64_t rows);
+  Result<Pieces> block(const UnitBlock& block);
+  Result<Pieces> decode(const UnitBlock& block);
+  Result<Pieces> next_of(OpenUnit& open, std::int64_t rows);
   void count_decoded(const arrow::RecordBatch& rows);
   Result<OpenUnit*> unit_before(const UnitBlock& block);
-  Result<Rows> gather(const std::vector<RowRange>& ranges);
+  Result<Rows> gather(const std::vector<RangeInBlock>& ranges);
   Result<Rows> gather_single_rows(const std::vector<RowRange>& ranges);
 
   std::shared_ptr<const RowSource> source_;
   std::shared_ptr<const ReadPlan> plan_;
   std::shared_ptr<DatasetMeters> meters_;
   std::size_t open_max_;
-  std::deque<PlannedBatch> upcoming_;    // the batches after the current one that are planned
+  std::deque<Planned> upcoming_;         // the batches after the current one that are planned
   std::int64_t upcoming_index_ = 0;      // of the first of them
   std::set<UnitBlock> upcoming_blocks_;  // of the first of them
   std::set<std::int64_t> expected_;      // units that the source was told of
-  using OpenBlocks = std::list<std::pair<UnitBlock, Rows>>;
+  using OpenBlocks = std::list<std::pair<UnitBlock, Pieces>>;
   OpenBlocks open_blocks_;  // most recently used first
   std::map<UnitBlock, OpenBlocks::iterator> place_of_;
   std::list<OpenUnit> open_units_;  // most recently used first

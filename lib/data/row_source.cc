@@ -4,14 +4,16 @@
 
 #include <numeric>
 
+#include "lib/data/arrow_error.h"
+
 namespace train::data {
 namespace {
 
 class MemoryStream final : public UnitStream {
  public:
   explicit MemoryStream(std::shared_ptr<arrow::RecordBatch> rows) : rows_(std::move(rows)) {}
-  Result<std::shared_ptr<arrow::RecordBatch>> next(std::int64_t rows) override {
-    auto part = rows_->Slice(begin_, rows);
+  Result<arrow::RecordBatchVector> pieces(std::int64_t rows) override {
+    arrow::RecordBatchVector part{rows_->Slice(begin_, rows)};
     begin_ += rows;
     return part;
   }
@@ -22,6 +24,13 @@ class MemoryStream final : public UnitStream {
 };
 
 }  // namespace
+
+Result<std::shared_ptr<arrow::RecordBatch>> UnitStream::next(std::int64_t rows) {
+  TRY(auto parts, pieces(rows));
+  if (parts.size() == 1) return std::move(parts.front());
+  ARROW_TRY(auto joined, "cannot join the rows of a unit", arrow::ConcatenateRecordBatches(parts));
+  return joined;
+}
 
 Result<std::shared_ptr<arrow::RecordBatch>> RowSource::read_rows(
     std::int64_t, const std::vector<std::int64_t>&) const {

@@ -18,9 +18,12 @@ namespace train::data {
 class UnitStream {
  public:
   virtual ~UnitStream() = default;
-  /// Return the next `rows` rows, of which at least as many must be left. Errors name the file and
-  /// the unit; after one, the stream is of no use.
-  virtual Result<std::shared_ptr<arrow::RecordBatch>> next(std::int64_t rows) = 0;
+  /// Return the next `rows` rows, of which at least as many must be left, in the pieces in which
+  /// they were decoded: at least one. Errors name the file and the unit; after one, the stream is
+  /// of no use.
+  virtual Result<arrow::RecordBatchVector> pieces(std::int64_t rows) = 0;
+  /// Return them as one batch.
+  Result<std::shared_ptr<arrow::RecordBatch>> next(std::int64_t rows);
 };
 
 /// One file of a dataset.
@@ -45,8 +48,8 @@ class RowSource {
   /// Return the schema of the rows that streams return: the selected columns, in the requested
   /// order.
   virtual const std::shared_ptr<arrow::Schema>& schema() const = 0;
-  /// Begin to read a unit, of which next() will usually ask for `rows_at_once` rows. Several
-  /// threads may call this, and use a stream each.
+  /// Begin to read a unit, whose pieces should have about `rows_at_once` rows, if the format can
+  /// decode a part of a unit. Several threads may call this, and use a stream each.
   virtual Result<std::unique_ptr<UnitStream>> open(std::int64_t unit,
                                                    std::int64_t rows_at_once) const = 0;
   /// Return whether read_rows() works: rows can be read one by one at little cost.

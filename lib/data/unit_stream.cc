@@ -19,7 +19,7 @@ class DecodedStream final : public UnitStream {
   DecodedStream(UnitOfFile unit, std::shared_ptr<arrow::RecordBatchReader> decoded)
       : unit_(std::move(unit)), decoded_(std::move(decoded)) {}
 
-  Result<Rows> next(std::int64_t rows) override {
+  Result<arrow::RecordBatchVector> pieces(std::int64_t rows) override {
     arrow::RecordBatchVector parts;
     std::int64_t missing = rows;
     while (missing > 0) {
@@ -34,13 +34,11 @@ class DecodedStream final : public UnitStream {
     }
     given_ += rows;
     if (given_ == unit_.rows) TRY_VOID(check_end());
-    if (parts.size() == 1) return parts.front();
     if (parts.empty()) {
       ARROW_TRY(auto none, unit_.doing, arrow::RecordBatch::MakeEmpty(unit_.schema));
-      return none;
+      parts.push_back(std::move(none));
     }
-    ARROW_TRY(auto joined, unit_.doing, arrow::ConcatenateRecordBatches(parts));
-    return joined;
+    return parts;
   }
 
  private:

@@ -39,6 +39,38 @@ class CountingSource final : public RowSource {
   std::unique_ptr<RowSource> inner_;
 };
 
+/// Cuts what it decodes into pieces of one to three rows.
+class PiecewiseSource final : public RowSource {
+ public:
+  explicit PiecewiseSource(std::shared_ptr<const RowSource> inner) : inner_(std::move(inner)) {}
+  const std::vector<std::int64_t>& unit_rows() const override { return inner_->unit_rows(); }
+  const std::shared_ptr<arrow::Schema>& schema() const override { return inner_->schema(); }
+  const std::vector<FileRows>& files() const override { return inner_->files(); }
+  std::int64_t decoded_bytes() const override { return inner_->decoded_bytes(); }
+  Result<std::unique_ptr<UnitStream>> open(std::int64_t unit,
+                                           std::int64_t rows_at_once) const override {
+    TRY(auto stream, inner_->open(unit, rows_at_once));
+    return std::make_unique<Stream>(std::move(stream));
+  }
+
+ private:
+  class Stream final : public UnitStream {
+   public:
+    explicit Stream(std::unique_ptr<UnitStream> inner) : inner_(std::move(inner)) {}
+    Result<arrow::RecordBatchVector> pieces(std::int64_t rows) override {
+      TRY(const auto all, inner_->next(rows));
+      arrow::RecordBatchVector cut;
+      for (std::int64_t first = 0; first < rows; first += cut.back()->num_rows())
+        cut.push_back(all->Slice(first, 1 + static_cast<std::int64_t>(cut.size() % 3)));
+      return cut;
+    }
+
+   private:
+    std::unique_ptr<UnitStream> inner_;
+  };
+  std::shared_ptr<const RowSource> inner_;
+};
+
 class BatchReaderTest : public testing::Test {
  protected:
   void SetUp() override { must(arrow::compute::Initialize()); }
@@ -107,6 +139,24 @@ TEST_F(BatchReaderTest, KeepsRowsWholeWhenItShuffles) {
     std::vector<std::int64_t> all(300);
     std::iota(all.begin(), all.end(), 0);
     EXPECT_EQ(seen, all);
+  }
+}
+
+TEST_F(BatchReaderTest, GivesTheSameRowsInWhateverPiecesTheyAreDecoded) {
+  const auto source = source_of(300, 10);
+  const auto in_pieces = std::make_shared<PiecewiseSource>(source);
+  for (const OrderSpec& order :
+       {OrderSpec{.shuffle = Shuffle::Window, .seed = 3, .lanes = 8, .block_rows = 6},
+        OrderSpec{.shuffle = Shuffle::Rows, .seed = 3}, OrderSpec{}}) {
+    PlanInput input{.batch_sizes = {32}, .order = order};
+    input.layout.unit_rows = source->unit_rows();
+    BatchReader whole(source, *ShardPlan::make(input));
+    BatchReader piecewise(in_pieces, *ShardPlan::make(input));
+    for (std::int64_t step = 0; step < 10; ++step) {
+      const ReadBatch batch = *piecewise.read(step);
+      expect_whole_rows(*batch.rows);
+      ASSERT_TRUE(batch.rows->Equals(*whole.read(step)->rows)) << step;
+    }
   }
 }
 
