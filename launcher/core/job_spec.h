@@ -217,6 +217,7 @@ struct DatasetSpec {
   std::uint64_t shuffle_seed = 0;
   ShuffleMode shuffle_mode = ShuffleMode::Window;
   std::int64_t shuffle_window = 32 << 20;  // bytes of decoded rows
+  bool balance = false;                    // slow workers get fewer rows
   std::optional<int> lanes = {};           // unset: by the number of workers
   bool preserve_order = false;
   OnChange on_change = OnChange::Fail;

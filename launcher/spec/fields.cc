@@ -188,6 +188,8 @@ constexpr std::array kFields{
     Field{"datasets.*.on_error", Kind::OnError, [](const Target& t) -> Ref { return t.dataset; },
           "What follows if a row cannot be decoded. fail: the worker ends. {rows: skip, rows_max: 100}: each worker leaves out and names up to rows_max such rows.", {}, 1, std::numeric_limits<int>::max(), "fail", R"({"rows": "skip", "rows_max": 100})"},
     Field{"dataset_config", Kind::Entries, nowhere, "Dataset's name → how workers get it, as in Ray Train's DataConfig."},
+    Field{"dataset_config.*.balance", Kind::Boolean, [](const Target& t) -> Ref { return &t.dataset->balance; },
+          "true: from its second pass on, the workers that share the dataset divide the rows of a step by how fast each was in the pass before, so that slow ones get fewer (docs/data.md)."},
     Field{"dataset_config.*.split", Kind::Boolean, [](const Target& t) -> Ref { return &t.dataset->split; },
           "The same as the dataset's own split. If you set both, they must be equal.", {}, 0, 0, "the dataset's own"},
     Field{"dataset_config.*.ingest_workers", Kind::NotYet, nowhere, "remove it; each worker reads with threads of its own"},

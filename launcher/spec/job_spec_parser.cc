@@ -237,6 +237,7 @@ boost::json::object datasets_json(const JobSpec& spec) {
         {"filter", dataset.filter},
         {"limit", dataset.limit.value_or(0)},
     };
+    if (dataset.balance) entry["balance"] = true;
     if (!dataset.mix.empty()) {
       entry["mix"] = boost::json::object(dataset.mix.begin(), dataset.mix.end());
       entry["stopping_condition"] = kMixStops[static_cast<std::size_t>(dataset.stopping_condition)];

@@ -94,7 +94,7 @@ Result<ReadBatch> BatchReader::read(std::int64_t index) {
       plan_->reads_single_rows() ? gather_single_rows(planned.ranges) : gather(upcoming.ranges));
   if (meters_) meters_->gather().passed(rows->num_rows(), bytes_of_rows(*rows));
   return ReadBatch{std::move(rows), planned.valid_rows, planned.rows_consumed,
-                   std::move(planned.ranges)};
+                   std::move(planned.ranges), planned.weight};
 }
 
 /// Return the plan of batch `index`. Also plan the next ones, for make_room() and expect().

@@ -24,6 +24,7 @@ struct ReadBatch {
   std::int64_t valid_rows = 0;
   std::int64_t rows_consumed = 0;
   std::vector<RowRange> ranges = {};  // where the rows are from, in their order
+  double weight = 1;                  // as StepDivision::Slice
 };
 
 /// Whatever gives the batches of a pass.

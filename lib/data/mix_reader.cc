@@ -97,7 +97,8 @@ Result<ReadBatch> MixReader::read(std::int64_t index) {
   const DatasetMeters::Working gathering_rows(meters_.get(), &DatasetMeters::gather);
   ARROW_TRY(auto rows, "cannot gather the rows of a batch",
             gather_rows(gathering.parts, gathering.rows));
-  return ReadBatch{std::move(rows), std::min(valid_rows, step.valid_rows), step.rows_consumed, {}};
+  return ReadBatch{
+      std::move(rows), std::min(valid_rows, step.valid_rows), step.rows_consumed, {}, step.weight};
 }
 
 }  // namespace train::data

@@ -65,6 +65,10 @@ void ProgressWriter::pass(std::uint64_t now) {
   add(page_->signs, 1);
 }
 
+std::uint64_t ProgressWriter::time_in(Phase phase) const {
+  return page_->intervals[static_cast<std::size_t>(phase)].total.load(kRelaxed);
+}
+
 void ProgressWriter::show(const Entered& now_in, std::uint64_t now) {
   begin_write();
   pass(now);

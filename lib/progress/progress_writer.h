@@ -34,6 +34,9 @@ class ProgressWriter {
   /// Set the phase of the loop itself, outside all entered ones.
   void set_base(Phase phase, std::uint64_t now);
 
+  /// Return the time in a phase so far, without the current stay in it.
+  std::uint64_t time_in(Phase phase) const;
+
   /// Say what the current phase is doing: a sign of life if the text changes.
   void say(std::string_view text, std::uint64_t now);
   /// End a step, unless the program has a better source.

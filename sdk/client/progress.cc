@@ -70,6 +70,11 @@ void set_base_phase(Phase phase) {
   writer().set_base(phase, progress_now());
 }
 
+std::uint64_t time_in(Phase phase) {
+  const Marking marking;
+  return writer().time_in(phase);
+}
+
 void say_in_phase(std::string_view text) {
   if (!on_loop_thread()) return;
   const Marking marking;

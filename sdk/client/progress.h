@@ -29,6 +29,8 @@ class InPhase {
 
 /// Set the phase of the loop outside all InPhase objects.
 void set_base_phase(Phase phase);
+/// Return how many nanoseconds the loop has been in a phase, without the current stay in it.
+std::uint64_t time_in(Phase phase);
 /// Say what the current phase is doing.
 void say_in_phase(std::string_view text);
 /// End a step. Any thread: whoever trains shows a sign of life. `now`: of progress_now().

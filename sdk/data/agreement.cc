@@ -4,7 +4,10 @@
 #include <fmt/ranges.h>
 #include <train/config.h>
 
+#include <algorithm>
 #include <map>
+
+#include "lib/data/plan/step_division.h"
 
 namespace train::sdk {
 namespace {
@@ -48,6 +51,8 @@ std::string encode(const PassView& view) {
                       {"layout", view.layout},
                       {"order", view.order},
                       {"batch_size", view.batch_size},
+                      {"weight", view.weight},
+                      {"speed", view.speed},
                       {"drop_last", view.drop_last},
                       {"epoch", std::to_string(view.epoch)},
                       {"rows_consumed", view.rows_consumed}});
@@ -64,8 +69,18 @@ Result<std::vector<std::int64_t>> agree(const std::vector<std::string>& views) {
     }
   }
   std::vector<std::int64_t> batch_sizes;
-  for (const Dict& view : parsed) batch_sizes.push_back(view.at("batch_size").as<std::int64_t>());
-  return batch_sizes;
+  std::vector<double> weights, speeds;
+  for (const Dict& view : parsed) {
+    batch_sizes.push_back(view.at("batch_size").as<std::int64_t>());
+    weights.push_back(view.at("weight").as<double>());
+    speeds.push_back(view.at("speed").as<double>());
+  }
+  const auto is_one = [](double weight) { return weight == 1; };
+  const auto is_known = [](double speed) { return speed > 0; };
+  if (std::all_of(speeds.begin(), speeds.end(), is_known))
+    return data::balance(batch_sizes, speeds);
+  if (std::all_of(weights.begin(), weights.end(), is_one)) return batch_sizes;
+  return data::weigh(batch_sizes, weights);
 }
 
 }  // namespace train::sdk

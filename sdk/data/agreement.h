@@ -17,6 +17,8 @@ struct PassView {
   std::string layout = {};  // data::digest_of its units
   std::string order = {};   // in words: how the epoch visits them
   std::int64_t batch_size = 1;
+  double weight = 1;  // of its batch size, against those of the other ranks
+  double speed = 0;   // rows per second of its loop, if the sizes follow from that; 0: not known
   bool drop_last = false;
   std::uint64_t epoch = 0;
   std::int64_t rows_consumed = 0;
@@ -25,9 +27,9 @@ struct PassView {
 /// Encode `view` in a few bytes.
 std::string encode(const PassView& view);
 
-/// Return the batch sizes by rank when all ranks see the same rows, epoch and cursor. Otherwise
-/// return an error that names what differs on which ranks. `views` are by rank, as encode() made
-/// them.
+/// Return the batch sizes by rank when all ranks see the same rows, epoch and cursor: those of the
+/// views, divided anew by speed if all are known, else by weight. Otherwise return an error that
+/// names what differs on which ranks. `views` are by rank, as encode() made them.
 Result<std::vector<std::int64_t>> agree(const std::vector<std::string>& views);
 
 }  // namespace train::sdk

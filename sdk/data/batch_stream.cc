@@ -58,6 +58,7 @@ std::optional<Batch> BatchStream::next() {
   sdk::set_base_phase(trains() ? Phase::Step : Phase::Validate);
   const sdk::InPhase waiting(Phase::Data, pass_.dataset);
   meter_.loop_asks();
+  if (pass_.speed) measure();
   Result<Ready> batch = thread_.joinable() ? pop() : read_now();
   if (batch.has_error()) {
     stop();
@@ -68,8 +69,19 @@ std::optional<Batch> BatchStream::next() {
   }
   meter_.loop_gets(batch->batch.valid_rows, batch->bytes);
   ++handed_out_;
+  rows_in_work_ = batch->batch.valid_rows;
   tell_position(batch->rows_consumed);
   return std::move(batch->batch);
+}
+
+/// Count the batch that the loop is done with. The loop is in Phase::Data.
+void BatchStream::measure() {
+  const std::uint64_t busy = sdk::time_in(trains() ? Phase::Step : Phase::Validate);
+  if (handed_out_ > 0) {
+    pass_.speed->rows += rows_in_work_;
+    pass_.speed->busy_ns += busy - busy_before_;
+  }
+  busy_before_ = busy;
 }
 
 void BatchStream::supersede() {
@@ -98,15 +110,19 @@ Result<BatchStream::Ready> BatchStream::read(std::int64_t index) {
 Result<BatchStream::Ready> BatchStream::prepare(data::ReadBatch batch) const {
   const DatasetMeters::Working preparing(pass_.meters.get(), &DatasetMeters::batch);
   const std::int64_t rows = batch.rows->num_rows();
-  Ready ready{.batch = {.data = std::move(batch.rows), .valid_rows = batch.valid_rows},
+  Ready ready{.batch = {.data = std::move(batch.rows),
+                        .valid_rows = batch.valid_rows,
+                        .weight = batch.weight},
               .rows = rows,
               .rows_consumed = batch.rows_consumed};
   if (pass_.convert) {
     try {
       sdk::Converted converted = pass_.convert(ready.batch);
       // What the conversion still needs of these rows, it holds itself.
-      ready.batch = {
-          .data = nullptr, .valid_rows = batch.valid_rows, .converted = std::move(converted.value)};
+      ready.batch = {.data = nullptr,
+                     .valid_rows = batch.valid_rows,
+                     .weight = batch.weight,
+                     .converted = std::move(converted.value)};
       ready.bytes = converted.bytes;
     } catch (const Failure& failure) {
       return Error{errc_of(failure.kind()), failure.what()};

@@ -15,6 +15,7 @@
 
 #include "lib/data/batch_reader.h"
 #include "sdk/data/convert_batch.h"
+#include "sdk/data/loop_speed.h"
 #include "sdk/data/map_chain.h"
 #include "sdk/data/pass_meter.h"
 
@@ -33,6 +34,7 @@ class BatchStream {
     std::int64_t prefetch_bytes = 32 << 20;  // its other limit; it holds one batch of any size
     sdk::ConvertBatch convert = {};  // on the reading thread; none: batches stay as they are
     std::shared_ptr<DatasetMeters> meters = {};  // null: nobody counts
+    std::shared_ptr<sdk::LoopSpeed> speed = {};  // null: nobody measures it
   };
 
   BatchStream(Pass pass, std::unique_ptr<data::BatchSource> reader);
@@ -69,6 +71,7 @@ class BatchStream {
   void stop();
   void tell_position(std::int64_t rows_consumed);
   void tell_over();
+  void measure();
   bool trains() const { return pass_.dataset == "train"; }
 
   const Pass pass_;
@@ -76,6 +79,8 @@ class BatchStream {
   sdk::PassMeter meter_;
   const int exceptions_at_start_;
   std::int64_t handed_out_ = 0;
+  std::int64_t rows_in_work_ = 0;  // of the last batch
+  std::uint64_t busy_before_ = 0;  // time_in() when the loop asked for it
   bool begun_ = false;
   bool over_ = false;
   bool superseded_ = false;

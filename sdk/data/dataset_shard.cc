@@ -258,6 +258,11 @@ void check_options(const DatasetShard::Impl& shard, const BatchOptions& options)
                   fmt::format("dataset '{}': batch_size is {} (give at most {})", shard.name,
                               options.batch_size, data::kBatchSizeMax));
   }
+  constexpr double kWeightMost = 1000;
+  if (!(options.weight >= 1 / kWeightMost && options.weight <= kWeightMost)) {
+    throw Failure("invalid_argument", fmt::format("dataset '{}': weight is {} (give 0.001 to 1000)",
+                                                  shard.name, options.weight));
+  }
   if (options.prefetch_batches < 0) {
     throw Failure("invalid_argument",
                   fmt::format("dataset '{}': prefetch_batches is {} (give 0 for none)", shard.name,
@@ -293,6 +298,8 @@ std::vector<std::int64_t> agree_with_peers(const DatasetShard::Impl& shard,
       .order = fmt::format("{}, seed {}, {} lanes, {} rows a block", data::to_string(order.shuffle),
                            order.seed, order.lanes, order.block_rows),
       .batch_size = options.batch_size,
+      .weight = options.weight,
+      .speed = shard.speed ? shard.speed->value() : 0,
       .drop_last = options.drop_last,
       .epoch = shard.next_epoch,
       .rows_consumed = shard.next_rows_consumed};
@@ -383,6 +390,7 @@ BatchRange sdk::iter_converted(DatasetShard& dataset, const BatchOptions& option
   check_options(shard, options);
   if (const auto last = shard.last_pass.lock()) last->supersede();
   const std::vector<std::int64_t> batch_sizes = agree_with_peers(shard, options);
+  shard.speed = shard.spec.balance ? std::make_shared<sdk::LoopSpeed>() : nullptr;
   PassBatches pass = batches_of(shard, batch_sizes, options.drop_last);
   // The checkpoint may have been taken where nothing was left of the epoch.
   if (pass.batches == 0 && shard.next_rows_consumed > 0) {
@@ -402,7 +410,8 @@ BatchRange sdk::iter_converted(DatasetShard& dataset, const BatchOptions& option
                                                       .prefetch_batches = options.prefetch_batches,
                                                       .prefetch_bytes = options.prefetch_bytes,
                                                       .convert = std::move(convert),
-                                                      .meters = shard.meters},
+                                                      .meters = shard.meters,
+                                                      .speed = shard.speed},
                                     std::move(pass.reader));
   shard.last_pass = stream;
   dataset.set_epoch(shard.next_epoch + 1);

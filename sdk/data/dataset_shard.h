@@ -13,6 +13,7 @@
 #include "lib/data/row_source.h"
 #include "sdk/data/cursor.h"
 #include "sdk/data/dataset_spec.h"
+#include "sdk/data/loop_speed.h"
 #include "sdk/data/map_chain.h"
 #include "sdk/data/preprocessing.h"
 
@@ -39,6 +40,7 @@ struct DatasetShard::Impl {
   std::int64_t next_rows_consumed = 0;
   data::OrderSpec resumed_order;  // of that epoch
   std::weak_ptr<BatchStream> last_pass;
+  std::shared_ptr<sdk::LoopSpeed> speed;  // of the last pass, if it is measured
 };
 
 namespace sdk {

@@ -95,6 +95,7 @@ DatasetSpec dataset_spec_from(const Dict& entry) {
   files.limit = config.get<std::int64_t>("limit", files.limit);
   spec.items = config.get<List>("items", spec.items);
   spec.split = config.get<bool>("split", spec.split);
+  spec.balance = config.get<bool>("balance", spec.balance);
   read_mix(config, spec);
   spec.order = order_wish_from(config);
   spec.restart_changed_epoch = config.get<std::string>("on_change", "fail") == "restart_epoch";

@@ -38,6 +38,7 @@ struct DatasetSpec {
   std::int64_t mix_rows = 0;  // of MixEnd::Rows
   bool split = false;
   data::OrderWish order = {};
+  bool balance = false;                // slow ranks get fewer rows
   bool restart_changed_epoch = false;  // instead of refusing a dataset that has changed within one
 };
 

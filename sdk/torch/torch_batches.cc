@@ -122,6 +122,7 @@ TorchBatch collate(const Conversion& conversion, const Batch& batch) {
   }
   made.row_count = sdk::row_count(batch);
   made.valid_rows = batch.valid_rows;
+  made.weight = batch.weight;
   return made;
 }
 
@@ -194,6 +195,7 @@ TorchBatchRange DatasetShard::iter_torch_batches(const TorchBatchOptions& option
   return {
       sdk::iter_converted(*this,
                           {.batch_size = options.batch_size,
+                           .weight = options.weight,
                            .drop_last = options.drop_last,
                            .prefetch_batches = options.prefetch_batches,
                            .prefetch_bytes = options.prefetch_bytes},

@@ -123,6 +123,28 @@ TEST(Sdk, ThreeWorkersShareMappedPicturesAndSamples) {
             (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
 }
 
+// Rank 1 works for long on each row. In the second pass it gets fewer rows: all are still there
+// once, in as many steps.
+TEST(Sdk, ASlowWorkerGetsFewerRowsOfABalancedDataset) {
+  Cluster cluster;
+  std::string table = "x\n";
+  for (int row = 0; row < 120; ++row) table += std::to_string(row) + "\n";
+  const std::string data = "datasets: {train: {path: " + cluster.write("a.csv", table) + "}}\n";
+  Process& run = cluster.train_run(
+      {sdk_job(cluster, 2, "batch_size: 6, passes: 2, work_us: 3000", "",
+               data + "dataset_config: {train: {balance: true}}", "data_worker")});
+  ASSERT_EQ(run.wait(), 0) << run.err();
+  std::set<std::int64_t> all;
+  const auto results = cluster.run_json("job").at("results").as_array();
+  for (const auto& result : results) {
+    EXPECT_EQ(result.at("batches").as_int64(), 10);
+    for (const auto& x : result.at("rows").as_array()) EXPECT_TRUE(all.insert(x.as_int64()).second);
+  }
+  EXPECT_EQ(all.size(), 120u);
+  EXPECT_GT(results.at(0).at("rows").as_array().size(),
+            2 * results.at(1).at("rows").as_array().size());
+}
+
 // A mix, over three real workers: each row of both datasets that has a turn comes once.
 TEST(Sdk, ThreeWorkersShareAMix) {
   Cluster cluster;

@@ -53,7 +53,7 @@ MixedStep MixPlan::step(std::int64_t index) const {
   // Without a row of its own, a rank repeats the step's first.
   const std::int64_t from = slice.valid > 0 ? begin + slice.begin : begin;
   const std::int64_t to = from + std::max<std::int64_t>(slice.valid, 1);
-  MixedStep step{.valid_rows = slice.valid, .rows_consumed = end};
+  MixedStep step{.valid_rows = slice.valid, .rows_consumed = end, .weight = slice.weight};
   step.repeats = slice.padded - (slice.valid > 0 ? slice.valid : 1);
   std::vector<std::size_t> part(static_cast<std::size_t>(order_.sources()));  // of the next row
   for (int source = 0; source < order_.sources(); ++source) {

@@ -43,6 +43,7 @@ struct MixedStep {
   std::int64_t valid_rows = 0;       // the rest repeats the first row
   std::int64_t repeats = 0;
   std::int64_t rows_consumed = 0;  // after this step
+  double weight = 1;               // as StepDivision::Slice
 };
 
 class MixPlan {

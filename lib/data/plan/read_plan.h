@@ -14,6 +14,7 @@ struct PlannedBatch {
   // The rest repeats a row of this rank's share, or of the dataset if it has no share.
   std::int64_t valid_rows = 0;
   std::int64_t rows_consumed = 0;  // like PlanInput::rows_consumed, but after this step
+  double weight = 1;               // as StepDivision::Slice
   bool operator==(const PlannedBatch&) const = default;
 };
 

@@ -45,7 +45,8 @@ PlannedBatch ShardPlan::batch(std::int64_t index) const {
   const std::int64_t begin = input_.rows_consumed + index * division_.step_rows();
   const std::int64_t end = std::min(begin + division_.step_rows(), total_rows());
   const StepDivision::Slice slice = division_.slice_of(end - begin);
-  PlannedBatch planned{.ranges = {}, .valid_rows = slice.valid, .rows_consumed = end};
+  PlannedBatch planned{
+      .ranges = {}, .valid_rows = slice.valid, .rows_consumed = end, .weight = slice.weight};
   order_.append_part(begin, end, slice.begin, slice.valid, planned.ranges);
   if (slice.padded > slice.valid) append_repeat(planned.ranges);  // by exactly one row
   return planned;

@@ -20,6 +20,7 @@ class StepDivision {
     std::int64_t begin = 0;
     std::int64_t valid = 0;
     std::int64_t padded = 0;
+    double weight = 1;  // the valid rows' part of the step's, times the number of ranks
   };
   /// Return this rank's part of a step with `rows` rows.
   Slice slice_of(std::int64_t rows) const;
@@ -39,5 +40,17 @@ class StepDivision {
   std::int64_t step_rows_ = 0;
   std::int64_t rows_before_ = 0;  // of the lower ranks, in a full step
 };
+
+/// Divide the sum of the batch sizes among the ranks in proportion to size * weight: at least one
+/// row each, the largest remainders rounded up. Weights are positive, and there is one for each
+/// size.
+std::vector<std::int64_t> weigh(const std::vector<std::int64_t>& batch_sizes,
+                                const std::vector<double>& weights);
+
+/// Divide the sum of the batch sizes among ranks that did so many rows per second. No rank gets
+/// more than about twice an equal part, or less than a quarter of it; speeds that differ by less
+/// than 5 % are no reason to change `batch_sizes`.
+std::vector<std::int64_t> balance(const std::vector<std::int64_t>& batch_sizes,
+                                  const std::vector<double>& speeds);
 
 }  // namespace train::data

@@ -27,6 +27,11 @@ struct BatchOptions {
   /// Rows per batch on this rank, at most 2147483647; ranks may differ. per_worker_batch() divides
   /// up a global batch.
   std::int64_t batch_size = 256;
+  /// What this rank's part of a step is measured by, 0.001 to 1000: the ranks divide the sum of
+  /// their batch sizes in proportion to batch_size * weight, so that a slow rank can get fewer
+  /// rows. Steps, positions and the rows of each step do not depend on it. `balance: true` of the
+  /// dataset measures it instead, from the second pass on (docs/data.md).
+  double weight = 1;
   bool drop_last = false;    // leave out the last step when it is short, on every rank
   int prefetch_batches = 2;  // batches to prepare ahead, on a thread of their own; 0: none
   /// Of these, as many as fit into this memory together; one is prepared whatever its size.
@@ -43,6 +48,11 @@ struct BatchOptions {
 struct Batch {
   std::shared_ptr<arrow::RecordBatch> data;
   std::int64_t valid_rows = 0;
+  /// The valid rows' part of those of all ranks in this step, times the number of ranks: 1 if all
+  /// have as many. Multiply the mean loss of the valid rows by it, and the mean of the gradients
+  /// over the ranks is that of all rows of the step. Rows that `on_error` leaves out count as if
+  /// they were there.
+  double weight = 1;
   std::shared_ptr<void> converted = {};  // what iter_torch_batches() made of `data`
 };
 

@@ -329,6 +329,8 @@ struct TorchBatch {
   /// Rows after these repeat others, so that all ranks make the same steps: leave them out of sums.
   std::int64_t valid_rows = 0;
   std::int64_t row_count = 0;
+  double weight =
+      1;  // as in Batch: multiply the mean loss by it where ranks have other numbers of rows
 
   std::int64_t rows() const { return row_count; }
   /// Return the column `name`. Throws a Failure that lists the columns when the name is unknown.
@@ -338,6 +340,7 @@ struct TorchBatch {
 struct TorchBatchOptions {
   /// As in BatchOptions; prefetch_bytes counts the tensors.
   std::int64_t batch_size = 256;
+  double weight = 1;
   bool drop_last = false;
   int prefetch_batches = 2;
   std::int64_t prefetch_bytes = 32 << 20;
@@ -359,6 +362,7 @@ struct TorchBatchOptions {
 
 inline BatchOptions::operator TorchBatchOptions() const {
   return {.batch_size = batch_size,
+          .weight = weight,
           .drop_last = drop_last,
           .prefetch_batches = prefetch_batches,
           .prefetch_bytes = prefetch_bytes};

@@ -1,7 +1,8 @@
 // Reads the shard of `train` in batches of train_loop_config.batch_size. Its result is the number
-// of batches, and column x of its rows. Its map `rename` calls a column x. With `checkpoint: true`,
-// all ranks report one at the end. `data_worker --serve CHECKPOINT TEXT…` prints what the
-// preprocessors of the checkpoint make of texts in the column `name`.
+// of batches, and column x of its rows; with `passes: N`, those of the last of N passes. Rank 1
+// works for `work_us` on each row. Its map `rename` calls a column x. With `checkpoint: true`, all
+// ranks report one at the end. `data_worker --serve CHECKPOINT TEXT…` prints what the preprocessors
+// of the checkpoint make of texts in the column `name`.
 #include <arrow/array/array_primitive.h>
 #include <arrow/array/builder_binary.h>
 #include <arrow/record_batch.h>
@@ -10,6 +11,7 @@
 #include <train/dataset.h>
 #include <train/train.h>
 
+#include <chrono>
 #include <cstdio>
 #include <string_view>
 
@@ -35,6 +37,12 @@ int serve(int argc, char** argv) {
   }
 }
 
+void work(std::chrono::microseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -50,13 +58,21 @@ int main(int argc, char** argv) {
     train::List rows;
     int batches = 0;
     auto shard = train::get_dataset_shard("train");
-    for (const auto& batch :
-         shard.iter_batches({.batch_size = config.get<std::int64_t>("batch_size")})) {
-      ++batches;
-      const auto column =
-          std::static_pointer_cast<arrow::Int64Array>(batch.data->GetColumnByName("x"));
-      for (std::int64_t row = 0; row < batch.valid_rows; ++row)
-        rows.push_back(train::Value(column->Value(row)));
+    const std::chrono::microseconds work_of_row(
+        train::get_context().world_rank() == 1 ? config.get<std::int64_t>("work_us", 0) : 0);
+    for (int pass = 0; pass < config.get<int>("passes", 1); ++pass) {
+      batches = 0;
+      rows.clear();
+      for (const auto& batch :
+           shard.iter_batches({.batch_size = config.get<std::int64_t>("batch_size")})) {
+        ++batches;
+        const auto column =
+            std::static_pointer_cast<arrow::Int64Array>(batch.data->GetColumnByName("x"));
+        for (std::int64_t row = 0; row < batch.valid_rows; ++row)
+          rows.push_back(train::Value(column->Value(row)));
+        work(work_of_row * batch.valid_rows);
+        train::barrier();
+      }
     }
     if (config.get<bool>("checkpoint", false))
       train::report({{"batches", batches}}, train::Checkpoint::from_json(train::Dict{}));

@@ -290,12 +290,13 @@ datasets:
   tiny: {format: items, items: [{x: 1}]}
   photos: {format: images, path: /p, size: [32, 48], mode: L, include_paths: true}
   mapped: {path: /m, map: [flip, {my_map: {x: 1}}], on_error: {rows: skip, rows_max: 5}}
+dataset_config: {train: {balance: true}}
 )")
                            .spec;
 
   EXPECT_EQ(datasets_json(spec), boost::json::parse(R"({
     "train": {"format": "auto", "path": ["/d"], "columns": ["a"], "schema": {}, "delimiter": "", "newlines_in_values": false, "labels": 1,
-              "items": [], "split": true, "shuffle": true, "shuffle_seed": 3, "shuffle_mode": "window", "shuffle_window": 33554432, "lanes": 0,
+              "items": [], "split": true, "balance": true, "shuffle": true, "shuffle_seed": 3, "shuffle_mode": "window", "shuffle_window": 33554432, "lanes": 0,
               "preserve_order": false, "on_change": "fail", "filter": "", "limit": 0},
     "ordered": {"format": "auto", "path": ["/e"], "columns": [], "schema": {}, "delimiter": "", "newlines_in_values": false, "labels": 1,
               "items": [], "split": false, "shuffle": true, "shuffle_seed": 0, "shuffle_mode": "files", "shuffle_window": 1048576, "lanes": 4,

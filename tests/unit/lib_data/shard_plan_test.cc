@@ -115,8 +115,9 @@ TEST(ShardPlan, ReadsTheFilesInOrderWhenItDoesNotShuffle) {
             (PlannedBatch{.ranges = {{0, 2, 2}}, .valid_rows = 2, .rows_consumed = 4}));
   EXPECT_EQ(plan.batch(1),
             (PlannedBatch{.ranges = {{1, 1, 2}}, .valid_rows = 2, .rows_consumed = 8}));
-  EXPECT_EQ(plan.batch(2),
-            (PlannedBatch{.ranges = {{0, 2, 1}}, .valid_rows = 0, .rows_consumed = 9}));
+  EXPECT_EQ(
+      plan.batch(2),
+      (PlannedBatch{.ranges = {{0, 2, 1}}, .valid_rows = 0, .rows_consumed = 9, .weight = 0}));
 }
 
 TEST(ShardPlan, JoinsRowsOfSeveralGroupsInOneBatch) {
@@ -135,27 +136,35 @@ TEST(ShardPlan, RepeatsRowsOfItsOwnShareWhenItRunsOut) {
     return plan_of(input).batch(0);
   };
 
-  EXPECT_EQ(batch_of(0),
-            (PlannedBatch{.ranges = {{0, 0, 2}}, .valid_rows = 2, .rows_consumed = 4}));
-  EXPECT_EQ(batch_of(1),
-            (PlannedBatch{.ranges = {{0, 2, 1}, {0, 2, 1}}, .valid_rows = 1, .rows_consumed = 4}));
-  EXPECT_EQ(batch_of(2),
-            (PlannedBatch{.ranges = {{0, 3, 1}, {0, 3, 1}}, .valid_rows = 1, .rows_consumed = 4}));
+  EXPECT_EQ(
+      batch_of(0),
+      (PlannedBatch{.ranges = {{0, 0, 2}}, .valid_rows = 2, .rows_consumed = 4, .weight = 1.5}));
+  EXPECT_EQ(
+      batch_of(1),
+      (PlannedBatch{
+          .ranges = {{0, 2, 1}, {0, 2, 1}}, .valid_rows = 1, .rows_consumed = 4, .weight = 0.75}));
+  EXPECT_EQ(
+      batch_of(2),
+      (PlannedBatch{
+          .ranges = {{0, 3, 1}, {0, 3, 1}}, .valid_rows = 1, .rows_consumed = 4, .weight = 0.75}));
 }
 
 TEST(ShardPlan, RepeatsRowsOfItsOwnShareBehindACursorToo) {
   const ShardPlan plan =
       plan_of({.layout = {{7}}, .batch_sizes = {2, 2, 2}, .rank = 2, .rows_consumed = 3});
 
-  EXPECT_EQ(plan.batch(0),
-            (PlannedBatch{.ranges = {{0, 6, 1}, {0, 6, 1}}, .valid_rows = 1, .rows_consumed = 7}));
+  EXPECT_EQ(
+      plan.batch(0),
+      (PlannedBatch{
+          .ranges = {{0, 6, 1}, {0, 6, 1}}, .valid_rows = 1, .rows_consumed = 7, .weight = 0.75}));
 }
 
 TEST(ShardPlan, LendsTheFirstRowToARankWithoutAny) {
   const ShardPlan plan = plan_of({.layout = {{2}}, .batch_sizes = {4, 4, 4}, .rank = 2});
 
-  EXPECT_EQ(plan.batch(0),
-            (PlannedBatch{.ranges = {{0, 0, 1}}, .valid_rows = 0, .rows_consumed = 2}));
+  EXPECT_EQ(
+      plan.batch(0),
+      (PlannedBatch{.ranges = {{0, 0, 1}}, .valid_rows = 0, .rows_consumed = 2, .weight = 0}));
 }
 
 TEST(ShardPlan, LeavesTheShortStepOutOnAllRanksAlike) {

@@ -26,6 +26,23 @@ TEST(Agreement, GivesTheBatchSizesOfAllRanks) {
   EXPECT_THAT(*agree({encode(first), encode(second), encode(second)}), ElementsAre(32, 31, 31));
 }
 
+TEST(Agreement, DividesTheRowsOfAStepByWeight) {
+  PassView first = view_of(30), second = view_of(30);
+  first.weight = 3;
+
+  EXPECT_THAT(*agree({encode(first), encode(second)}), ElementsAre(48, 16));
+}
+
+TEST(Agreement, DividesTheRowsOfAStepBySpeedOnceAllAreKnown) {
+  PassView first = view_of(30), second = view_of(30);
+  first.weight = 3;
+  first.speed = 1000;
+  EXPECT_THAT(*agree({encode(first), encode(second)}), ElementsAre(48, 16));
+
+  second.speed = 3000;
+  EXPECT_THAT(*agree({encode(first), encode(second)}), ElementsAre(16, 48));
+}
+
 TEST(Agreement, NamesTheRanksThatSeeOtherRows) {
   const std::string most = encode(view_of(30)), other = encode(view_of(29));
 

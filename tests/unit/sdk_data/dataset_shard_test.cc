@@ -8,8 +8,11 @@
 #include <train/dataset.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
+#include "lib/progress/progress_clock.h"
+#include "sdk/client/progress.h"
 #include "tests/fakes/session.h"
 #include "tests/unit/lib_data/parquet_files.h"
 
@@ -384,6 +387,67 @@ TEST_F(DatasetShardTest, LetsRanksReadBatchesOfDifferentSizes) {
   EXPECT_THAT(ids_of_pass(get_dataset_shard("train"), {.batch_size = 2}), ElementsAre(3, 4, 8, 9));
 }
 
+TEST_F(DatasetShardTest, GivesRanksRowsByTheirWeights) {
+  add_numbers(20, 10, {{"split", true}, {"preserve_order", true}});
+  become(1, 2);
+  fakes::session().gather = [](const std::string&, const std::string& mine) {
+    std::string other = mine;
+    other.replace(other.find("\"weight\":1"), 10, "\"weight\":3");
+    return std::vector<std::string>{other, mine};
+  };
+  std::vector<double> weights;
+  Ids ids;
+  for (const Batch& batch : get_dataset_shard("train").iter_batches({.batch_size = 4})) {
+    weights.push_back(batch.weight);
+    for (const std::int64_t id : valid_ids(batch)) ids.push_back(id);
+  }
+
+  EXPECT_THAT(ids, ElementsAre(6, 7, 14, 15, 19)) << "2 rows of 8, and of the last 4 one";
+  EXPECT_THAT(weights, ElementsAre(0.5, 0.5, 0.5));
+}
+
+TEST_F(DatasetShardTest, MeasuresTheSpeedOfABalancedOneWithoutWaits) {
+  std::uint64_t began = 0, ended = 0;
+  const auto speeds_of_passes = [&](bool balance) {
+    add_numbers(40, 10, {{"split", true}, {"balance", balance}});
+    become(0, 2);
+    std::vector<std::string> views;
+    fakes::session().gather = [&](const std::string&, const std::string& mine) {
+      views.push_back(mine);
+      return std::vector<std::string>{mine, mine};
+    };
+    const auto spin = [](std::uint64_t ns) {
+      for (const std::uint64_t since = progress_now(); progress_now() - since < ns;) {
+      }
+    };
+    began = progress_now();
+    for (int pass = 0; pass < 2; ++pass) {
+      for (const Batch& batch : get_dataset_shard("train").iter_batches({.batch_size = 5})) {
+        EXPECT_EQ(batch.valid_rows, 5);
+        const std::uint64_t batch_began = progress_now();
+        spin(1'000'000);
+        const std::uint64_t worked = progress_now() - batch_began;
+        const sdk::InPhase waiting(Phase::Collective);
+        spin(9 * worked);
+      }
+    }
+    ended = progress_now();
+    std::vector<double> speeds;
+    for (const std::string& view : views)
+      speeds.push_back(parse_json(view).as<Dict>().at("speed").as<double>());
+    return speeds;
+  };
+
+  EXPECT_THAT(speeds_of_passes(false), ElementsAre(0, 0));
+  const auto speeds = speeds_of_passes(true);
+  ASSERT_EQ(speeds.size(), 2u);
+  EXPECT_EQ(speeds[0], 0) << "not known yet";
+  ASSERT_GT(speeds[1], 0);
+  const double busy_ns = 15 * 1e9 / speeds[1];  // of 3 batches: nobody asks after the fourth
+  EXPECT_GE(busy_ns, 3e6);
+  EXPECT_LT(busy_ns, static_cast<double>(ended - began) / 4) << "9 of 10 were waits";
+}
+
 TEST_F(DatasetShardTest, RefusesABatchThatIsTooLarge) {
   add_numbers(10, 10, {});
 
@@ -422,6 +486,10 @@ TEST_F(DatasetShardTest, RefusesOptionsThatCannotBe) {
 
   EXPECT_EQ(failure_of([] { get_dataset_shard("train").iter_batches({.batch_size = 0}); }),
             "dataset 'train': batch_size is 0 (give at least 1)");
+  for (const double weight : {0.0, -1.0, 1001.0, std::nan("")}) {
+    EXPECT_THAT(failure_of([&] { get_dataset_shard("train").iter_batches({.weight = weight}); }),
+                HasSubstr("(give 0.001 to 1000)"));
+  }
   EXPECT_EQ(failure_of([] { get_dataset_shard("train").iter_batches({.prefetch_batches = -1}); }),
             "dataset 'train': prefetch_batches is -1 (give 0 for none)");
   EXPECT_EQ(failure_of([] { get_dataset_shard("train").iter_batches({.prefetch_bytes = -1}); }),
