@@ -3,6 +3,7 @@
 The limit is Arrow, which reads row group after row group on one thread and makes no batches; it runs right before and right
 after each of our samples, so that their ratio holds on a busy machine, too. Ours is a worker that calls
 iter_torch_batches(512) and does nothing with the batches. DataLoader has two worker processes, which cut batches by hand.
+Ray Data gives batches of Arrow, to one consumer or split to two.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from harness.cases import Case, Goal, Metric, Subject
 from harness.lab import Lab
 from harness.options import Options
 from harness.processes import Failed, Scope
-from harness.ray_cluster import RayCluster
+from harness.ray_cluster import RayCluster, new_token, ray_environment
 
 FILES, GROUPS = 16, 4
 LIMIT_S = 300.0
@@ -86,11 +87,19 @@ def data_loader(lab: Lab, codec: str) -> dict[str, float]:
         return sample([run(scope, [str(lab.torch_python), str(program), str(data)], {"PYTHONPATH": str(lab.pyarrow)})])
 
 
+def ray_data(lab: Lab, codec: str, consumers: int) -> dict[str, float]:
+    data = dataset(lab, codec)
+    with Scope() as scope:
+        program = lab.programs / "ingest_ray.py"
+        return sample([run(scope, [str(lab.ray_python), str(program), str(data), str(consumers)], ray_environment(new_token()))])
+
+
 def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
     """Return a case for each compression."""
     del options, ray
     missing = lab.missing(lab.train_run, lab.program("ingest_worker"))
     no_peer = lab.missing(lab.torch_python, lab.pyarrow) or missing
+    no_ray = lab.missing(lab.ray_python) or missing
     rows = FILES * GROUPS * rows_per_group(lab)
 
     def case(codec: str) -> Case:
@@ -106,6 +115,8 @@ def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
                     [subject("ours", 1, False), subject("ours, shuffled", 1, True),
                      subject("ours, 2 workers", 2, False), subject("ours, 2 workers, shuffled", 2, True),
                      Subject("the limit", lambda: limit(lab, codec), lab.count(3, 5), missing),
-                     Subject("DataLoader", lambda: data_loader(lab, codec), lab.count(3, 5), no_peer)])
+                     Subject("DataLoader", lambda: data_loader(lab, codec), lab.count(3, 5), no_peer),
+                     Subject("Ray Data", lambda: ray_data(lab, codec, 1), lab.count(1, 3), no_ray),
+                     Subject("Ray Data, split to 2", lambda: ray_data(lab, codec, 2), lab.count(1, 3), no_ray)])
 
     return [case("snappy"), case("zstd")]
