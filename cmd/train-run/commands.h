@@ -18,7 +18,9 @@ struct JobOptions {
   std::string path;                    // empty: no file, `arguments` are the command
   std::vector<std::string> overrides;  // --set
   JobFlags flags = {};
+  std::vector<SpecOverride> implied = {};                  // by other options
   std::optional<std::vector<std::string>> arguments = {};  // after "--"
+  std::string program = {};  // what a run without a file is called after; empty: its command
   std::optional<std::string> hosts, hosts_file;
   std::string token_file, tls;
 };
@@ -34,6 +36,7 @@ struct RunCommand {
   std::string output = "text";
   std::string log_format = "logfmt";  // or json
   OutputWords worker_output;
+  bool separate_streams = false;  // see ScreenOptions::separate
   bool dry_run = false, print_config = false, force = false;
   bool detach = false;
   std::string wait_for_debugger;  // the ranks that wait: "0-3,7" or "all"; empty: none
@@ -119,6 +122,10 @@ void print_error(const Error& error);
 Result<std::string> path_of(const RunReference& reference);
 
 int run_command(const JobOptions& job, const RunCommand& options);
+/// Run what torchrun's own command line says: the words after "torchrun".
+int torchrun_command(const std::vector<std::string>& words);
+/// Write a first spec for a program, or for a torchrun command line, into a new file.
+int init_command(const std::string& path, const std::vector<std::string>& words);
 int validate_command(const JobOptions& job);
 int schema_command();
 int status_command(const RunReference& reference, bool json);

@@ -26,7 +26,8 @@ std::vector<NodeCapacity> nodes_of(const JobSpec& spec) {
   const int workers = spec.scaling_config.num_workers.max;
   const int count = static_cast<int>(spec.cluster.nodes.size());
   const bool on_one = spec.scaling_config.placement_strategy == PlacementStrategy::StrictPack;
-  const int share = on_one ? workers : (workers + count - 1) / count;
+  const int even = on_one ? workers : (workers + count - 1) / count;
+  const int share = std::max(even, spec.scaling_config.workers_per_node);
   Resources capacity = spec.scaling_config.resources_per_worker;
   capacity.cpu *= share;
   capacity.gpu *= share;

@@ -27,16 +27,6 @@
 namespace train {
 namespace {
 
-std::map<std::string, std::string> environment() {
-  std::map<std::string, std::string> env;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    if (const auto equals = text.find('='); equals != std::string::npos)
-      env[text.substr(0, equals)] = text.substr(equals + 1);
-  }
-  return env;
-}
-
 std::string timestamp() {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
@@ -47,13 +37,11 @@ std::string timestamp() {
 }
 
 // Return a YAML list that the spec's own reader checks.
-std::string as_list(const std::string& hosts) {
-  std::string list = "[";
-  std::istringstream stream(hosts);
-  for (std::string host; std::getline(stream, host, ',');) {
-    if (!host.empty()) list += fmt::format("{}\"{}\"", list.size() > 1 ? ", " : "", host);
-  }
-  return list + "]";
+std::string as_list(const std::vector<std::string>& hosts) {
+  std::string list;
+  for (const std::string& host : hosts)
+    list += fmt::format("{}\"{}\"", list.empty() ? "" : ", ", host);
+  return "[" + list + "]";
 }
 
 /// Return a path of the command line for a spec, where a relative path would begin at the folder of
@@ -66,48 +54,26 @@ std::string absolute_path(const std::string& path) {
 
 std::string path_value(const std::string& path) { return yaml::write_text(absolute_path(path)); }
 
-// Return the override of cluster.nodes that --hosts and --hosts-file stand for. An override without
-// a node would run the job on this machine.
-std::optional<std::string> hosts_of(const JobOptions& job, std::string* error) {
-  const auto list_of = [&](const std::string& hosts, const std::string& from) {
-    std::string list = as_list(hosts);
-    if (list == "[]")
-      *error = fmt::format("train-run: error: {} names no daemon: write HOST:PORT\n", from);
-    return list;
-  };
-  if (job.hosts) return list_of(*job.hosts, "--hosts or TRAINRUN_HOSTS");
-  if (!job.hosts_file) return std::nullopt;
-  std::ifstream file(*job.hosts_file);
-  if (!file) {
-    *error = fmt::format("train-run: error: the hosts file '{}' cannot be read\n", *job.hosts_file);
-    return std::nullopt;
-  }
-  std::string hosts;
-  for (std::string line; std::getline(file, line);) {
-    line = line.substr(0, line.find('#'));
-    const auto begin = line.find_first_not_of(" \t\r"), end = line.find_last_not_of(" \t\r");
-    if (begin != std::string::npos) hosts += line.substr(begin, end - begin + 1) + ",";
-  }
-  return list_of(hosts, "the hosts file " + *job.hosts_file);
-}
-
 std::vector<SpecOverride> flag_overrides(const JobOptions& job) {
   JobFlags flags = job.flags;
   if (flags.storage) flags.storage = absolute_path(*flags.storage);
-  return overrides_of(flags, !job.path.empty());
+  std::vector<SpecOverride> overrides = overrides_of(flags, !job.path.empty());
+  overrides.insert(overrides.end(), job.implied.begin(), job.implied.end());
+  return overrides;
 }
 
-SpecSource source_of(const JobOptions& job, std::string* error) {
+Result<SpecSource> source_of(const JobOptions& job) {
   SpecSource source{.path = job.path,
                     .overrides = flag_overrides(job),
                     .arguments = job.arguments,
-                    .environment = environment(),
+                    .environment = submitters_environment(),
+                    .program = job.program,
                     .timestamp = timestamp(),
                     .home = home_folder(),
                     .current_dir = ""};
   source.overrides.insert(source.overrides.end(), job.overrides.begin(), job.overrides.end());
-  if (const auto hosts = hosts_of(job, error))
-    source.overrides.emplace_back("cluster.nodes=" + *hosts, "--hosts");
+  TRY(const auto hosts, named_hosts(job));
+  if (hosts) source.overrides.emplace_back("cluster.nodes=" + as_list(*hosts), "--hosts");
   if (!job.token_file.empty())
     source.overrides.emplace_back("cluster.token_file=" + path_value(job.token_file),
                                   "--token-file");
@@ -163,7 +129,7 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text,
                  .restarted = options.restarted,
                  .private_daemon = options.private_daemon,
                  .output = options.detached ? OutputMode::Plain : output_mode(options.output),
-                 .environment = environment(),
+                 .environment = submitters_environment(),
                  .build = kBuild};
   run.log_format = options.log_format == "json" ? LogFormat::Json : LogFormat::Logfmt;
   run.color = run.output == OutputMode::Live && std::getenv("NO_COLOR") == nullptr;
@@ -173,6 +139,11 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text,
     return exit_code::kUsage;
   }
   run.screen = std::move(*screen);
+  if (options.separate_streams && run.output != OutputMode::Json) {
+    run.screen.separate = true;
+    run.output = OutputMode::Plain;
+    run.color = false;
+  }
   if (!options.wait_for_debugger.empty()) {
     const auto ranks = RankSet::parse(options.wait_for_debugger);
     if (options.wait_for_debugger != "all" && !ranks) {
@@ -224,13 +195,53 @@ std::vector<std::string> words_of(const JobOptions& job) {
 
 }  // namespace
 
+std::map<std::string, std::string> submitters_environment() {
+  std::map<std::string, std::string> env;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (const auto equals = text.find('='); equals != std::string::npos)
+      env[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return env;
+}
+
+// Without a node, a run that shall run elsewhere would run on this machine.
+Result<std::optional<std::vector<std::string>>> named_hosts(const JobOptions& job) {
+  std::vector<std::string> hosts;
+  const auto some =
+      [&](const std::string& from) -> Result<std::optional<std::vector<std::string>>> {
+    if (!hosts.empty()) return std::optional(std::move(hosts));
+    return Error{Errc::InvalidArgument, from + " names no daemon: write HOST:PORT"};
+  };
+  if (job.hosts) {
+    std::istringstream stream(*job.hosts);
+    for (std::string host; std::getline(stream, host, ',');)
+      if (!host.empty()) hosts.push_back(host);
+    return some("--hosts or TRAINRUN_HOSTS");
+  }
+  if (!job.hosts_file) return std::optional<std::vector<std::string>>();
+  std::ifstream file(*job.hosts_file);
+  if (!file)
+    return Error{Errc::NotFound,
+                 fmt::format("the hosts file '{}' cannot be read", *job.hosts_file)};
+  for (std::string line; std::getline(file, line);) {
+    line = line.substr(0, line.find('#'));
+    const auto begin = line.find_first_not_of(" \t\r"), end = line.find_last_not_of(" \t\r");
+    if (begin == std::string::npos) continue;
+    std::istringstream names(line.substr(begin, end - begin + 1));
+    for (std::string host; std::getline(names, host, ',');)
+      if (!host.empty()) hosts.push_back(host);
+  }
+  return some("the hosts file " + *job.hosts_file);
+}
+
 std::optional<ParsedSpec> parse_job(const JobOptions& job, SpecSource* used) {
-  std::string error;
-  *used = source_of(job, &error);
-  if (!error.empty()) {
-    print_err("{}", Lines{error});
+  auto source = source_of(job);
+  if (!source) {
+    print_error(source.error());
     return std::nullopt;
   }
+  *used = std::move(*source);
   auto parsed = parse_job_spec(*used);
   if (const auto* mistakes = std::get_if<std::string>(&parsed)) {
     print_err("{}{}", Lines{*mistakes}, Lines{mistakes->ends_with('\n') ? "" : "\n"});

@@ -65,6 +65,100 @@ std::optional<std::vector<std::string>> take_arguments(std::vector<std::string>&
   return arguments;
 }
 
+using Words = std::vector<std::string>;
+
+/// Take the words from `begin` on off the others.
+Words take_words(Words& words, Words::iterator begin) {
+  Words taken(begin, words.end());
+  words.erase(begin, words.end());
+  if (!taken.empty() && taken.front() == "--") taken.erase(taken.begin());
+  return taken;
+}
+
+/// Return the first word behind the command that is neither an option nor the value of one.
+Words::iterator first_positional(const CLI::App& command, Words& words) {
+  auto word = words.begin() + 1;
+  while (word != words.end() && *word != "--" && word->starts_with('-'))
+    word += takes_value(command, *word) && word + 1 != words.end() ? 2 : 1;
+  return word;
+}
+
+std::string did_you_mean(const std::string& word, const Words& names) {
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  const std::string_view near = train::yaml::nearest(word, known);
+  return near.empty() ? "" : fmt::format("did you mean {}?", near);
+}
+
+/// Return what is wrong about a word that looks like the name of a command.
+std::string unknown_command(const CLI::App& app, const Words& words) {
+  if (words.size() < 2 || words[0] != "run") return "";
+  const std::string& word = words[1];
+  const bool may_be_a_path = word.find_first_of("./-") != std::string::npos;
+  if (may_be_a_path || ::access(word.c_str(), F_OK) == 0) return "";
+  Words names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  const std::string meant = did_you_mean(word, names);
+  return meant.empty() ? "" : fmt::format("there is no command or file '{}': {}", word, meant);
+}
+
+/// Return what is wrong about an option that the command does not have, or about a second file of
+/// `run`: arguments of the program stand behind "--".
+std::string unknown_option(const CLI::App& app, const Words& words) {
+  const CLI::App* command = &app;
+  Words positionals;
+  const auto of_program = [&] {
+    const bool runs = command->get_name() == "run" || command->get_name() == "validate";
+    if (!runs || positionals.empty()) return std::string();
+    const std::string& file = positionals.front();
+    return file.ends_with(".py")
+               ? fmt::format(
+                     "to run a Python program, write train-run -n WORKERS -- python3 {} ...", file)
+               : fmt::format("arguments of the program stand after --: train-run {} -- ...", file);
+  };
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    if (*word == "--") break;
+    if (!word->starts_with("-") || word->size() < 2) {
+      const auto named = [&](const CLI::App* one) { return one->get_name() == *word; };
+      const auto below = command->get_subcommands(named);
+      if (!below.empty()) {
+        command = below.front();
+      } else {
+        if (const std::string hint = of_program(); !hint.empty())
+          return fmt::format("'{}' is one word too many: {}", *word, hint);
+        positionals.push_back(*word);
+      }
+      continue;
+    }
+    if (!word->starts_with("--")) {
+      if (takes_value(*command, word->substr(0, 2)) && word->size() == 2 && word + 1 != words.end())
+        ++word;
+      continue;
+    }
+    const std::string name = word->substr(0, word->find('='));
+    if (command->get_option_no_throw(name) != nullptr) {
+      if (name == *word && takes_value(*command, name) && word + 1 != words.end()) ++word;
+      continue;
+    }
+    Words names;
+    for (const CLI::Option* option : command->get_options())
+      for (const std::string& known : option->get_lnames())
+        if (!option->get_group().empty()) names.push_back("--" + known);
+    std::string hint = did_you_mean(name, names);
+    if (hint.empty()) hint = of_program();
+    return fmt::format("{}has no option {}{}{}",
+                       command == &app ? "train-run " : command->get_name() + " ", name,
+                       hint.empty() ? "" : ": ", hint);
+  }
+  return "";
+}
+
+/// Return what is wrong about the words, as far as CLI11 would say less.
+std::string unknown_word(const CLI::App& app, const Words& words) {
+  const std::string wrong = unknown_command(app, words);
+  return wrong.empty() ? unknown_option(app, words) : wrong;
+}
+
 void check_job_is_given(const train::JobOptions& job) {
   if (!job.path.empty()) return;
   if (!job.arguments) throw CLI::RequiredError("A job's YAML file, or -- and a program,");
@@ -327,6 +421,19 @@ int main(int argc, char** argv) {
       commands.add(app, "validate", "Check a job's YAML, and report every mistake in it",
                    [&] { return train::validate_command(checked); }),
       checked);
+  std::vector<std::string> torchrun_words;
+  commands.add(app, "torchrun", "Run what torchrun's own command line says: torchrun --help",
+               [&] { return train::torchrun_command(torchrun_words); });
+  std::string starter_path = "job.yaml";
+  std::vector<std::string> starter_words;
+  CLI::App* init = commands.add(
+      app, "init",
+      "Write a first spec, with comments: for a program, a Python script (train.py), or a torchrun "
+      "command line (torchrun ...), each with its arguments",
+      [&] { return train::init_command(starter_path, starter_words); });
+  init->add_option("-o,--file", starter_path, "The file to write, which must not exist")
+      ->capture_default_str();
+  init->add_option("program", starter_words, "The program and its arguments");
   commands.add(app, "schema", "Print the JSON Schema of the job's YAML, for editors",
                [] { return train::schema_command(); });
 
@@ -482,6 +589,14 @@ int main(int argc, char** argv) {
   try {
     std::vector<std::string> words = with_command(app, *run_command, argc, argv);
     job.arguments = checked.arguments = take_arguments(words);
+    if (!words.empty() && words[0] == "torchrun")
+      torchrun_words = take_words(words, words.begin() + 1);
+    if (!words.empty() && words[0] == "init")
+      starter_words = take_words(words, first_positional(*init, words));
+    if (const std::string wrong = unknown_word(app, words); !wrong.empty()) {
+      train::print_error({train::Errc::InvalidArgument, wrong});
+      return train::exit_code::kUsage;
+    }
     if (const std::string wrong = unknown_subcommand(app, words); !wrong.empty()) {
       train::print_error({train::Errc::InvalidArgument, wrong});
       return train::exit_code::kUsage;

@@ -80,8 +80,9 @@ struct ScalingConfig {
   bool use_gpu = false;
   Resources resources_per_worker{.cpu = 1};  // gpu defaults to 1 with use_gpu
   PlacementStrategy placement_strategy = PlacementStrategy::Pack;
-  int standby_workers = 0;  // processes started in advance for the next attempt
-  bool cpu_limit = false;   // limit CPU time to the claim, even if more is idle
+  int workers_per_node = 0;  // of each node that has any, with PACK; 0: as many as fit
+  int standby_workers = 0;   // processes started in advance for the next attempt
+  bool cpu_limit = false;    // limit CPU time to the claim, even if more is idle
   /// Processes and threads. 0: all workers on a node share half of the node's.
   int pids_per_worker = 0;
   bool operator==(const ScalingConfig&) const = default;

@@ -23,11 +23,15 @@ int times_that_fit(double available, double claim, int max) {
 
 using Counts = std::vector<int>;
 
-Counts capacity_of(const std::vector<NodeCapacity>& nodes, const Resources& claim, int max,
+Counts capacity_of(const std::vector<NodeCapacity>& nodes, const ScalingConfig& scaling,
                    bool use_total) {
   Counts capacity;
-  for (const NodeCapacity& node : nodes)
-    capacity.push_back(workers_that_fit(use_total ? node.total : node.free, claim, max));
+  for (const NodeCapacity& node : nodes) {
+    int room = workers_that_fit(use_total ? node.total : node.free, scaling.resources_per_worker,
+                                scaling.num_workers.max);
+    if (const int whole = scaling.workers_per_node; whole > 0) room = room >= whole ? whole : 0;
+    capacity.push_back(room);
+  }
   return capacity;
 }
 
@@ -157,11 +161,14 @@ std::string describe_lack(const ScalingConfig& scaling, const std::vector<NodeCa
     }
     offers.push_back(fmt::format("{} (room for {})", text, capacity[i]));
   }
+  const std::string whole = scaling.workers_per_node > 0
+                                ? fmt::format(", {} on each node", scaling.workers_per_node)
+                                : "";
   static constexpr const char* kStrategies[] = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"};
   return fmt::format(
-      "{} workers with {} each are needed ({}), {} fit: {}", scaling.num_workers.min,
+      "{} workers with {} each are needed ({}{}), {} fit: {}", scaling.num_workers.min,
       describe_claim(scaling.resources_per_worker),
-      kStrategies[static_cast<int>(scaling.placement_strategy)], placed,
+      kStrategies[static_cast<int>(scaling.placement_strategy)], whole, placed,
       offers.empty() ? "no node answers" : fmt::format("{}", fmt::join(offers, "; ")));
 }
 
@@ -182,16 +189,14 @@ int workers_that_fit(const Resources& available, const Resources& claim, int max
 
 Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& named_nodes,
                 std::size_t expected_nodes, const Placement& before) {
-  const int max = scaling.num_workers.max;
-  const Resources& claim = scaling.resources_per_worker;
   const std::vector<NodeCapacity> nodes = used_first(named_nodes, before);
-  const Counts capacity = capacity_of(nodes, claim, max, false);
+  const Counts capacity = capacity_of(nodes, scaling, false);
   const Counts taken = choose(scaling, capacity);
   const int placed = std::accumulate(taken.begin(), taken.end(), 0);
 
   Placement placement;
   if (placed < scaling.num_workers.min) {
-    const Counts total_capacity = capacity_of(nodes, claim, max, true);
+    const Counts total_capacity = capacity_of(nodes, scaling, true);
     const Counts at_best = choose(scaling, total_capacity);
     const int possible = std::accumulate(at_best.begin(), at_best.end(), 0);
     placement.never = nodes.size() >= expected_nodes && possible < scaling.num_workers.min;

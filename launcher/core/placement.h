@@ -42,11 +42,12 @@ int workers_that_fit(const Resources& available, const Resources& claim, int max
 /// Place as many workers as fit on `nodes`, between min and max of `scaling.num_workers`. `nodes`
 /// are in the order in which they were named, which is at first the order of node ranks. PACK fills
 /// one node after the other, the roomiest first; nodes that can take all workers count as equally
-/// roomy. SPREAD gives the nodes one worker each in turn. The STRICT forms insist on one node, or
-/// on one worker per node. `expected_nodes`: how many daemons the job names; while fewer are known,
-/// nothing is "never". `before`: where the previous attempt's workers were. If the strategy leaves
-/// a choice, those nodes are preferred, and their ranks stay there. A new node takes the place of
-/// one that is gone, so that caches, data shares and standby processes of the others stay useful.
+/// roomy; with workers_per_node, a node gets exactly so many, or none. SPREAD gives the nodes one
+/// worker each in turn. The STRICT forms insist on one node, or on one worker per node.
+/// `expected_nodes`: how many daemons the job names; while fewer are known, nothing is "never".
+/// `before`: where the previous attempt's workers were. If the strategy leaves a choice, those
+/// nodes are preferred, and their ranks stay there. A new node takes the place of one that is gone,
+/// so that caches, data shares and standby processes of the others stay useful.
 Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
                 std::size_t expected_nodes, const Placement& before = {});
 

@@ -42,8 +42,8 @@ std::string absolute_folder(const SpecSource& source) {
 /// vit, with only those characters that a name may have.
 std::string default_name(const SpecSource& source, const std::string& spec_folder,
                          const std::vector<std::string>& command) {
-  std::string stem = source.path.empty() ? program_name(command)
-                                         : std::filesystem::path(source.path).stem().string();
+  std::string stem = std::filesystem::path(source.path).stem().string();
+  if (source.path.empty()) stem = source.program.empty() ? program_name(command) : source.program;
   const std::string folder = std::filesystem::path(spec_folder).filename().string();
   if (stem == "job" && !folder.empty()) stem = folder;
   for (char& c : stem) {

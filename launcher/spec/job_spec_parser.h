@@ -31,6 +31,7 @@ struct SpecSource {
   /// The words after "--": they follow the spec's command. Without a file, they are the command.
   std::optional<std::vector<std::string>> arguments = {};
   std::map<std::string, std::string> environment = {};  // for ${NAME} and TRAINRUN_CLUSTER
+  std::string program = {};      // what a run without a file is called after; empty: its command
   std::string timestamp = {};    // the end of a default name: "20261121-101500"
   std::string home = {};         // for ~
   std::string current_dir = {};  // absolute, for a relative `path`; empty: the process's own

@@ -52,6 +52,29 @@ void check_gpus(Reading& reading, JobSpec& spec) {
   }
 }
 
+void check_workers_per_node(Reading& reading, const ScalingConfig& scaling) {
+  constexpr std::string_view kKey = "scaling_config.workers_per_node";
+  constexpr std::string_view kStrategy = "scaling_config.placement_strategy";
+  const int per_node = scaling.workers_per_node;
+  const Origin* at = reading.given(kKey);
+  if (per_node == 0 || at == nullptr) return;
+  for (const int workers : {scaling.num_workers.min, scaling.num_workers.max}) {
+    if (workers % per_node == 0) continue;
+    reading.diagnostics.error(
+        at->at,
+        fmt::format("{} is {}, and scaling_config.num_workers is {}, which "
+                    "is no multiple of it",
+                    kKey, per_node, workers),
+        with_location(reading, at->at, "change one of the two", "scaling_config.num_workers"));
+    break;
+  }
+  if (const Origin* strategy = reading.given(kStrategy);
+      strategy != nullptr && scaling.placement_strategy != PlacementStrategy::Pack)
+    reading.diagnostics.error(strategy->at,
+                              fmt::format("{} cannot be used with {}", kStrategy, kKey),
+                              with_location(reading, strategy->at, "remove one of the two", kKey));
+}
+
 void check_backend(Reading& reading, const JobSpec& spec) {
   const Origin* config = reading.given("backend_config");
   if (spec.backend != Backend::None || config == nullptr) return;
@@ -325,6 +348,7 @@ void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
                               "add command: [./train, --verbose]");
   }
   check_gpus(reading, spec);
+  check_workers_per_node(reading, spec.scaling_config);
   check_backend(reading, spec);
   check_limits(reading, spec.run_config.failure_config);
   check_checkpoints(reading, spec.run_config.checkpoint_config);

@@ -90,7 +90,7 @@ TEST(CommandLine, ADetachedRunGetsTheSameWords) {
   EXPECT_TRUE(name.starts_with("plain_worker-")) << run.out();
   cluster.write("go", "");
 
-  EXPECT_EQ(cluster.run({"attach", cluster.run_dir(name)}), 0);
+  EXPECT_TRUE(wait_until([&] { return exists(cluster.run_dir(name) + "/exit.json"); }));
   EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
   EXPECT_EQ(cluster.read(cluster.run_dir(name) + "/attempts/000/ranks/0001/stdout.log"),
             "--detach done\n");
@@ -132,6 +132,90 @@ TEST(CommandLine, MistakesNameTheOption) {
   say({"train.py", "--epochs", "3"});
   say({built("train-run")});
   expect_golden("job_flags_errors", replaced(said, built("train-run"), "PROGRAM"));
+}
+
+TEST(Init, WritesASpecThatIsValidAndRuns) {
+  Cluster cluster;
+  cluster.write("train.py", "print()\n");
+  const std::vector<std::pair<std::string, Words>> programs{
+      {"empty", {}},
+      {"python", {"train.py", "--lr", "0.1"}},
+      {"executable", {program("plain_worker"), "print", "# a: ${b}"}},
+      {"torchrun",
+       {"torchrun", "--standalone", "--nproc-per-node", "3", "--max-restarts", "2", "--role",
+        "trainer", "train.py", "--lr", "0.1"}}};
+  std::string said;
+  for (const auto& [name, words] : programs) {
+    Process& init =
+        cluster.train_run(Words{"init", "-o", name + ".yaml"} + words,
+                          {.env = {{"CUDA_VISIBLE_DEVICES", "-1"}}, .prefix = {}, .cwd = ""});
+    ASSERT_EQ(init.wait(), 0) << init.err();
+    EXPECT_EQ(cluster.run({"validate", name + ".yaml"}), 0) << name;
+    said += name + ".yaml:\n" + cluster.read(cluster.path(name + ".yaml")) + "\n";
+  }
+  expect_golden("init", replaced(said, program(""), "PROGRAMS/"));
+
+  Process& run = cluster.train_run(
+      {"executable.yaml", "--storage", cluster.storage(), "--name", "job", "--cpus", "0"});
+  EXPECT_EQ(run.wait(), 0) << run.err();
+  EXPECT_TRUE(contains(run.out(), "# a: ${b}\n")) << run.out();
+}
+
+TEST(Init, FindsAProgramOfThisFolder) {
+  Cluster cluster;
+  cluster.write("train", "");
+
+  ASSERT_EQ(cluster.run({"init", "train"}), 0);
+
+  EXPECT_TRUE(contains(cluster.read(cluster.path("job.yaml")), "\ncommand: [./train] "));
+}
+
+TEST(Init, NeverOverwrites) {
+  Cluster cluster;
+  cluster.write("job.yaml", "mine");
+
+  Process& init = cluster.train_run({"init", "./train"});
+
+  EXPECT_EQ(init.wait(), 73);
+  EXPECT_EQ(init.err(),
+            "train-run: error: 'job.yaml' exists, and is not overwritten\ntrain-run: name another "
+            "file by -o\n");
+  EXPECT_EQ(cluster.read(cluster.path("job.yaml")), "mine");
+}
+
+TEST(Init, WhatNoSpecCanHoldIsRefused) {
+  Cluster cluster;
+
+  EXPECT_EQ(cluster.run({"init", "./train", "\xff"}), 2);
+  EXPECT_EQ(cluster.run({"init", "torchrun", "--nnodes", "2", "train.py"}), 2);
+  EXPECT_EQ(cluster.run({"init", "-o", "none/job.yaml"}), 66);
+
+  EXPECT_FALSE(exists(cluster.path("job.yaml")));
+}
+
+TEST(CommandLine, AWordThatIsAlmostRightIsSuggested) {
+  Cluster cluster;
+  cluster.write("job.yaml", "command: [./train]\n");
+  std::string said;
+  for (const Words& words : std::vector<Words>{{"stauts", "RUN"},
+                                               {"validat", "job.yaml"},
+                                               {"torchrn", "train.py"},
+                                               {"nothing"},
+                                               {"--num-worker", "4", "--", "./train"},
+                                               {"job.yaml", "--dryrun"},
+                                               {"job.yaml", "--epochs", "3"},
+                                               {"job.yaml", "--lr=0.1"},
+                                               {"job.yaml", "other.yaml"},
+                                               {"--epochs", "3"},
+                                               {"status", "RUN", "--storage_path", "x"},
+                                               {"checkpoint", "lst", "RUN"},
+                                               {"checkpoint", "list", "RUN", "--outptu=json"},
+                                               {"logs", "RUN", "--zzz"},
+                                               {"--versoin"}}) {
+    for (const std::string& word : words) said += word + " ";
+    said += "\n" + said_by(cluster, cluster.train_run(words)) + "\n";
+  }
+  expect_golden("did_you_mean", said);
 }
 
 }  // namespace

@@ -71,13 +71,17 @@ Environment worker_environment(const NodeEnvironment& node, const WorkerEnvironm
   const StartWorkers& start = node.start;
   const WorkerRanks& ranks = input.ranks;
   Environment env = common_environment(node);
+  // A worker that shares its node with no other, and claims no cores, may use all of them.
+  if (start.cpus_per_worker <= 0 && ranks.local_world_size == 1 &&
+      !start.env.contains("OMP_NUM_THREADS"))
+    env.erase("OMP_NUM_THREADS");
   set(env, "RANK", ranks.rank);
   set(env, "WORLD_SIZE", ranks.world_size);
   set(env, "LOCAL_RANK", ranks.local_rank);
   set(env, "LOCAL_WORLD_SIZE", ranks.local_world_size);
   set(env, "GROUP_RANK", ranks.node_rank);
   set(env, "GROUP_WORLD_SIZE", ranks.node_count);
-  set(env, "ROLE_NAME", "default");
+  if (!set_by_job(start, "ROLE_NAME")) set(env, "ROLE_NAME", "default");
   set(env, "ROLE_RANK", ranks.rank);
   set(env, "ROLE_WORLD_SIZE", ranks.world_size);
   set(env, "NODE_RANK", ranks.node_rank);
@@ -89,7 +93,7 @@ Environment worker_environment(const NodeEnvironment& node, const WorkerEnvironm
   }
   set(env, "TORCHELASTIC_RESTART_COUNT", start.restart_count);
   set(env, "TORCHELASTIC_MAX_RESTARTS", start.max_restarts);
-  set(env, "TORCHELASTIC_RUN_ID", start.run.run_id);
+  if (!set_by_job(start, "TORCHELASTIC_RUN_ID")) set(env, "TORCHELASTIC_RUN_ID", start.run.run_id);
   set(env, "TORCHELASTIC_USE_AGENT_STORE", "False");
   set(env, "TORCHELASTIC_ERROR_FILE", input.error_file);
   for (const auto& [name, value] : input.flight_variables) set_default(env, name.c_str(), value);

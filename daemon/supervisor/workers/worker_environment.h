@@ -35,7 +35,8 @@ struct WorkerEnvironmentInput {
 };
 
 /// Return torchrun's variables in full (RANK, WORLD_SIZE, LOCAL_RANK, …, TORCHELASTIC_*), the NODE
-/// aliases, TRAINRUN_*, and, unless the job sets them itself, OMP_NUM_THREADS (cores of a worker),
+/// aliases, TRAINRUN_*, and, unless the job sets them itself, ROLE_NAME, TORCHELASTIC_RUN_ID,
+/// OMP_NUM_THREADS (cores of a worker; not set for the only worker of a node that claims none),
 /// TORCH_NCCL_ASYNC_ERROR_HANDLING, the places of NCCL's flight recorder and, with several nodes,
 /// GLOO_SOCKET_IFNAME and TP_SOCKET_IFNAME.
 std::map<std::string, std::string> worker_environment(const NodeEnvironment& node,

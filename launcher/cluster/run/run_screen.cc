@@ -77,14 +77,17 @@ OutputViewOptions view_options(const ScreenOptions& options, OutputMode mode) {
 }
 
 RunScreen::RunScreen(asio::any_io_executor executor, ProgressOptions options,
-                     OutputViewOptions view, const Clock& clock, RunSummaryBuilder& summary_builder)
+                     OutputViewOptions view, bool separate, const Clock& clock,
+                     RunSummaryBuilder& summary_builder)
     : clock_(clock),
       summary_builder_(summary_builder),
       mode_(options.mode),
       color_(options.color),
       progress_(fit_to_terminal(std::move(options)), moment()),
-      output_(std::move(view)),
-      output_held_(std::move(executor)) {}
+      separate_(separate),
+      output_held_(std::move(executor)) {
+  for (int stream = 0; stream < (separate ? 2 : 1); ++stream) outputs_.emplace_back(view);
+}
 
 void RunScreen::warn(const std::string& text) {
   summary_builder_.warn(text);
@@ -142,22 +145,39 @@ void RunScreen::placed(Attempt attempt, const Placement& placement) {
   std::vector<std::int32_t> local_ranks;
   for (const PlacedNode& node : placement.nodes)
     for (int local = 0; local < node.local_world_size; ++local) local_ranks.push_back(local);
-  put(progress_.worker_output(output_.begin(attempt.value, local_ranks), moment()));
+  show_output([&](OutputView& view) { return view.begin(attempt.value, local_ranks); });
+}
+
+void RunScreen::show_output(const std::function<std::string(OutputView&)>& ask) {
+  for (OutputView& view : outputs_)
+    put(&view == &outputs_.front() ? stdout : stderr, progress_.worker_output(ask(view), moment()));
+}
+
+std::optional<TimePoint> RunScreen::output_deadline() const {
+  std::optional<TimePoint> soonest;
+  for (const OutputView& view : outputs_)
+    if (const auto due = view.next_deadline(); due && (!soonest || *due < *soonest)) soonest = due;
+  return soonest;
 }
 
 void RunScreen::worker_output(const std::string& node, std::int32_t rank, std::uint8_t stream,
                               std::string_view data, bool end) {
   if (mode_ == OutputMode::Json) return;
-  const bool waited = output_.next_deadline().has_value();
+  const bool waited = output_deadline().has_value();
   const Moment at = moment();
-  put(progress_.worker_output(output_.feed(node, rank, stream, data, end, at.now), at));
-  if (!waited && output_.next_deadline()) output_held_.notify();
+  const bool second = separate_ && stream == 2;
+  put(second ? stderr : stdout,
+      progress_.worker_output(outputs_[second ? 1 : 0].feed(node, rank, stream, data, end, at.now),
+                              at));
+  if (!waited && output_deadline()) output_held_.notify();
 }
 
-void RunScreen::flush_output() { put(progress_.worker_output(output_.flush(), moment())); }
+void RunScreen::flush_output() {
+  show_output([](OutputView& view) { return view.flush(); });
+}
 
 void RunScreen::end(const RunSummary& summary) {
-  put(progress_.worker_output(output_.close(), moment()));
+  show_output([](OutputView& view) { return view.close(); });
   write(progress_.finish(moment()));
   write(mode_ == OutputMode::Json ? end_event(summary) : summary_text(summary, {.color = color_}));
 }
@@ -169,24 +189,26 @@ asio::awaitable<void> RunScreen::run(std::size_t nodes_wanted,
       write(progress_.waiting(nodes_wanted, nodes, moment()));
     if (const auto due = progress_.next_deadline(); due && clock_.now() >= *due)
       write(progress_.tick(moment()));
-    if (const auto due = output_.next_deadline(); due && clock_.now() >= *due)
-      put(progress_.worker_output(output_.due(clock_.now()), moment()));
+    if (const auto due = output_deadline(); due && clock_.now() >= *due)
+      show_output([this](OutputView& view) { return view.due(clock_.now()); });
     const TimePoint soonest = clock_.now() + milliseconds(20);
     const TimePoint until = std::max(
         soonest,
         std::min({progress_.next_deadline().value_or(TimePoint::max()),
-                  output_.next_deadline().value_or(TimePoint::max()), clock_.now() + seconds(1)}));
+                  output_deadline().value_or(TimePoint::max()), clock_.now() + seconds(1)}));
     const auto woken = co_await output_held_.wait_until(until);
     if (!woken) co_return;
   }
 }
 
-void RunScreen::write(const std::string& text) { put(redacted(text)); }
+void RunScreen::write(const std::string& text) const {
+  put(separate_ ? stderr : stdout, redacted(text));
+}
 
-void RunScreen::put(const std::string& text) {
+void RunScreen::put(std::FILE* file, const std::string& text) {
   if (text.empty()) return;
-  write_screen(stdout, text);
-  flush_out();
+  write_screen(file, text);
+  if (file == stdout) flush_out();
 }
 
 }  // namespace train

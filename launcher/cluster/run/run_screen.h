@@ -4,7 +4,9 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <cstdio>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +38,8 @@ struct ScreenOptions {
   std::optional<RankSet> local_ranks = {};
   StreamChoice redirects = {}, tee = {};
   std::optional<std::uint64_t> lines_max = {};  // a second and rank; unset: by mode
+  /// Workers' stderr goes to stderr, and so does what is ours: stdout is the workers' alone.
+  bool separate = false;
 };
 
 /// Return the view of workers' output. What is no terminal is read later: there, lines wait longer
@@ -46,7 +50,7 @@ OutputViewOptions view_options(const ScreenOptions& options, OutputMode mode);
 class RunScreen final : public UserMessages {
  public:
   RunScreen(asio::any_io_executor executor, ProgressOptions options, OutputViewOptions view,
-            const Clock& clock, RunSummaryBuilder& summary_builder);
+            bool separate, const Clock& clock, RunSummaryBuilder& summary_builder);
 
   /// Show what `say(progress, moment)` returns.
   template <class Say>
@@ -69,19 +73,23 @@ class RunScreen final : public UserMessages {
 
  private:
   Moment moment() const { return {clock_.now(), clock_.wall()}; }
-  static void write(const std::string& text);
+  void write(const std::string& text) const;
   /// Show the workers' lines that are held back: something else is shown next.
   void flush_output();
-  /// Write workers' output unchanged.
-  static void put(const std::string& text);
+  /// Write text unchanged: workers' output, by stream.
+  static void put(std::FILE* file, const std::string& text);
+  /// Show what `ask` returns for the view of each stream.
+  void show_output(const std::function<std::string(OutputView&)>& ask);
+  std::optional<TimePoint> output_deadline() const;
 
   const Clock& clock_;
   RunSummaryBuilder& summary_builder_;
   OutputMode mode_;
   bool color_;
   Progress progress_;
-  OutputView output_;
-  Notifier output_held_;  // output_ has a deadline
+  const bool separate_;
+  std::vector<OutputView> outputs_;  // of both streams; if they are separate, one of each
+  Notifier output_held_;             // one of them has a deadline
 };
 
 }  // namespace train

@@ -70,6 +70,37 @@ TEST(WorkerEnvironment, LeavesTheJobsOwnThreadCountAlone) {
             "7");
 }
 
+TEST(WorkerEnvironment, TheOnlyWorkerOfANodeThatClaimsNoCoresMayUseAll) {
+  StartWorkers start = two_of_four();
+  start.cpus_per_worker = 0;
+  const auto threads = [&] {
+    const auto env =
+        worker_environment({start, Attempt{0}, "", {}}, {start.workers[0], "", "", ""});
+    return env.contains("OMP_NUM_THREADS") ? env.at("OMP_NUM_THREADS") : "(unset)";
+  };
+  EXPECT_EQ(threads(), "1");  // it shares the node
+
+  start.workers[0].local_world_size = 1;
+  EXPECT_EQ(threads(), "(unset)");
+
+  start.env["OMP_NUM_THREADS"] = "7";
+  EXPECT_EQ(threads(), "7");
+}
+
+TEST(WorkerEnvironment, TheJobMayNameTheRoleAndTheRun) {
+  StartWorkers start = two_of_four();
+  start.env["ROLE_NAME"] = start.env["TORCHELASTIC_RUN_ID"] = "mine";
+  const auto of = [&](const char* name) {
+    return worker_environment({start, Attempt{0}, "", {}}, {start.workers[0], "", "", ""}).at(name);
+  };
+  EXPECT_EQ(of("ROLE_NAME"), "default");  // the submitter is a worker of another launcher
+  EXPECT_EQ(of("TORCHELASTIC_RUN_ID"), "vit-1");
+
+  start.job_env = {"ROLE_NAME", "TORCHELASTIC_RUN_ID"};
+  EXPECT_EQ(of("ROLE_NAME"), "mine");
+  EXPECT_EQ(of("TORCHELASTIC_RUN_ID"), "mine");
+}
+
 TEST(WorkerEnvironment, GpusAreCountedInTheNodesOrderWhateverTheShellSays) {
   StartWorkers start = two_of_four();
   start.env["CUDA_DEVICE_ORDER"] = "FASTEST_FIRST";

@@ -98,6 +98,42 @@ INSTANTIATE_TEST_SUITE_P(
              {placed(1, 0, 0, 5)}}),
     [](const auto& info) { return info.param.what; });
 
+// ---- the same number on each node
+
+ScalingConfig whole_nodes(int min, int max, int per_node) {
+  ScalingConfig scaling = workers(min, max);
+  scaling.workers_per_node = per_node;
+  return scaling;
+}
+
+TEST(WorkersPerNode, NodesTakeThatManyEachHoweverRoomy) {
+  const Placement placement = place(whole_nodes(4, 4, 2), {node(0, 8), node(1, 1), node(2, 64)}, 3);
+  EXPECT_EQ(placement.nodes, (std::vector{placed(0, 0, 0, 2), placed(2, 1, 2, 2)}));
+}
+
+TEST(WorkersPerNode, AnElasticGroupGrowsByWholeNodes) {
+  const ScalingConfig scaling = whole_nodes(2, 6, 2);
+  EXPECT_EQ(place(scaling, {node(0, 3)}, 3).world_size, 2);
+  EXPECT_EQ(place(scaling, {node(0, 3), node(1, 3)}, 3).world_size, 4);
+  EXPECT_EQ(place(scaling, {node(0, 3), node(1, 3), node(2, 3), node(3, 3)}, 4).world_size, 6);
+}
+
+TEST(WorkersPerNode, ClaimsOfNothingDoNotPutMoreOnANode) {
+  ScalingConfig scaling = whole_nodes(4, 4, 2);
+  scaling.resources_per_worker.cpu = 0;
+  EXPECT_EQ(place(scaling, {node(0, 1), node(1, 1)}, 2).nodes,
+            (std::vector{placed(0, 0, 0, 2), placed(1, 1, 2, 2)}));
+}
+
+TEST(WorkersPerNode, WhatIsLackingIsSaid) {
+  const Placement placement = place(whole_nodes(4, 4, 2), {node(0, 8), node(1, 1)}, 2);
+  EXPECT_EQ(placement.world_size, 0);
+  EXPECT_TRUE(placement.never);
+  EXPECT_EQ(placement.reason,
+            "4 workers with CPU 1 each are needed (PACK, 2 on each node), 2 fit: node-0 has CPU 8 "
+            "(room for 2); node-1 has CPU 1 (room for 0)");
+}
+
 // ---- after a previous attempt
 
 struct Again {

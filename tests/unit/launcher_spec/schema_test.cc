@@ -24,7 +24,7 @@ namespace json = boost::json;
 
 /// A schema cannot find the errors of these specs: contradictions between keys, text that is not
 /// YAML, other files.
-constexpr std::array<std::string_view, 52> kBeyondSchema{"alias_bomb",
+constexpr std::array<std::string_view, 53> kBeyondSchema{"alias_bomb",
                                                          "alias_in_itself",
                                                          "backend_none_with_config",
                                                          "backoff_order",
@@ -75,7 +75,8 @@ constexpr std::array<std::string_view, 52> kBeyondSchema{"alias_bomb",
                                                          "unclosed_quote",
                                                          "undefined_alias",
                                                          "unknown_token",
-                                                         "use_gpu_without_gpu"};
+                                                         "use_gpu_without_gpu",
+                                                         "workers_per_node_bad"};
 
 std::string read_file(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
