@@ -1,10 +1,10 @@
-# make demo | build | test | test-hdfs | test-mlflow | sim | chaos | soak | fuzz | bench | lint | precommit | asan | tsan | mutants |
+# make demo | build | test | test-hdfs | test-mlflow | test-reach | dist | sim | chaos | soak | fuzz | bench | lint | precommit | asan | tsan | mutants |
 # vm: each first installs what it needs (packaging/deps/install.sh).
 # Presets (CMakePresets.json) use the build folders build, build-dev, build-asan, …
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: demo build test test-hdfs test-mlflow sim chaos soak fuzz bench lint precommit asan tsan mutants vm install
+.PHONY: demo build test test-hdfs test-mlflow test-reach dist sim chaos soak fuzz bench lint precommit asan tsan mutants vm install
 
 deps = packaging/deps/install.sh $(1) >/dev/null
 compile = packaging/compile.sh $(1) $(2)
@@ -22,7 +22,7 @@ test:
 	@$(call deps,test)
 	@test -e build/build.ninja || cmake --preset release
 	@$(call compile,build,all)
-	@packaging/run_tests.sh build -LE 'hdfs|mlflow'
+	@packaging/run_tests.sh build -LE 'hdfs|mlflow|reach'
 
 # Test object stores on HDFS, which need a JDK and Hadoop (182 MB).
 test-hdfs:
@@ -37,6 +37,16 @@ test-mlflow:
 	@test -e build/build.ninja || cmake --preset release
 	@$(call compile,build,tests_mlflow)
 	@packaging/run_tests.sh build -L mlflow
+
+# Test the services with the real systemd, in virtual machines: 10 min.
+test-reach: build
+	@$(call deps,reach)
+	@$(call compile,build,tests_reach)
+	@packaging/run_tests.sh build -L reach
+
+# Make trainrun-VERSION.tar.gz of the commit, in build-dist: the same commit gives the same bytes.
+dist:
+	@packaging/dist.sh build-dist
 
 # Run simulations (docs/testing.md): SEEDS=10000 FIRST=1 on all cores. Prints how to see a failing run again.
 SEEDS ?= 1000

@@ -43,7 +43,7 @@ def cases_of(entry, ran):
     if status == "disabled":
         return [(SKIPPED, "disabled")]
     if status == "notrun" and said.startswith("SKIP_"):
-        return [(SKIPPED, f"{entry['name']} said so")]
+        return [(SKIPPED, reason_of(entry, ran))]
     if status not in ("run", "fail"):
         return [(FAILED, f"did not run: {said}")]
     results = results_of(entry)
@@ -56,6 +56,13 @@ def cases_of(entry, ran):
     if status != "run" and FAILED not in (outcome for outcome, _ in cases):
         cases.append((FAILED, "failed outside its test cases"))
     return cases or [(FAILED, "ran no test case")]
+
+
+def reason_of(entry, ran):
+    """Return why a script skipped itself: its last line is `NAME: skipped: REASON`."""
+    lines = (ran.findtext("system-out") or "").strip().splitlines()
+    _, skipped, reason = lines[-1].partition(": skipped: ") if lines else ("", "", "")
+    return reason if skipped else f"{entry['name']} said so"
 
 
 def results_of(entry):

@@ -18,6 +18,7 @@
 #include "cmd/parse_end.h"
 #include "cmd/train-run/command_list.h"
 #include "cmd/train-run/commands.h"
+#include "cmd/train-run/completion.h"
 #include "cmd/train-run/data_options.h"
 #include "launcher/cluster/run/detached_run.h"
 #include "launcher/report/log_printer.h"
@@ -586,6 +587,8 @@ int main(int argc, char** argv) {
       [&] { return train::checkpoint_now_command(reference); }));
   pull->add_option("--last", wanted.last, "Only the newest N")->check(CLI::PositiveNumber);
 
+  if (argc > 1 && std::string_view(argv[1]) == train::kCompleteCommand)
+    return train::complete(app, {argv + 2, argv + argc});
   try {
     std::vector<std::string> words = with_command(app, *run_command, argc, argv);
     job.arguments = checked.arguments = take_arguments(words);

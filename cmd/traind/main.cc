@@ -8,6 +8,7 @@
 #include "cmd/traind/certs.h"
 #include "daemon/server/control_port.h"
 #include "daemon/server/daemon.h"
+#include "daemon/supervisor/limits/cgroup_release.h"
 #include "daemon/supervisor/supervisor.h"
 #include "lib/base/print.h"
 #include "lib/base/secrets.h"
@@ -80,6 +81,10 @@ int main(int argc, char** argv) {
                  "HOST:PORT where Prometheus reads this node's metrics (/metrics, /healthz, "
                  "/readyz), without a token; it names no run and no user")
       ->envname("TRAINRUN_METRICS_LISTEN");
+  app.add_option("--health", daemon.health,
+                 "HOST:PORT for probes: /-/healthy (200 if traind lives) and /-/ready (503 while "
+                 "the node drains, or traind looks for its supervisors), without a token")
+      ->envname("TRAINRUN_HEALTH");
   app.add_option("--token-file", daemon.token_file,
                  "The cluster's shared secret (mode 600); every HOST:PORT requires it or --tls")
       ->envname("TRAINRUN_TOKEN_FILE");
@@ -138,6 +143,15 @@ int main(int argc, char** argv) {
   drains->add_option("--reason", drain.reason, "The reason to give to launchers");
   drains->fallthrough();
 
+  CLI::App* cgroup = app.add_subcommand("cgroup", "What the service of systemd needs");
+  cgroup->require_subcommand(1);
+  CLI::App* release = cgroup->add_subcommand(
+      "release",
+      "Once traind has ended, let systemd before 254 start it again while workers live: take the "
+      "controllers off the service's cgroup");
+  release->fallthrough();
+  cgroup->fallthrough();
+
   train::SupervisorOptions supervisor;
   supervisor.build = train::kBuild;
   std::uint32_t attempt = 0;
@@ -177,6 +191,12 @@ int main(int argc, char** argv) {
     return train::run_supervisor(supervisor);
   }
   if (daemon.runtime_dir.empty()) daemon.runtime_dir = train::default_runtime_dir();
+  if (release->parsed()) {
+    const auto done = train::release_cgroup(daemon.runtime_dir, train::raw_own_cgroup_locations());
+    if (done) return 0;
+    train::print_err("traind: error: {}\n", done.error().describe());
+    return 74;
+  }
   if (drains->parsed()) {
     drain.runtime_dir = daemon.runtime_dir;
     drain.grace = std::chrono::milliseconds(grace_ms);

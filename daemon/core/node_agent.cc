@@ -383,7 +383,8 @@ NodeCounts NodeAgent::counts() const {
   NodeCounts counts{.total = total_,
                     .runs = static_cast<int>(runs_.size()),
                     .supervisors = static_cast<int>(supervisors_.size()),
-                    .draining = draining_.has_value()};
+                    .draining = draining_.has_value(),
+                    .adopting = adoptions_ > 0};
   for (const auto& [key, supervisor] : supervisors_) {
     counts.standby += supervisor.standby ? 1 : 0;
     counts.claimed.cpu += supervisor.claimed.cpu;

@@ -139,6 +139,7 @@ struct NodeCounts {
   int runs = 0;
   int supervisors = 0, standby = 0;  // standby: of the supervisors
   bool draining = false;
+  bool adopting = false;  // supervisors of an earlier traind are being looked for
 };
 
 class NodeAgent {

@@ -1,9 +1,6 @@
 #include "daemon/devices/node_inventory.h"
 
-#include <arpa/inet.h>
 #include <dlfcn.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -86,31 +83,6 @@ NodeInventory read_node_inventory() {
   found.amounts.gpu = static_cast<double>(found.gpus.size());
   found.amounts.memory_bytes = memory_bytes();
   return found;
-}
-
-std::vector<std::string> read_node_addresses() {
-  std::vector<std::string> v4, v6, loopback;
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return {"127.0.0.1"};
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
-    char text[INET6_ADDRSTRLEN] = {};
-    const bool is_loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
-    if (entry->ifa_addr->sa_family == AF_INET) {
-      ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr, text,
-                  sizeof text);
-      (is_loopback ? loopback : v4).emplace_back(text);
-    } else if (entry->ifa_addr->sa_family == AF_INET6) {
-      const auto* in6 = reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr);
-      if (IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) || is_loopback) continue;
-      ::inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof text);
-      v6.emplace_back(text);
-    }
-  }
-  ::freeifaddrs(list);
-  v4.insert(v4.end(), v6.begin(), v6.end());
-  v4.insert(v4.end(), loopback.begin(), loopback.end());
-  return v4;
 }
 
 }  // namespace train

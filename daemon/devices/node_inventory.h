@@ -19,7 +19,4 @@ struct NodeInventory {
 /// CUDA_VISIBLE_DEVICES, only those GPUs are ours.
 NodeInventory read_node_inventory();
 
-/// Return the numeric addresses of the interfaces that are up, IPv4 first, loopback last.
-std::vector<std::string> read_node_addresses();
-
 }  // namespace train

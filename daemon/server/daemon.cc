@@ -20,19 +20,24 @@
 #include "daemon/server/control_port.h"
 #include "daemon/server/controller_watch.h"
 #include "daemon/server/daemon_folders.h"
+#include "daemon/server/health_port.h"
 #include "daemon/server/launcher_admission.h"
 #include "daemon/server/launcher_port.h"
 #include "daemon/server/metrics_port.h"
 #include "daemon/server/node_reporter.h"
+#include "daemon/server/service_status.h"
 #include "daemon/server/stdin_leash.h"
 #include "daemon/server/supervisor_files.h"
 #include "daemon/server/supervisors.h"
 #include "daemon/server/worker_spaces.h"
+#include "daemon/supervisor/limits/cgroup_release.h"
 #include "daemon/supervisor/limits/delegated_cgroup.h"
 #include "daemon/supervisor/processes/adopted.h"
 #include "daemon/supervisor/processes/spawn.h"
 #include "lib/base/host.h"
 #include "lib/base/leave.h"
+#include "lib/base/network_addresses.h"
+#include "lib/base/notify.h"
 #include "lib/base/open_files.h"
 #include "lib/base/overloaded.h"
 #include "lib/base/print.h"
@@ -62,7 +67,7 @@ Refused refusal_of(const Error& error) {
 
 class Daemon {
  public:
-  Daemon(const DaemonOptions& options, TlsFiles tls, Log log)
+  Daemon(const DaemonOptions& options, TlsFiles tls, Log log, ServiceManager manager)
       : options_(options),
         log_(std::move(log)),
         tls_(std::move(tls)),
@@ -85,10 +90,14 @@ class Daemon {
         admission_(options_.allowed_launchers, spaces_, supervisors_),
         controllers_(executor_, scope_, clock_, options.runtime_dir, log_,
                      [this] { changed_.notify(); }),
-        reporter_(inventory_.gpus, options.spool_dir) {}
+        reporter_(inventory_.gpus, options.spool_dir),
+        status_(std::move(manager), changed_, [this] { return agent_.counts(); }) {}
 
   Result<Unit> open();
-  void serve() { context_.run(); }
+  void serve() {
+    context_.run();
+    status_.stopping();
+  }
 
  private:
   // Shared by its reader, and by supervisors that wait for room in its queue.
@@ -99,6 +108,7 @@ class Daemon {
   }
   Result<Unit> open_control_port();
   Result<Unit> open_metrics_port();
+  Result<Unit> open_health_port();
   void look_at_limits();
   void read_tls_again();
   const std::optional<TlsContext>& current_tls();
@@ -137,6 +147,7 @@ class Daemon {
   std::unique_ptr<LauncherPort> launcher_port_;
   std::unique_ptr<ControlPort> control_;
   std::unique_ptr<MetricsPort> metrics_port_;
+  std::unique_ptr<HealthPort> health_port_;
   std::optional<TimePoint> drain_until_;
   LinkId next_link_ = 1;
   std::map<LinkId, Link> launchers_;
@@ -146,6 +157,7 @@ class Daemon {
   LauncherAdmission admission_;
   ControllerWatch controllers_;
   NodeReporter reporter_;
+  ServiceStatus status_;
 };
 
 // ---- starting
@@ -166,6 +178,7 @@ Result<Unit> Daemon::open() {
       [this](Link link) { return serve_launcher(std::move(link)); });
   for (const std::string& text : options_.listen) TRY_VOID(launcher_port_->listen(text));
   TRY_VOID(open_metrics_port());
+  TRY_VOID(open_health_port());
   look_at_limits();
   std::set<uid_t> living;
   for (const auto& files : list_supervisor_files(options_.runtime_dir, options_.spool_dir))
@@ -176,6 +189,7 @@ Result<Unit> Daemon::open() {
   had_launcher_ = !controllers_.empty();
   scope_.spawn("signals", wait_for_signal());
   scope_.spawn("adopted", reap_adopted(executor_));
+  scope_.spawn("service manager", status_.run());
   scope_.spawn("node status", reporter_.run([this] { return !launchers_.empty(); },
                                             [this](NodeStatus status) { send_status(status); }));
   if (options_.leave_with_stdin) scope_.spawn("stdin", leave_with_stdin());
@@ -190,13 +204,15 @@ WorkerSpace& Daemon::space_of_run(const std::string& run_id) {
 // Probing makes some cgroups, so a private traind leaves it to its run, which reports what is
 // missing.
 void Daemon::look_at_limits() {
-  const std::string why = take_over_own_cgroup(own_cgroup_locations());
+  const CgroupTakeover taken = take_over_own_cgroup(own_cgroup_locations());
   if (options_.leave_with_last_run) return;
+  if (const auto noted = note_own_cgroup(options_.runtime_dir, taken.moved_out_of); !noted)
+    log_.warn("traind cgroup release will do nothing", {{"why", noted.error().describe()}});
   const std::vector<std::string> missing = missing_limits();
   if (missing.empty()) return;
   log_.warn("cannot enforce all resource limits of workers",
             {{"without", fmt::format("{}", fmt::join(missing, ", "))},
-             {"why", why.empty() ? "no cgroup is writable" : why}});
+             {"why", taken.failure.empty() ? "no cgroup is writable" : taken.failure}});
 }
 
 // Existing connections keep the credentials that they began with.
@@ -240,6 +256,16 @@ Result<Unit> Daemon::open_metrics_port() {
   if (opened.has_error()) return std::move(opened).error().with_context("--metrics-listen");
   metrics_port_ = std::move(*opened);
   log_.info("metrics", {{"listen", metrics_port_->local_endpoint().text()}});
+  return Unit{};
+}
+
+Result<Unit> Daemon::open_health_port() {
+  if (options_.health.empty()) return Unit{};
+  auto opened =
+      HealthPort::open(executor_, scope_, options_.health, [this] { return agent_.counts(); });
+  if (opened.has_error()) return std::move(opened).error().with_context("--health");
+  health_port_ = std::move(*opened);
+  log_.info("health", {{"listen", health_port_->local_endpoint().text()}});
   return Unit{};
 }
 
@@ -593,7 +619,10 @@ int run_daemon(DaemonOptions options) {
   auto log =
       Log::open({.level = *level}, {.component = "traind", .run = "", .node = options.node_name});
   if (!log) return fail(log.error(), 74);
-  Daemon daemon(options, std::move(*tls), *log);
+  // The service manager, if any, knows nothing of a private traind.
+  Daemon daemon(
+      options, std::move(*tls), *log,
+      options.leave_with_last_run ? ServiceManager() : ServiceManager::take_from_environment());
   int code = 0;
   if (const auto opened = daemon.open(); !opened)
     code = fail(opened.error(), opened.error().code == Errc::Unavailable ? 69 : 78);

@@ -15,6 +15,7 @@ namespace train {
 struct DaemonOptions {
   std::vector<std::string> listen;             // endpoints: "unix:/run/x.sock", "127.0.0.1:7070"
   std::string metrics_listen;                  // HOST:PORT for Prometheus; empty: none
+  std::string health;                          // HOST:PORT for probes; empty: none
   std::string token_file, tls_folder;          // at most one: see lib/net/tls_files.h
   std::vector<std::string> allowed_launchers;  // by certificate name; empty: the whole cluster
   std::string runtime_dir;  // for sockets; short, as a Unix socket's path must be

@@ -1,5 +1,6 @@
 #include "daemon/server/metrics_port.h"
 
+#include "daemon/server/health_port.h"
 #include "daemon/server/node_metrics.h"
 #include "lib/net/blocking.h"
 #include "lib/observe/prometheus_text.h"
@@ -33,8 +34,10 @@ asio::awaitable<HttpAnswer> MetricsPort::answer(HttpRequest request) {
   if (!reads) co_return text_answer(405, "use GET\n");
   const NodeCounts counts = node_.counts();
   if (path.size() == 1 && path[0] == "healthz") co_return text_answer(200, "ok\n");
-  if (path.size() == 1 && path[0] == "readyz")
-    co_return counts.draining ? text_answer(503, "draining\n") : text_answer(200, "ready\n");
+  if (path.size() == 1 && path[0] == "readyz") {
+    const std::string why = not_ready_because(counts);
+    co_return why.empty() ? text_answer(200, "ready\n") : text_answer(503, why + "\n");
+  }
   if (path.size() != 1 || path[0] != "metrics")
     co_return text_answer(404, "there is /metrics, /healthz and /readyz\n");
   NodeVitals vitals;

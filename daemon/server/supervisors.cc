@@ -229,6 +229,10 @@ asio::awaitable<void> Supervisors::adopt(SupervisorFiles files) {
   const AttemptKey key{hello->run_id, Attempt{hello->attempt}};
   links_[key] = link;
   files_[key] = files;
+  PrepareAttempt granted;  // its own group lost its limits if `traind cgroup release` has run
+  granted.local_world_size = 1;
+  granted.per_worker = granted.claimed = hello->claimed;
+  limit_attempt_of_user(files, granted);
   feed_(SupervisorUp{key, std::move(*hello)});
   feed_(AdoptionEnded{});
   co_await serve(key, link, false);

@@ -195,7 +195,9 @@ asio::awaitable<void> Supervisor::accept_links() {
   for (;;) {
     auto connection = co_await listener_->accept();
     if (!connection) co_return;
-    if (check_peer_user(**connection)) scope_.spawn("traind", serve_link(std::move(*connection)));
+    if (!check_peer_user(**connection)) continue;
+    confinement_.renew();  // a new traind has just handed on the controllers
+    scope_.spawn("traind", serve_link(std::move(*connection)));
   }
 }
 

@@ -9,6 +9,8 @@
 #   packaging/deps/install.sh bench     the same as build, and PyTorch and Ray, with which the benchmarks compare us
 #   packaging/deps/install.sh fuzz      the same as build, and clang with its libFuzzer
 #   packaging/deps/install.sh vm        the same as build, and QEMU with a Debian kernel, to run tests (packaging/vm.sh)
+#   packaging/deps/install.sh deb       the same as build, and what builds and checks Debian packages
+#   packaging/deps/install.sh reach     the same as vm and deb, and a root of Debian 13, zsh and fish (make test-reach)
 #   packaging/deps/install.sh lint      the same as build, and clang-format, clang-tidy and shellcheck
 #
 # The private folder is $TRAINRUN_DEPS_DIR, by default ~/.cache/trainrun/deps. Each part is installed there under its own
@@ -132,8 +134,12 @@ get_vm_kernel() {  # not installed: only a virtual machine boots it
   apt-get download -qq "$vm_kernel" && dpkg-deb -x linux-image-*.deb . && rm -- *.deb
   /sbin/depmod -b . "${vm_kernel#linux-image-}"
 }
+get_vm_trixie() {  # the root of a virtual machine with the next release's systemd
+  mmdebstrap --quiet --variant=minbase --include=systemd,systemd-sysv,dbus,procps,curl trixie tree && mv tree/* . && rmdir tree
+}
 get_ray_venv() { venv ray-venv.txt; }
 
+deb_packages=(debhelper lintian dpkg-dev fakeroot)
 mkdir -p "$deps_dir"
 apt_packages build-essential make g++ cmake ninja-build ccache mold git unzip ca-certificates python3 python3-pip python3-venv \
   libboost1.81-dev libboost-json1.81-dev libboost-system1.81-dev libboost-filesystem1.81-dev libfmt-dev libspdlog-dev \
@@ -152,9 +158,14 @@ case "$goal" in
   fuzz) apt_packages clang-14 libclang-rt-14-dev ;;
   lint) apt_packages clang-format clang-tidy shellcheck ;;
   bench) part tools-venv-5 get_tools_venv; part "ray-venv-$RAY_VERSION-2" get_ray_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv ;;
-  vm) apt_packages qemu-system-x86 busybox-static cpio kmod e2fsprogs
+  vm | reach) apt_packages qemu-system-x86 busybox-static cpio kmod e2fsprogs
       vm_kernel="$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: //p' | head -1)"
-      part "vm-kernel-1" get_vm_kernel ;;
-  *) die "unknown goal '$goal': build, test, hdfs, mlflow, bench, fuzz, lint or vm" ;;
+      part "vm-kernel-1" get_vm_kernel
+      if [ "$goal" = reach ]; then
+        apt_packages "${deb_packages[@]}" mmdebstrap zsh fish curl iproute2 procps
+        part vm-trixie-1 get_vm_trixie
+      fi ;;
+  deb) apt_packages "${deb_packages[@]}" ;;
+  *) die "unknown goal '$goal': build, test, hdfs, mlflow, bench, fuzz, deb, reach, lint or vm" ;;
 esac
 printf '%s\n' "$deps_dir"

@@ -87,7 +87,9 @@ void Nodes::start_all(const std::vector<std::string>& more) {
 
 Process& Nodes::train_run(const std::string& job, int count, const std::vector<std::string>& more) {
   const std::vector<std::string> arguments =
-      with_token({job, "--hosts", hosts(count)}, more, token_);
+      with_token(count == 0 ? std::vector<std::string>{job}
+                            : std::vector<std::string>{job, "--hosts", hosts(count)},
+                 more, token_);
   StartOptions options;
   if (network_ != nullptr) options.prefix = network_->on_hub();
   return cluster_.train_run(arguments, options);

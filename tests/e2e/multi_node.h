@@ -31,7 +31,8 @@ class Nodes {
   std::string hosts(int count) const;
   std::string endpoint(int node) const;
 
-  /// Start train-run with the first `count` nodes; with namespaces, it runs on the hub.
+  /// Start train-run with the first `count` nodes (0: `more` names them); with namespaces, it runs
+  /// on the hub.
   Process& train_run(const std::string& job, int count, const std::vector<std::string>& more = {});
 
   /// Start `train-run resume` for a run that train_run() began.

@@ -230,6 +230,52 @@ TEST(MultiNodePlacement, ARunWaitsForWhatAnotherHoldsAndThenStarts) {
   EXPECT_EQ(nodes_of_ranks(second.out()), "n0 n1") << second.out() << second.err();
 }
 
+// As `ssh -N -L 127.0.0.N:7170:127.0.0.1:7070 node` does: passes bytes between the hub's loopback
+// and a node.
+constexpr const char* kTunnels = R"(
+import socket, sys, threading
+def pump(source, target):
+    try:
+        while data := source.recv(65536): target.sendall(data)
+    except OSError: pass
+    for end in (source, target):
+        try: end.shutdown(socket.SHUT_RDWR)
+        except OSError: pass
+def serve(listener, address):
+    while True:
+        near = listener.accept()[0]
+        far = socket.create_connection((address, 7070))
+        for pair in ((near, far), (far, near)): threading.Thread(target=pump, args=pair, daemon=True).start()
+for number, address in enumerate(sys.argv[1:], 1):
+    listener = socket.create_server((f"127.0.0.{number}", 7170))
+    threading.Thread(target=serve, args=(listener, address), daemon=True).start()
+print("ready", flush=True)
+threading.Event().wait()
+)";
+
+class MultiNodeTunnels : public ThreeNodes {};
+
+TEST_F(MultiNodeTunnels, NodesThatTheLauncherReachesOverLoopbackKeepTheirAddressesForEachOther) {
+  nodes->start(0);
+  nodes->start(1);
+  const Process& tunnels =
+      cluster->start({"python3", "-c", kTunnels, network->address(0), network->address(1)},
+                     {.prefix = network->on_hub()});
+  ASSERT_TRUE(wait_until([&] { return contains(tunnels.out(), "ready"); })) << tunnels.err();
+
+  Process& run =
+      nodes->train_run(job(*cluster, "{num_workers: 2, placement_strategy: STRICT_SPREAD}"), 0,
+                       {"--hosts", "127.0.0.1:7170,127.0.0.2:7170"});
+
+  EXPECT_EQ(run.wait(), 0);
+  const std::string at = fmt::format(" at {} on data0", network->address(0));
+  const std::map<int, std::string> expected{
+      {0, "[n0 0] rank 0 of 2, local 0 of 1, node 0 of 2," + at},
+      {1, "[n1 1] rank 1 of 2, local 0 of 1, node 1 of 2," + at},
+  };
+  EXPECT_EQ(lines_by_rank(run.out()), expected) << run.out() << run.err();
+}
+
 // All of them are offered what the holder leaves, and the room is enough for one.
 TEST(MultiNodePlacement, RunsThatWaitForTheSameRoomTakeTurns) {
   Cluster cluster;

@@ -31,8 +31,13 @@ cmake --install "$build" --prefix "$prefix" >"$work/install.log" || { cat "$work
 
 for file in bin/train-run bin/traind sbin/traind libexec/trainrun/trainrun-unwind libexec/trainrun/train-data lib/trainrun/libparquet.so.2600 include/train/train.h include/train/train_c.h include/train/dataset.h \
             share/man/man1/train-run.1 share/man/man8/traind.8 share/doc/trainrun/LICENSE share/doc/trainrun/dygraphs.copyright lib/libtrainrun_http.so \
-            share/trainrun/prometheus/alerts.yaml share/trainrun/grafana/trainrun.json; do
+            share/trainrun/prometheus/alerts.yaml share/trainrun/grafana/trainrun.json \
+            lib/systemd/system/traind.service lib/systemd/system/traind-drain.service lib/sysusers.d/traind.conf lib/tmpfiles.d/traind.conf \
+            share/bash-completion/completions/train-run share/zsh/site-functions/_train-run share/fish/vendor_completions.d/train-run.fish; do
   [ -s "$prefix/$file" ] || fail "$file was not installed"
+done
+for unit in traind traind-drain; do
+  expect "what $unit.service runs" "$prefix/sbin/traind" "$(sed -nE 's/^Exec[A-Za-z]*=-?([^ ]*traind) .*/\1/p' "$prefix/lib/systemd/system/$unit.service" | sort -u)"
 done
 version="$(sed -n 's/^CMAKE_PROJECT_VERSION:.*=//p' "$build/CMakeCache.txt")"
 for program in train-run traind; do

@@ -64,6 +64,10 @@ given "$(googletest none '*NoSuchCase*')" 'add_test(there true)'
 expect 1 'failed: none ran no test case
 1 passed, 1 failed, 0 skipped'
 
+given 'add_test(script true)' 'add_test(vm sh -c "echo vm_test: skipped: needs qemu; exit 77")' 'set_tests_properties(vm PROPERTIES SKIP_RETURN_CODE 77)'
+expect 0 'skipped: 1 x needs qemu
+1 passed, 0 failed, 1 skipped'
+
 given 'add_test(script true)' 'add_test(broken false)' 'add_test(careful sh -c "exit 77")' \
       'set_tests_properties(careful PROPERTIES SKIP_RETURN_CODE 77)' 'add_test(off true)' 'set_tests_properties(off PROPERTIES DISABLED ON)'
 expect 1 'skipped: 1 x careful said so

@@ -125,6 +125,20 @@ std::optional<Cgroup> Cgroup::existing(const std::string& name) {
   return group;
 }
 
+void Cgroup::hand_on_again() const {
+  for (const std::string& group : {path_.substr(0, path_.rfind('/')), path_})
+    for (const char* controller : kControllers)
+      write_file(group + "/cgroup.subtree_control", fmt::format("+{}", controller));
+}
+
+std::vector<std::string> Cgroup::child_names() const {
+  std::vector<std::string> names;
+  for_each_folder(path_, [&](const std::string& below) {
+    names.push_back(below.substr(below.rfind('/') + 1));
+  });
+  return names;
+}
+
 std::optional<Cgroup> Cgroup::create_child(const std::string& name) const {
   Cgroup group(path_ + "/" + name);
   if (!make_group(group.path_)) return std::nullopt;

@@ -35,6 +35,10 @@ class Cgroup {
   static std::optional<Cgroup> create_in(CgroupVersion version, const std::string& name);
   /// Return the same group, without making it, for killing what another process left.
   static std::optional<Cgroup> existing(const std::string& name);
+  /// Hand the controllers on to the groups below once more, here and in the group above: `traind
+  /// cgroup release` may have taken them off. For v2 only.
+  void hand_on_again() const;
+  std::vector<std::string> child_names() const;
   /// Make a child of this group.
   std::optional<Cgroup> create_child(const std::string& name) const;
 

@@ -80,9 +80,12 @@ CgroupLocations parse_cgroup_locations(std::string_view mountinfo, std::string_v
   return locations;
 }
 
+CgroupLocations raw_own_cgroup_locations() {
+  return parse_cgroup_locations(read_text("/proc/self/mountinfo"), read_text("/proc/self/cgroup"));
+}
+
 CgroupLocations own_cgroup_locations() {
-  CgroupLocations locations =
-      parse_cgroup_locations(read_text("/proc/self/mountinfo"), read_text("/proc/self/cgroup"));
+  CgroupLocations locations = raw_own_cgroup_locations();
   const std::string end = "/" + std::string(kDaemonGroup);
   if (locations.v2 && locations.v2->ends_with(end))
     locations.v2->resize(locations.v2->size() - end.size());

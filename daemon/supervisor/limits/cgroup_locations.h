@@ -19,6 +19,9 @@ struct CgroupLocations {
 /// Parse the texts of /proc/self/mountinfo and /proc/self/cgroup.
 CgroupLocations parse_cgroup_locations(std::string_view mountinfo, std::string_view own_groups);
 
+/// Return the locations that the kernel gives for this process.
+CgroupLocations raw_own_cgroup_locations();
+
 /// Return our own locations. In v2, one group cannot have both processes and limits for the groups
 /// below it: if traind has moved itself to a group "daemon" below its own (see delegated_cgroup.h),
 /// this is the group above that.

@@ -54,6 +54,14 @@ std::optional<Cgroup> Confinement::worker_group(const std::string& name) const {
   return group;
 }
 
+void Confinement::renew() const {
+  if (!cgroup_) return;
+  cgroup_->hand_on_again();
+  cgroup_->set_limits(of_all_);
+  for (const std::string& name : cgroup_->child_names())
+    if (name.starts_with("rank-") || name.starts_with("standby-")) (void)worker_group(name);
+}
+
 std::uint64_t Confinement::pids_limit_hit(const std::optional<Cgroup>& worker) const {
   if (!cgroup_ || !worker) return 0;
   if (worker->refused_processes() == 0 && cgroup_->refused_processes() == 0) return 0;

@@ -30,6 +30,8 @@ class Confinement {
   /// limits, for a process that claims nothing.
   std::optional<Cgroup> worker_group(const std::string& name) const;
   std::optional<Cgroup> group_without_claim(const std::string& name) const;
+  /// Set all limits once more: those of cgroup v2 are gone if `traind cgroup release` has run.
+  void renew() const;
   /// Return how many processes and threads were allowed, if a worker in this group was refused one;
   /// otherwise 0.
   std::uint64_t pids_limit_hit(const std::optional<Cgroup>& worker) const;

@@ -85,31 +85,36 @@ bool is_delegated(const std::string& group) {
 
 }  // namespace
 
-std::string take_over_own_cgroup(const CgroupLocations& locations) {
-  if (!locations.v2) return "";
+CgroupTakeover take_over_own_cgroup(const CgroupLocations& locations) {
+  if (!locations.v2) return {};
   const std::string& group = *locations.v2;
+  CgroupTakeover taken;
   int failed = hand_on_controllers(group);
   if (failed == EBUSY) {
     const std::vector<pid_t> pids = processes_in(group);
     const bool delegated = is_delegated(group);
     for (const pid_t pid : pids) {
       if (!delegated && !is_ours(pid))
-        return fmt::format("not moving process {} in the cgroup {}: it does not belong to traind",
-                           pid, group);
+        return {.failure = fmt::format(
+                    "not moving process {} in the cgroup {}: it does not belong to traind", pid,
+                    group)};
     }
     const std::string daemon = fmt::format("{}/{}", group, kDaemonGroup);
     if (::mkdir(daemon.c_str(), 0755) != 0 && errno != EEXIST)
-      return fmt::format("making the cgroup {}: {}", daemon, ::strerror(errno));
+      return {.failure = fmt::format("making the cgroup {}: {}", daemon, ::strerror(errno))};
     for (const pid_t pid : pids) {
       if (const int error = write_word(daemon + "/cgroup.procs", fmt::format("{}", pid));
           error != 0 && error != ESRCH)
-        return fmt::format("moving process {} to the cgroup {}: {}", pid, daemon,
-                           ::strerror(error));
+        return {.failure = fmt::format("moving process {} to the cgroup {}: {}", pid, daemon,
+                                       ::strerror(error))};
     }
+    taken.moved_out_of = group;
     failed = hand_on_controllers(group);
   }
-  if (failed == 0) return "";
-  return fmt::format("handing on the controllers of the cgroup {}: {}", group, ::strerror(failed));
+  if (failed != 0)
+    taken.failure =
+        fmt::format("handing on the controllers of the cgroup {}: {}", group, ::strerror(failed));
+  return taken;
 }
 
 std::vector<std::string> missing_limits() {

@@ -10,9 +10,13 @@
 
 namespace train {
 
-/// Take over our own group. Return why that failed, or "" if it worked, or if there is nothing to
-/// do or no way to do it.
-std::string take_over_own_cgroup(const CgroupLocations& locations);
+struct CgroupTakeover {
+  std::string failure = {};       // why not; "": it worked, or there is nothing to do
+  std::string moved_out_of = {};  // the group that we were in, if we had to leave it
+};
+
+/// Take over our own group.
+CgroupTakeover take_over_own_cgroup(const CgroupLocations& locations);
 
 /// Return the limits that cannot be enforced for a worker here: "memory", "pids", "cpu".
 std::vector<std::string> missing_limits();

@@ -7,6 +7,7 @@
 
 #include "launcher/cluster/links/node_address.h"
 #include "lib/base/host.h"
+#include "lib/base/network_addresses.h"
 #include "lib/net/within.h"
 
 namespace train {
@@ -66,6 +67,7 @@ ClusterLinks::ClusterLinks(asio::any_io_executor executor, Scope& scope, TlsFile
 
 void ClusterLinks::connect(DaemonLinkOptions options, const std::vector<Endpoint>& endpoints) {
   options_ = std::move(options);
+  own_addresses_ = read_node_addresses();
   on_this_machine_ = std::all_of(endpoints.begin(), endpoints.end(),
                                  [](const Endpoint& endpoint) { return endpoint.is_loopback(); });
   for (const Endpoint& endpoint : endpoints) add(NodeId{static_cast<int>(nodes_.size())}, endpoint);
@@ -103,7 +105,7 @@ asio::awaitable<void> ClusterLinks::keep_alive() {
 void ClusterLinks::add(NodeId id, const Endpoint& endpoint) {
   DaemonLink::Handlers handlers;
   handlers.offered = [this, id](const NodeOffer& offer, const std::string& reached_at) {
-    observer_.feed(node_up(id, offer, reached_at));
+    offered(id, offer, reached_at);
   };
   handlers.received = [this, id](const Frame& frame) { observer_.received(id, frame); };
   handlers.away = [this, id](const std::string& problem) { nodes_[id.value].problem = problem; };
@@ -114,7 +116,26 @@ void ClusterLinks::add(NodeId id, const Endpoint& endpoint) {
   handlers.refused = [this](const Error& error) { observer_.refused(error); };
   nodes_.push_back(
       {std::make_unique<DaemonLink>(executor_, endpoint, options_, source_, std::move(handlers)),
-       "", "", ""});
+       "",
+       "",
+       "",
+       {},
+       ""});
+}
+
+// Once a node turns out to be elsewhere, behind a tunnel, the others need addresses that it
+// reaches.
+void ClusterLinks::offered(NodeId id, const NodeOffer& offer, const std::string& reached_at) {
+  nodes_[id.value].offer = offer;
+  nodes_[id.value].reached_at = reached_at;
+  if (on_this_machine_ && !on_this_machine(own_addresses_, offer.addresses)) {
+    on_this_machine_ = false;
+    for (const NodeId other : up()) {
+      const Node& node = nodes_[other.value];
+      if (other != id) observer_.feed(node_up(other, node.offer, node.reached_at));
+    }
+  }
+  observer_.feed(node_up(id, offer, reached_at));
 }
 
 NodeUp ClusterLinks::node_up(NodeId id, const NodeOffer& offer, const std::string& reached_at) {

@@ -61,6 +61,7 @@ class ClusterLinks final : public NodeLinks {
   asio::awaitable<void> dial();
   asio::awaitable<void> keep_alive();
   const std::optional<TlsContext>& current_tls();
+  void offered(NodeId id, const NodeOffer& offer, const std::string& reached_at);
   NodeUp node_up(NodeId id, const NodeOffer& offer, const std::string& reached_at);
 
   asio::any_io_executor executor_;
@@ -69,12 +70,15 @@ class ClusterLinks final : public NodeLinks {
   const TlsSource source_;
   DaemonLinkOptions options_;
   LinkObserver& observer_;
-  bool on_this_machine_ = true;  // every daemon is reached over loopback
+  std::vector<std::string> own_addresses_;
+  bool on_this_machine_ = true;  // all nodes heard of, and reached over loopback
   struct Node {
     std::unique_ptr<DaemonLink> link;
     std::string name;     // empty while it is not up
     std::string address;  // empty until it has answered
     std::string problem;
+    NodeOffer offer = {};    // the newest
+    std::string reached_at;  // with it
   };
   std::vector<Node> nodes_;  // by NodeId
 };

@@ -13,4 +13,8 @@ namespace train {
 std::string address_for_peers(const std::string& reached_at,
                               const std::vector<std::string>& offered);
 
+/// Return whether a node that we reach over loopback is on this machine: it has all addresses that
+/// we have (`own`). One behind a tunnel (ssh -L) has others.
+bool on_this_machine(const std::vector<std::string>& own, const std::vector<std::string>& offered);
+
 }  // namespace train

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -546,6 +547,18 @@ void register_run(const std::string& name, const std::string& path) {
   if (ec) return;
   // The entry only names a folder, which exists.
   (void)replace_private_file(dir / name, path + "\n");
+}
+
+std::vector<std::string> registered_runs(std::size_t names_max) {
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator entry(registry_dir(), failed), end;
+       !failed && entry != end && names.size() < names_max; entry.increment(failed)) {
+    std::string name = entry->path().filename().string();
+    if (check_run_name(name)) names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 namespace {

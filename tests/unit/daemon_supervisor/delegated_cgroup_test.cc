@@ -48,7 +48,7 @@ TEST_F(DelegatedCgroup, HandsOnTheControllersThatWorkersNeed) {
   make_control();
   has_controllers("cpuset cpu io memory hugetlb pids rdma");
 
-  EXPECT_EQ(take_over_own_cgroup(locations_), "");
+  EXPECT_EQ(take_over_own_cgroup(locations_).failure, "");
 
   EXPECT_EQ(written(), "+memory+pids+cpu");
 }
@@ -57,7 +57,7 @@ TEST_F(DelegatedCgroup, HandsOnOnlyWhatIsThere) {
   make_control();
   has_controllers("cpuset pids");
 
-  EXPECT_EQ(take_over_own_cgroup(locations_), "");
+  EXPECT_EQ(take_over_own_cgroup(locations_).failure, "");
 
   EXPECT_EQ(written(), "+pids");
 }
@@ -65,7 +65,7 @@ TEST_F(DelegatedCgroup, HandsOnOnlyWhatIsThere) {
 TEST_F(DelegatedCgroup, SaysWhyNot) {
   has_controllers("memory");
 
-  EXPECT_EQ(take_over_own_cgroup(locations_),
+  EXPECT_EQ(take_over_own_cgroup(locations_).failure,
             fmt::format("handing on the controllers of the cgroup {}: No such file or directory",
                         *locations_.v2));
 }
@@ -74,14 +74,14 @@ TEST_F(DelegatedCgroup, SaysWhatTheKernelAnswers) {
   has_controllers("memory");
   std::filesystem::create_symlink("/dev/full", *locations_.v2 + "/cgroup.subtree_control");
 
-  EXPECT_EQ(take_over_own_cgroup(locations_),
+  EXPECT_EQ(take_over_own_cgroup(locations_).failure,
             fmt::format("handing on the controllers of the cgroup {}: No space left on device",
                         *locations_.v2));
 }
 
 TEST_F(DelegatedCgroup, WithoutControllersThereIsNothingToDo) {
-  EXPECT_EQ(take_over_own_cgroup(locations_), "");
-  EXPECT_EQ(take_over_own_cgroup({}), "");
+  EXPECT_EQ(take_over_own_cgroup(locations_).failure, "");
+  EXPECT_EQ(take_over_own_cgroup({}).failure, "");
 }
 
 TEST(MissingLimits, AreThoseThatAWorkersGroupCannotHave) {

@@ -23,6 +23,17 @@ TEST(AddressForPeers, IsLoopbackWhereThereIsNothingElse) {
   EXPECT_EQ(address_for_peers("", {}), "127.0.0.1");
 }
 
+TEST(OnThisMachine, IsANodeThatHasAllAddressesThatWeHave) {
+  EXPECT_TRUE(on_this_machine({"10.1.0.7", "127.0.0.1"}, {"127.0.0.2", "10.1.0.7", "127.0.0.1"}));
+  EXPECT_TRUE(on_this_machine({"127.0.0.1"}, {"127.0.0.1"}));
+}
+
+// Every machine with containers has 172.17.0.1.
+TEST(OnThisMachine, IsNoNodeBehindATunnel) {
+  EXPECT_FALSE(on_this_machine({"10.1.0.7", "172.17.0.1", "127.0.0.1"},
+                               {"10.1.0.8", "172.17.0.1", "127.0.0.1"}));
+}
+
 TEST(AddressForPeers, MayBeIpv6) {
   EXPECT_EQ(address_for_peers("fd00::7", {"10.1.0.7", "fd00::7", "::1"}), "fd00::7");
 }
