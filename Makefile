@@ -1,10 +1,10 @@
-# make demo | build | test | test-hdfs | test-mlflow | test-reach | dist | sim | chaos | soak | fuzz | bench | lint | precommit | asan | tsan | mutants |
+# make demo | build | test | test-hdfs | test-mlflow | test-reach | deb | dist | sim | chaos | soak | fuzz | bench | lint | precommit | asan | tsan | mutants |
 # vm: each first installs what it needs (packaging/deps/install.sh).
 # Presets (CMakePresets.json) use the build folders build, build-dev, build-asan, …
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: demo build test test-hdfs test-mlflow test-reach dist sim chaos soak fuzz bench lint precommit asan tsan mutants vm install
+.PHONY: demo build test test-hdfs test-mlflow test-reach deb dist sim chaos soak fuzz bench lint precommit asan tsan mutants vm install
 
 deps = packaging/deps/install.sh $(1) >/dev/null
 compile = packaging/compile.sh $(1) $(2)
@@ -38,11 +38,19 @@ test-mlflow:
 	@$(call compile,build,tests_mlflow)
 	@packaging/run_tests.sh build -L mlflow
 
-# Test the services with the real systemd, in virtual machines: 10 min.
-test-reach: build
+# Test services and packages with the real systemd, in virtual machines, and with Debian's tools: 10 min.
+test-reach: deb
 	@$(call deps,reach)
 	@$(call compile,build,tests_reach)
 	@packaging/run_tests.sh build -L reach
+
+# Make the Debian packages, in build-deb/packages.
+deb: export DEB_HOST_MULTIARCH = $(shell dpkg-architecture -qDEB_HOST_MULTIARCH)
+deb:
+	@$(call deps,deb)
+	@test -e build-deb/build.ninja || cmake --preset deb
+	@$(call compile,build-deb,deb_programs)
+	@packaging/deb.sh build-deb build-deb/packages
 
 # Make trainrun-VERSION.tar.gz of the commit, in build-dist: the same commit gives the same bytes.
 dist:
