@@ -40,25 +40,44 @@ std::int64_t ShardPlan::share_rows() const {
   return input_.drop_last ? rows : rows + division_.slice_of(left % division_.step_rows()).valid;
 }
 
-PlannedBatch ShardPlan::batch(std::int64_t index) const {
+ShardPlan::Step ShardPlan::step(std::int64_t index) const {
   TRAIN_CHECK(index >= 0 && index < batches_, "a batch of this plan");
   const std::int64_t begin = input_.rows_consumed + index * division_.step_rows();
   const std::int64_t end = std::min(begin + division_.step_rows(), total_rows());
-  const StepDivision::Slice slice = division_.slice_of(end - begin);
-  PlannedBatch planned{
-      .ranges = {}, .valid_rows = slice.valid, .rows_consumed = end, .weight = slice.weight};
-  order_.append_part(begin, end, slice.begin, slice.valid, planned.ranges);
-  if (slice.padded > slice.valid) append_repeat(planned.ranges);  // by exactly one row
-  return planned;
+  return {begin, end, division_.slice_of(end - begin)};
+}
+
+std::vector<LaneRows> ShardPlan::lane_rows(std::int64_t index) const {
+  const Step planned = step(index);
+  std::vector<LaneRows> rows;
+  order_.for_each_lane(planned.begin, planned.end, planned.slice.begin, planned.slice.valid,
+                       [&](std::int64_t lane, std::int64_t from, std::int64_t taken) {
+                         rows.push_back({lane, from, taken});
+                       });
+  if (planned.slice.padded > planned.slice.valid) append_repeat(rows);  // by exactly one row
+  return rows;
+}
+
+PlannedBatch ShardPlan::outline(std::int64_t index) const {
+  const Step planned = step(index);
+  return {.ranges = {},
+          .valid_rows = planned.slice.valid,
+          .rows_consumed = planned.end,
+          .weight = planned.slice.weight};
+}
+
+PlannedBatch ShardPlan::batch(std::int64_t index) const {
+  PlannedBatch batch = outline(index);
+  for (const LaneRows& rows : lane_rows(index))
+    order_.append(order_.lane_begin(rows.lane) + rows.from, rows.count, batch.ranges);
+  return batch;
 }
 
 ShardPlan::Lanes ShardPlan::own_lanes() const {
   std::int64_t first = order_.spec().lanes, last = -1;
   const auto look_at = [&](std::int64_t index) {
-    const std::int64_t begin = input_.rows_consumed + index * division_.step_rows();
-    const std::int64_t end = std::min(begin + division_.step_rows(), total_rows());
-    const StepDivision::Slice slice = division_.slice_of(end - begin);
-    order_.for_each_lane(begin, end, slice.begin, slice.valid,
+    const Step looked = step(index);
+    order_.for_each_lane(looked.begin, looked.end, looked.slice.begin, looked.slice.valid,
                          [&](std::int64_t lane, std::int64_t, std::int64_t) {
                            first = std::min(first, lane);
                            last = std::max(last, lane);
@@ -83,11 +102,14 @@ std::vector<std::int64_t> ShardPlan::own_units() const {
 }
 
 /// Append the first row of this rank's share, or of the whole order if it has no share.
-void ShardPlan::append_repeat(std::vector<RowRange>& out) const {
+void ShardPlan::append_repeat(std::vector<LaneRows>& out) const {
   const std::int64_t begin = input_.rows_consumed;
   const std::int64_t end = std::min(begin + division_.step_rows(), total_rows());
   const StepDivision::Slice own = division_.slice_of(end - begin);
-  order_.append_part(begin, end, own.valid > 0 ? own.begin : 0, 1, out);
+  order_.for_each_lane(begin, end, own.valid > 0 ? own.begin : 0, 1,
+                       [&](std::int64_t lane, std::int64_t from, std::int64_t taken) {
+                         out.push_back({lane, from, taken});
+                       });
 }
 
 }  // namespace train::data

@@ -36,6 +36,14 @@ struct PlanInput {
   bool drop_last = false;  // leave out a last step with fewer rows than the others
 };
 
+/// Rows [from, from + count) of a lane.
+struct LaneRows {
+  std::int64_t lane = 0;
+  std::int64_t from = 0;
+  std::int64_t count = 0;
+  bool operator==(const LaneRows&) const = default;
+};
+
 class ShardPlan final : public ReadPlan {
  public:
   /// Make a plan. InvalidArgument for a batch size below 1 or above kBatchSizeMax, or if more rows
@@ -62,11 +70,20 @@ class ShardPlan final : public ReadPlan {
   /// Return the units of those lanes, in ascending order: what this rank decodes, at least in part.
   std::vector<std::int64_t> own_units() const;
   PlannedBatch batch(std::int64_t index) const override;
+  /// Return batch `index` without its ranges.
+  PlannedBatch outline(std::int64_t index) const;
+  /// Return which lanes the rows of batch `index` lie in, in their order; a repeat is the last.
+  std::vector<LaneRows> lane_rows(std::int64_t index) const;
   const RowOrder& order() const override { return order_; }
 
  private:
   ShardPlan(PlanInput input, StepDivision division);
-  void append_repeat(std::vector<RowRange>& out) const;
+  struct Step {
+    std::int64_t begin = 0, end = 0;  // positions of the epoch
+    StepDivision::Slice slice = {};
+  };
+  Step step(std::int64_t index) const;
+  void append_repeat(std::vector<LaneRows>& out) const;
 
   PlanInput input_;
   StepDivision division_;
