@@ -42,6 +42,7 @@ void DataMeter::passed(std::int64_t rows, std::int64_t bytes) {
   add_to(slot_->rows, amount_of(rows));
   add_to(slot_->bytes, amount_of(bytes));
 }
+void DataMeter::worked(std::int64_t ns) { add_to(slot_->busy, amount_of(ns)); }
 void DataMeter::begin_work(std::uint64_t now) { begin(slot_->working_since, now); }
 void DataMeter::end_work(std::uint64_t now) { end(slot_->working_since, slot_->busy, now); }
 void DataMeter::begin_wait(std::uint64_t now) { begin(slot_->waiting_since, now); }

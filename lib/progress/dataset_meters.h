@@ -19,6 +19,8 @@ class DataMeter {
   explicit DataMeter(OperatorSlot& slot) : slot_(&slot) {}
 
   void passed(std::int64_t rows, std::int64_t bytes);
+  /// Count work that another process has done.
+  void worked(std::int64_t ns);
   void begin_work(std::uint64_t now);
   void end_work(std::uint64_t now);
   void begin_wait(std::uint64_t now);
@@ -49,6 +51,11 @@ class DatasetMeters {
   DataMeter& map(std::size_t index) { return meters_[(filters_ ? 4 : 3) + index]; }
   DataMeter& batch() { return meters_[meters_.size() - 2]; }
   DataMeter& loop() { return meters_.back(); }
+
+  /// Return how many operators there are, and one of them: those before gather(), gather() and the
+  /// maps do what an ingest worker may do.
+  std::size_t size() const { return meters_.size(); }
+  DataMeter& at(std::size_t index) { return meters_[index]; }
 
   std::vector<DataOperator> read(std::uint64_t now) const;
 

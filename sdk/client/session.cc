@@ -111,6 +111,8 @@ void set_preprocessors(const std::string& dataset, std::string fitted) {
   current_session().set_preprocessors(dataset, std::move(fitted));
 }
 
+IngestRoster ingest_roster() { return current_session().ingest_roster(); }
+
 void set_data_position(const std::string& dataset, const DataPosition& position) {
   current_session().set_data_position(dataset, position);
 }

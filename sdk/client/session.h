@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/base/histogram.h"
+#include "lib/model/ingest_roster.h"
 #include "lib/model/worker_ranks.h"
 #include "sdk/include/train/config.h"
 
@@ -70,6 +71,10 @@ struct DataPosition {
 void set_data_position(const std::string& dataset, const DataPosition& position);
 /// Do the same with what a dataset's preprocessors have learned (sdk/data/preprocessing.h).
 void set_preprocessors(const std::string& dataset, std::string fitted);
+
+/// Return which ingest workers serve this attempt's ranks now; none without ingest workers. Any
+/// thread.
+IngestRoster ingest_roster();
 
 /// Check the arguments of histogram(), and return what counts its values; nothing if this rank's
 /// histograms are not kept. Throws Failure.

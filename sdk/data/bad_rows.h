@@ -22,6 +22,8 @@ class BadRows {
   /// Leave a row of a unit out, or return the error that ends the pass. A row counts once, however
   /// often it is met.
   Result<Unit> add(std::int64_t unit, std::int64_t row, Error why);
+  /// Return whether any row may be left out.
+  bool may_leave_out() const { return rows_max_ > 0; }
   /// Return how many rows are left out so far.
   std::int64_t count() const;
 

@@ -21,6 +21,7 @@
 #include "sdk/data/batch_stream.h"
 #include "sdk/data/convert_batch.h"
 #include "sdk/data/failure.h"
+#include "sdk/data/ingest_pass.h"
 #include "sdk/data/mixes.h"
 
 namespace train {
@@ -195,6 +196,9 @@ void say_trouble(const std::string& text) {
 
 /// Open the datasets of a mix.
 void open_mix(DatasetShard::Impl& shard, Shards& shards) {
+  if (shard.spec.by_ingest_workers)
+    fail(shard.name, {Errc::InvalidArgument, "it is a mix, which ingest workers do not read",
+                      "remove its ingest_workers"});
   for (const auto& [member, weight] : shard.spec.mix)
     shard.members.push_back(shard_of(member, shards));
   auto mix = sdk::mix_of(shard);
@@ -326,15 +330,41 @@ data::ShardPlan plan_pass(const DatasetShard::Impl& shard,
 struct PassBatches {
   std::int64_t batches = 0;
   std::unique_ptr<data::BatchSource> reader;
+  std::shared_ptr<const sdk::MapChain> maps;  // that are still to be applied; null: none
 };
 
+/// Return whether there are ingest workers for this process: they serve the ranks of a run.
+bool has_ingest_workers(const DatasetShard::Impl& shard) {
+  const sdk::WorkerInfo& info = sdk::worker_info();
+  return shard.spec.by_ingest_workers && info.supervised && !info.validating;
+}
+
+PassBatches batches_by_ingest(const DatasetShard::Impl& shard, data::ShardPlan plan,
+                              const std::vector<std::int64_t>& batch_sizes,
+                              const BatchOptions& options) {
+  const std::int64_t batches = plan.batches();
+  return {batches,
+          sdk::ingest_reader(shard, std::make_shared<const data::ShardPlan>(std::move(plan)),
+                             {.order = next_order(shard),
+                              .epoch = shard.next_epoch,
+                              .batch_sizes = batch_sizes,
+                              .rows_consumed = shard.next_rows_consumed,
+                              .drop_last = options.drop_last},
+                             options.prefetch_bytes),
+          nullptr};
+}
+
 PassBatches batches_of(const DatasetShard::Impl& shard,
-                       const std::vector<std::int64_t>& batch_sizes, bool drop_last) {
+                       const std::vector<std::int64_t>& batch_sizes, const BatchOptions& options) {
+  const bool drop_last = options.drop_last;
   if (!shard.mix) {
     data::ShardPlan plan = plan_pass(shard, batch_sizes, drop_last);
+    if (has_ingest_workers(shard))
+      return batches_by_ingest(shard, std::move(plan), batch_sizes, options);
     const std::int64_t batches = plan.batches();
     return {batches,
-            std::make_unique<data::BatchReader>(shard.source, std::move(plan), shard.meters)};
+            std::make_unique<data::BatchReader>(shard.source, std::move(plan), shard.meters),
+            shard.maps};
   }
   auto plan = data::MixPlan::make(*shard.mix, {.batch_sizes = batch_sizes,
                                                .rank = shard.rank,
@@ -345,7 +375,8 @@ PassBatches batches_of(const DatasetShard::Impl& shard,
   return {batches,
           std::make_unique<data::MixReader>(sdk::sources_of_mix(shard),
                                             std::make_shared<const data::MixPlan>(std::move(*plan)),
-                                            shard.next_epoch, shard.meters)};
+                                            shard.next_epoch, shard.meters),
+          nullptr};
 }
 
 }  // namespace
@@ -391,11 +422,11 @@ BatchRange sdk::iter_converted(DatasetShard& dataset, const BatchOptions& option
   if (const auto last = shard.last_pass.lock()) last->supersede();
   const std::vector<std::int64_t> batch_sizes = agree_with_peers(shard, options);
   shard.speed = shard.spec.balance ? std::make_shared<sdk::LoopSpeed>() : nullptr;
-  PassBatches pass = batches_of(shard, batch_sizes, options.drop_last);
+  PassBatches pass = batches_of(shard, batch_sizes, options);
   // The checkpoint may have been taken where nothing was left of the epoch.
   if (pass.batches == 0 && shard.next_rows_consumed > 0) {
     dataset.set_epoch(shard.next_epoch + 1);
-    pass = batches_of(shard, batch_sizes, options.drop_last);
+    pass = batches_of(shard, batch_sizes, options);
   }
   const auto order_entry = [&](const data::OrderSpec& order) {
     return std::make_shared<const Dict>(sdk::cursor_order(shard.layout, order));
@@ -406,7 +437,7 @@ BatchRange sdk::iter_converted(DatasetShard& dataset, const BatchOptions& option
                                                       .next_order = order_entry(shard.order),
                                                       .epoch = shard.next_epoch,
                                                       .batches = pass.batches,
-                                                      .maps = shard.maps,
+                                                      .maps = std::move(pass.maps),
                                                       .prefetch_batches = options.prefetch_batches,
                                                       .prefetch_bytes = options.prefetch_bytes,
                                                       .convert = std::move(convert),

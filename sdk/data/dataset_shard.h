@@ -40,6 +40,8 @@ struct DatasetShard::Impl {
   std::int64_t next_rows_consumed = 0;
   data::OrderSpec resumed_order;  // of that epoch
   std::weak_ptr<BatchStream> last_pass;
+  /// Whether the newest pass reads for itself, as there are no ingest workers. Shared with it.
+  std::shared_ptr<bool> reads_alone = std::make_shared<bool>(false);
   std::shared_ptr<sdk::LoopSpeed> speed;  // of the last pass, if it is measured
 };
 

@@ -96,6 +96,7 @@ DatasetSpec dataset_spec_from(const Dict& entry) {
   spec.items = config.get<List>("items", spec.items);
   spec.split = config.get<bool>("split", spec.split);
   spec.balance = config.get<bool>("balance", spec.balance);
+  spec.by_ingest_workers = config.get<std::int64_t>("ingest_workers", 0) > 0;
   read_mix(config, spec);
   spec.order = order_wish_from(config);
   spec.restart_changed_epoch = config.get<std::string>("on_change", "fail") == "restart_epoch";

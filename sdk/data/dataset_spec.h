@@ -37,6 +37,7 @@ struct DatasetSpec {
   data::MixEnd mix_end = data::MixEnd::Shortest;
   std::int64_t mix_rows = 0;  // of MixEnd::Rows
   bool split = false;
+  bool by_ingest_workers = false;  // they read it for the ranks
   data::OrderWish order = {};
   bool balance = false;                // slow ranks get fewer rows
   bool restart_changed_epoch = false;  // instead of refusing a dataset that has changed within one

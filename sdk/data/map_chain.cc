@@ -10,10 +10,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "lib/base/check.h"
 #include "lib/data/arrow_error.h"
+#include "lib/data/kept_rows.h"
 #include "lib/data/plan/permutation.h"
 #include "lib/data/row_bytes.h"
 #include "lib/data/transform/preprocessors.h"
@@ -84,6 +87,24 @@ Result<std::shared_ptr<arrow::RecordBatch>> take_rows(
 struct MapChain::Place {
   std::int64_t unit = 0, row = 0;
   std::uint64_t part = 0;  // which of the rows that flat maps have made of it
+  std::int64_t asked = 0;  // the row's number in the batch as it came
+  std::int64_t made = 0;   // and as the last flat map has made it
+};
+
+/// What a rank needs to know of a part, to join it to others.
+struct MapChain::Part {
+  std::map<std::int64_t, Error> bad = {};  // by Place::asked
+  std::set<std::int64_t> lost = {};        // of Place::made
+  std::vector<std::uint32_t> counts = {};  // how many rows are made of each; empty: one
+
+  void made(std::size_t asked, std::vector<Place>& places) {
+    lost.clear();
+    counts.assign(asked, 0);
+    for (std::size_t at = 0; at < places.size(); ++at) {
+      places[at].made = static_cast<std::int64_t>(at);
+      ++counts[static_cast<std::size_t>(places[at].asked)];
+    }
+  }
 };
 
 /// A batch between two maps.
@@ -92,12 +113,17 @@ struct MapChain::Mapped {
   std::int64_t valid_rows = 0;
   std::uint64_t epoch = 0;
   std::vector<Place> places;  // of the rows
+  std::size_t asked = 0;      // rows of the batch as it came
+  Part* part = nullptr;       // null: it is a whole batch
 
   static std::vector<Place> places_of(const std::vector<data::RowRange>& ranges) {
     std::vector<Place> places;
     for (const data::RowRange& range : ranges) {
       for (std::int64_t row = range.first; row < range.first + range.count; ++row)
-        places.push_back({.unit = range.unit, .row = row});
+        places.push_back({.unit = range.unit,
+                          .row = row,
+                          .asked = static_cast<std::int64_t>(places.size()),
+                          .made = static_cast<std::int64_t>(places.size())});
     }
     return places;
   }
@@ -154,6 +180,24 @@ std::string MapChain::flat_map() const {
 
 Result<data::ReadBatch> MapChain::apply(data::ReadBatch batch, std::uint64_t epoch,
                                         DatasetMeters* meters) const {
+  return apply(std::move(batch), epoch, meters, nullptr);
+}
+
+Result<data::PartRows> MapChain::apply_to_part(data::ReadBatch batch, std::uint64_t epoch,
+                                               DatasetMeters* meters) const {
+  Part part;
+  batch.valid_rows = batch.rows->num_rows();
+  TRY(batch, apply(std::move(batch), epoch, meters, &part));
+  data::PartRows rows{.rows = std::move(batch.rows),
+                      .bad = {},
+                      .lost = {part.lost.begin(), part.lost.end()},
+                      .counts = std::move(part.counts)};
+  for (auto& [row, why] : part.bad) rows.bad.push_back({row, std::move(why)});
+  return rows;
+}
+
+Result<data::ReadBatch> MapChain::apply(data::ReadBatch batch, std::uint64_t epoch,
+                                        DatasetMeters* meters, Part* part) const {
   if (!preprocessors_.empty()) {
     DataMeter* const meter = meters == nullptr ? nullptr : &meters->map(0);
     const DatasetMeters::Working preprocessing(meters, meter);
@@ -165,7 +209,9 @@ Result<data::ReadBatch> MapChain::apply(data::ReadBatch batch, std::uint64_t epo
   Mapped mapped{.rows = std::move(batch.rows),
                 .valid_rows = batch.valid_rows,
                 .epoch = epoch,
-                .places = Mapped::places_of(batch.ranges)};
+                .places = Mapped::places_of(batch.ranges),
+                .part = part};
+  mapped.asked = mapped.places.size();
   TRAIN_CHECK(std::cmp_equal(mapped.places.size(), mapped.rows->num_rows()),
               "a place for each row");
   for (std::size_t index = 0; index < maps_.size(); ++index) {
@@ -194,7 +240,7 @@ Result<Unit> MapChain::apply_one(std::size_t index, Mapped& mapped) const {
   if (map.built_in) {
     std::vector<data::BadRow> bad;
     TRY(mapped.rows, map.built_in->apply(*mapped.rows, seeds, bad));
-    return leave_out(std::move(bad), mapped);
+    return take_out(std::move(bad), mapped);
   }
   const MapContext context(dataset_, mapped.epoch, map.arguments, std::move(seeds));
   try {
@@ -252,33 +298,32 @@ Result<Unit> MapChain::apply(const FlatMapFunction& map, Mapped& mapped,
   mapped.rows = std::move(made.rows);
   mapped.places = std::move(places);
   if (none) mapped.cut(0);
+  if (mapped.part != nullptr) mapped.part->made(mapped.asked, mapped.places);
   mapped.valid_rows = mapped.rows->num_rows();
   return Unit{};
 }
 
 /// Move the rows that are not bad to the front, and fill the batch with repeats of them.
-Result<Unit> MapChain::leave_out(std::vector<data::BadRow> bad, Mapped& mapped) const {
+Result<Unit> MapChain::take_out(std::vector<data::BadRow> bad, Mapped& mapped) const {
   if (bad.empty()) return Unit{};
   std::vector<bool> is_bad(mapped.places.size());
   for (data::BadRow& row : bad) {
     const auto at = static_cast<std::size_t>(row.row);
     is_bad[at] = true;
-    TRY_VOID(bad_rows_.add(mapped.places[at].unit, mapped.places[at].row, std::move(row.why)));
+    const Place& place = mapped.places[at];
+    if (mapped.part == nullptr || !bad_rows_.may_leave_out()) {
+      TRY_VOID(bad_rows_.add(place.unit, place.row, std::move(row.why)));
+    } else {
+      mapped.part->bad.try_emplace(place.asked, std::move(row.why));
+      mapped.part->lost.insert(place.made);
+    }
   }
-  std::vector<std::int64_t> order;
-  const auto take_good = [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row)
-      if (!is_bad[static_cast<std::size_t>(row)]) order.push_back(row);
-  };
-  take_good(0, mapped.valid_rows);
-  mapped.valid_rows = static_cast<std::int64_t>(order.size());
-  if (order.empty()) take_good(mapped.rows->num_rows() - 1, mapped.rows->num_rows());
-  if (order.empty()) return Unit{};  // nothing to repeat: the rows are what comes of zeros
-  const std::size_t good = order.size();
-  while (order.size() < is_bad.size()) order.push_back(order[order.size() - good]);
-  TRY(mapped.rows, take_rows(mapped.rows, order));
+  const data::KeptRows kept = data::kept_rows(is_bad, mapped.valid_rows);
+  mapped.valid_rows = kept.valid_rows;
+  if (kept.order.empty()) return Unit{};  // nothing to repeat: the rows are what comes of zeros
+  TRY(mapped.rows, take_rows(mapped.rows, kept.order));
   std::vector<Place> places;
-  for (const std::int64_t row : order)
+  for (const std::int64_t row : kept.order)
     places.push_back(mapped.places[static_cast<std::size_t>(row)]);
   mapped.places = std::move(places);
   return Unit{};

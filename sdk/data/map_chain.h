@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/data/batch_reader.h"
+#include "lib/data/serve/part_reader.h"
 #include "lib/data/transform/preprocessor_fit.h"
 #include "lib/data/transform/row_map.h"
 #include "lib/progress/dataset_meters.h"
@@ -43,6 +44,15 @@ class MapChain {
   /// Map a batch of this epoch. `meters` count what each map does; null: nobody does.
   Result<data::ReadBatch> apply(data::ReadBatch batch, std::uint64_t epoch,
                                 DatasetMeters* meters = nullptr) const;
+  /// Do the same in an ingest worker, for a rank that joins several parts. All rows of the part
+  /// count as valid, and bad rows are left for the rank to count.
+  Result<data::PartRows> apply_to_part(data::ReadBatch batch, std::uint64_t epoch,
+                                       DatasetMeters* meters) const;
+  /// Leave a row out that an ingest worker has found to be bad, or return the error that ends the
+  /// pass.
+  Result<Unit> leave_out(std::int64_t unit, std::int64_t row, Error why) const {
+    return bad_rows_.add(unit, row, std::move(why));
+  }
   /// Return how many rows are left out so far.
   std::int64_t bad_rows() const { return bad_rows_.count(); }
 
@@ -55,14 +65,17 @@ class MapChain {
   };
   struct Place;
   struct Mapped;
+  struct Part;
 
   MapChain(std::string dataset, const DatasetSpec& spec,
            const std::shared_ptr<const data::RowSource>& source);
   Result<Unit> add(const MapStep& step);
+  Result<data::ReadBatch> apply(data::ReadBatch batch, std::uint64_t epoch, DatasetMeters* meters,
+                                Part* part) const;
   Result<Unit> apply_one(std::size_t index, Mapped& mapped) const;
   Result<Unit> apply(const MapFunction& map, Mapped& mapped, const MapContext& context) const;
   Result<Unit> apply(const FlatMapFunction& map, Mapped& mapped, const MapContext& context) const;
-  Result<Unit> leave_out(std::vector<data::BadRow> bad, Mapped& mapped) const;
+  Result<Unit> take_out(std::vector<data::BadRow> bad, Mapped& mapped) const;
 
   const std::string dataset_;
   const std::uint64_t seed_;

@@ -37,6 +37,8 @@ std::vector<std::string> all_gather(const std::string& name, const std::string& 
   return std::vector<std::string>(static_cast<std::size_t>(session.info.world_size), mine);
 }
 
+IngestRoster ingest_roster() { return fakes::session().ingest_roster; }
+
 void set_data_position(const std::string& dataset, const DataPosition& position) {
   fakes::session().positions.push_back({dataset, position.epoch, position.rows_consumed});
   fakes::session().order = position.order;

@@ -26,6 +26,7 @@ struct FakeSession {
   std::optional<Dict> checkpoint_metadata;  // unset: there is no checkpoint
   /// (name, this rank's bytes) → all ranks' bytes. By default all ranks give the same bytes.
   std::function<std::vector<std::string>(const std::string&, const std::string&)> gather;
+  IngestRoster ingest_roster;                        // the answer of ingest_roster()
   std::vector<std::string> collectives;              // names, as called
   std::vector<Position> positions;                   // as told
   std::shared_ptr<const Dict> order;                 // of the last one

@@ -133,13 +133,13 @@ bool IngestReader::reads_alone() {
   if (!usable_.empty()) {
     nobody_since_.reset();
     alone_.reset();
-    if (std::exchange(is_alone_, false)) uses_.say("ingest workers are asked again");
+    if (std::exchange(*uses_.reads_alone, false)) uses_.say("ingest workers are asked again");
     return false;
   }
   const auto now = Clock::now();
   if (!nobody_since_) nobody_since_ = now;
-  if (now - *nobody_since_ < limits_.alone_after) return false;
-  if (!std::exchange(is_alone_, true)) {
+  if (!*uses_.reads_alone && now - *nobody_since_ < limits_.alone_after) return false;
+  if (!std::exchange(*uses_.reads_alone, true)) {
     uses_.say(
         fmt::format("no ingest worker has answered for {} s: this rank reads for itself until "
                     "one does",

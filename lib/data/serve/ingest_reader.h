@@ -43,6 +43,9 @@ class IngestReader final : public BatchSource {
     std::function<Result<Unit>(std::int64_t unit, std::int64_t row, Error why)> leave_out = {};
     std::function<void(const std::vector<OperatorShare>&)> count = {};
     std::function<std::string(std::int64_t unit, std::int64_t row)> describe = {};
+    /// Whether the previous pass read for itself at its end: then this one does not wait for
+    /// anybody either, and says nothing of it. The reader sets it.
+    std::shared_ptr<bool> reads_alone = std::make_shared<bool>(false);
     std::function<void(const std::string& line)> say = {};
   };
 
@@ -128,7 +131,6 @@ class IngestReader final : public BatchSource {
   Clock::time_point read_began_ = {};
   std::optional<Clock::time_point> nobody_since_;
   std::unique_ptr<BatchSource> alone_;
-  bool is_alone_ = false;
   std::set<std::string> told_;  // peers whose refusal was told
 };
 

@@ -222,6 +222,17 @@ TEST_F(IngestReaderTest, ReadsForItselfWhileNobodyCanBeAskedAndSaysSoOnce) {
   EXPECT_THAT(said_, testing::ElementsAre(testing::_, "ingest workers are asked again"));
 }
 
+TEST_F(IngestReaderTest, WaitsForNobodyWhereThePreviousPassReadForItself) {
+  auto used = uses();
+  *used.reads_alone = true;
+  IngestReader pass(plan_, pass_, used, nullptr, {.alone_after = std::chrono::hours(1)});
+
+  expect_step(pass, 0);
+
+  EXPECT_EQ(alone_count_, 1);
+  EXPECT_THAT(said_, testing::IsEmpty());
+}
+
 TEST_F(IngestReaderTest, ConnectsToAnIngestWorkerThatListensLater) {
   set_roster({"a"});
   std::unique_ptr<IngestServer> a;
