@@ -33,6 +33,12 @@ std::vector<NodeCapacity> nodes_of(const JobSpec& spec) {
   capacity.gpu *= share;
   capacity.memory_bytes *= static_cast<std::uint64_t>(share);
   for (auto& [name, value] : capacity.custom) value *= share;
+  for (const IngestNeed& need : ingest_needs(spec)) {
+    const int most = (need.spec.workers.max + count - 1) / count;
+    capacity.cpu += most * need.spec.resources_per_worker.cpu;
+    capacity.memory_bytes +=
+        static_cast<std::uint64_t>(most) * need.spec.resources_per_worker.memory_bytes;
+  }
   for (const std::string& endpoint : spec.cluster.nodes)
     nodes.push_back({NodeId{static_cast<int>(nodes.size())}, endpoint, capacity, capacity});
   return nodes;
@@ -94,7 +100,8 @@ void print_environments(const std::map<int, Environment>& by_rank) {
 int dry_run(const ParsedSpec& parsed) {
   const JobSpec spec = spec::shown_spec(parsed.spec);
   const std::vector<NodeCapacity> nodes = nodes_of(spec);
-  const Placement placement = place(spec.scaling_config, nodes, nodes.size());
+  const std::vector<IngestNeed> ingest = ingest_needs(spec);
+  const Placement placement = place(spec.scaling_config, nodes, nodes.size(), {}, ingest);
   if (placement.world_size == 0) {
     print_err("train-run: error: {}\n", placement.reason);
     return exit_code::kUnavailable;
@@ -120,6 +127,7 @@ int dry_run(const ParsedSpec& parsed) {
     print_out("  {}: ranks {} to {}\n", nodes[node.node.value].name, node.first_rank.value,
               node.first_rank.value + node.local_world_size - 1);
   }
+  for (const IngestNeed& need : ingest) print_out("ingest:    {}\n", describe(need));
   print_environments(environments_of(spec, placement, master));
   return 0;
 }

@@ -17,10 +17,12 @@
 #include "launcher/cluster/checkpoints/remote_run.h"
 #include "launcher/cluster/run/detached_run.h"
 #include "launcher/cluster/run/run_record.h"
+#include "launcher/core/ingest_history.h"
 #include "launcher/core/run_history.h"
 #include "launcher/report/data_verdict.h"
 #include "launcher/report/goodput_text.h"
 #include "launcher/report/rank_status.h"
+#include "launcher/report/summary.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"
@@ -39,6 +41,7 @@ struct RunView {
   std::int64_t attempt = 0, world_size = 0, restarts = 0;
   std::string checkpoint;
   std::optional<ReportRecord> report;  // rank 0's newest
+  IngestHistory ingest;
 };
 
 RunView view_of(const RunFolder& folder) {
@@ -55,6 +58,7 @@ RunView view_of(const RunFolder& folder) {
         const auto* value = record.event.if_contains(key);
         return value != nullptr && value->is_int64() ? value->as_int64() : 0;
       };
+      view.ingest.add(record.event);
       const std::string event = text("event");
       if (event == "state") view.state = text("state");
       if (event == "state" && text("trigger") == "restart_decided") ++view.restarts;
@@ -181,6 +185,13 @@ int status_command(const RunReference& reference, bool json) {
       }
       out["metrics"] = std::move(metrics);
     }
+    boost::json::array ingest;
+    for (const auto& [dataset, counts] : view.ingest.counts(running))
+      ingest.push_back(boost::json::object{{"dataset", dataset},
+                                           {"workers", counts.wanted},
+                                           {"serving", counts.serving},
+                                           {"deaths", counts.deaths}});
+    out["ingest"] = std::move(ingest);
     add_samples(out, newest_samples(*folder), running);
     print_json(boost::json::serialize(out));
     return 0;
@@ -214,6 +225,9 @@ int status_command(const RunReference& reference, bool json) {
   const auto newest = newest_samples(*folder);
   if (const auto verdict = newest_verdict(newest))
     print_out("data:       {}\n", data_verdict_text(*verdict));
+  for (const auto& [dataset, counts] : view.ingest.counts(running))
+    print_out("ingest:     {}\n",
+              ingest_text({dataset, counts.wanted, counts.serving, counts.deaths}, running));
   if (view.report) {
     print_out("metrics:   ");
     for (const auto& [name, value] : view.report->metrics)

@@ -29,6 +29,8 @@ Resources claim_of(const Resources& per_worker, std::int32_t workers) {
   return sum;
 }
 
+void add(Resources& sum, const Resources& claim) { add_known(sum, claim, 1); }
+
 void take(Resources& free, const Resources& claim) {
   add_known(free, claim, -1);
   for (auto& [name, value] : free.custom) {

@@ -11,6 +11,8 @@ namespace train {
 
 /// Return what so many workers claim together.
 Resources claim_of(const Resources& per_worker, std::int32_t workers);
+/// Add what ingest workers claim: CPU and memory.
+void add(Resources& sum, const Resources& claim);
 /// Take a claim from what is free. What the node does not have is left out: every offer to every
 /// run names what is free, and a claim may name anything.
 void take(Resources& free, const Resources& claim);

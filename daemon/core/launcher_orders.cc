@@ -80,6 +80,7 @@ Result<Unit> check_order(const PrepareAttempt& message) {
   TRY_VOID(within_bounds("node_rank", message.node_rank, 0, kWorkersMax));
   TRY_VOID(within_bounds("replicas", message.replicas, 0, kWorkersMax));
   TRY_VOID(check_amounts(message.per_worker));
+  TRY_VOID(check_amounts(message.ingest));
   TRY_VOID(within_bounds<std::int64_t>("stop_grace_ms", message.stop_grace_ms, 0, kYearMs));
   TRY_VOID(within_bounds<std::int64_t>("upload_timeout_ms", message.upload_timeout_ms, 0, kYearMs));
   return within_bounds("output_bytes_max", message.output_bytes_max, kOutputBytesMin,

@@ -118,6 +118,7 @@ void NodeAgent::on(const AttemptAsked& event) {
   const bool standby = event.message.standby;
   if (standby ? others_stand_by(key) : stop_older_attempts(key)) return wait(*run_id, event);
   Resources wanted = claim_of(event.message.per_worker, event.message.local_world_size);
+  if (!standby) add(wanted, event.message.ingest);
   // Do not count older attempts of the same run: none of their workers is left.
   const std::string lack = lack_of(wanted, free_for(*run_id));
   if (!standby && !lack.empty()) {

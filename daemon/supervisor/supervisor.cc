@@ -19,6 +19,7 @@
 #include "daemon/supervisor/master_port.h"
 #include "daemon/supervisor/output/output_pump.h"
 #include "daemon/supervisor/processes/adopted.h"
+#include "daemon/supervisor/processes/ingest_pool.h"
 #include "daemon/supervisor/processes/leftover_reaper.h"
 #include "daemon/supervisor/processes/validation_runner.h"
 #include "daemon/supervisor/uplink.h"
@@ -48,10 +49,11 @@ namespace train {
 namespace {
 
 /// All messages that come down from traind: its own, and those that it relays.
-using LauncherMessage = AnyOf<LauncherState, PrepareAttempt, StartWorkers, StopWorkers, TakeStacks,
-                              TakeProfile, AckReports, AckOutput, CheckpointOutcome,
-                              CollectiveResult, PauseWorkers, RequestCheckpoint, RunValidation,
-                              ReportedCheckpoints, ReleaseAttempt, ReadFile, FileBytes, KeepShard>;
+using LauncherMessage =
+    AnyOf<LauncherState, PrepareAttempt, StartWorkers, StopWorkers, TakeStacks, TakeProfile,
+          AckReports, AckOutput, CheckpointOutcome, CollectiveResult, PauseWorkers,
+          RequestCheckpoint, RunValidation, ReportedCheckpoints, ReleaseAttempt, ReadFile,
+          FileBytes, KeepShard, StartIngest, StopIngest, TellIngestRoster>;
 
 constexpr Duration kSampleEvery = seconds(1);
 constexpr std::size_t kSampleQueueBytesMax = 1u << 20;  // on the link; then a sample is left out
@@ -80,6 +82,10 @@ class Supervisor {
                  [this](const GroupEvent& event) { feed(event); }}),
         admission_({changed_, orders_, slots_, standbys_, runner_, checkpoints_}),
         validations_(executor_, scope_, uplink_),
+        ingest_({executor_, scope_, orders_, confinement_, uplink_,
+                 [this](const std::string& name, const Frame& frame) {
+                   if (workers_) workers_->send_to_ingest(name, frame);
+                 }}),
         sampler_(slots_),
         stack_taker_(slots_, uplink_, orders_),
         profile_taker_(slots_, uplink_, memory_profiles_) {}
@@ -109,6 +115,7 @@ class Supervisor {
   Result<Unit> open_worker_port();
   void on_ack_reports(const AckReports& message);
   void on_request_checkpoint(const RequestCheckpoint& message, const Frame& frame);
+  void on_roster(const TellIngestRoster& message, const Frame& frame);
   void cannot_be_asked(Rank rank, const std::string& why);
 
   // workers
@@ -131,7 +138,9 @@ class Supervisor {
   std::map<Rank, WorkerSlot> slots_;
   StandbyProcesses standbys_;
   AnsweredCollectives answered_;
-  std::optional<Frame> pause_;             // the newest, for workers that connect later
+  std::optional<Frame> pause_;   // the newest, for workers that connect later
+  std::optional<Frame> roster_;  // likewise, of ingest workers
+  std::uint64_t roster_version_ = 0;
   RequestCheckpoint checkpoint_request_;   // the newest; request 0: none
   std::uint64_t generation_ = 0;           // the highest of any launcher so far
   std::uint64_t resolved_checkpoint_ = 0;  // the newest that we know to be resolved
@@ -147,6 +156,7 @@ class Supervisor {
   WorkerRunner runner_;
   WorkerAdmission admission_;
   ValidationRunner validations_;
+  IngestPool ingest_;
   WorkerSampler sampler_;
   StackTaker stack_taker_;
   ProfileTaker profile_taker_;
@@ -197,6 +207,7 @@ asio::awaitable<void> Supervisor::accept_links() {
     if (!connection) co_return;
     if (!check_peer_user(**connection)) continue;
     confinement_.renew();  // a new traind has just handed on the controllers
+    ingest_.renew_limits();
     scope_.spawn("traind", serve_link(std::move(*connection)));
   }
 }
@@ -215,12 +226,15 @@ asio::awaitable<void> Supervisor::serve_link(std::unique_ptr<Connection> connect
 }
 
 AttemptSnapshot Supervisor::snapshot() const {
-  return snapshot_of(
+  AttemptSnapshot snapshot = snapshot_of(
       group_, orders_.prepare.has_value(), orders_.master_port ? orders_.master_port->port() : 0u,
       resolved_checkpoint_, checkpoint_request_, [this](Rank rank) {
         const WorkerSlot& slot = slots_.at(rank);
         return LivingWorker{.joined = slot.connected, .reported = slot.reports.last_report_seq()};
       });
+  snapshot.ingest = ingest_.places();
+  snapshot.roster_version = roster_version_;
+  return snapshot;
 }
 
 // Handle a frame; this is the only place that does. The visit has no default: a message without a
@@ -265,6 +279,11 @@ void Supervisor::received(const Frame& frame) {
           [&](RunValidation& m) {
             if (orders_.start) scope_.spawn("validation", validate(std::move(m)));
           },
+          [&](const StartIngest& m) {
+            if (workers_ && orders_.start && group_.phase() != GroupPhase::Gone) ingest_.start(m);
+          },
+          [&](const StopIngest& m) { ingest_.stop(m); },
+          [&](const TellIngestRoster& m) { on_roster(m, frame); },
           [&](const ReportedCheckpoints& m) {
             if (WorkerSlot* slot = slot_of(m.rank)) slot->unanswered_asks.erase(m.request);
             if (workers_) workers_->send(Rank{m.rank}, frame);
@@ -422,11 +441,13 @@ Result<Unit> Supervisor::open_worker_port() {
     slots_.at(rank).program = static_cast<pid_t>(hello.pid);
     slots_.at(rank).knows_checkpoint_requests = hello.checkpoint_requests;
     slots_.at(rank).knows_memory_profiles = hello.memory_profiles;
+    slots_.at(rank).knows_ingest_rosters = hello.ingest_rosters;
     if (pause_) {
       if (const auto pause = decode<PauseWorkers>(*pause_))
         pause_passed_on(slots_.at(rank), *pause);
       workers_->send(rank, *pause_);
     }
+    if (roster_ && hello.ingest_rosters) workers_->send(rank, *roster_);
     uplink_.say_joined(WorkerJoined{rank.value, hello.build});
   };
   handlers.received = [this](Rank rank, Frame frame) {
@@ -437,6 +458,10 @@ Result<Unit> Supervisor::open_worker_port() {
     cannot_be_asked(rank, "it has closed its connection");
     memory_profiles_.closed(rank);
     changed_.notify();
+  };
+  handlers.welcome_ingest = [this](const WorkerHello& hello) { return ingest_.welcome(hello); };
+  handlers.received_ingest = [this](const std::string& name, const Frame& frame) {
+    return ingest_.received(name, frame);
   };
   TRY(workers_,
       WorkerPort::open(executor_, orders_.worker_socket(), options_.attempt, std::move(handlers)));
@@ -467,6 +492,14 @@ void Supervisor::on_request_checkpoint(const RequestCheckpoint& message, const F
     else
       cannot_be_asked(rank, "its program was built with an SDK that knows no such request");
   }
+}
+
+void Supervisor::on_roster(const TellIngestRoster& message, const Frame& frame) {
+  if (message.version <= roster_version_) return;  // late
+  roster_version_ = message.version;
+  roster_ = frame;
+  for (const auto& [rank, slot] : slots_)
+    if (slot.connected && slot.knows_ingest_rosters) workers_->send(rank, frame);
 }
 
 void Supervisor::cannot_be_asked(Rank rank, const std::string& why) {
@@ -505,7 +538,10 @@ void Supervisor::perform(const GroupAction& action) {
           [&](const TellExited& exited) {
             slots_.at(exited.rank).exit = exited;  // the runner sends it, with the last lines
           },
-          [&](const TellGone&) { uplink_.say_last(encode(GroupGone{}, options_.attempt)); },
+          [&](const TellGone&) {
+            ingest_.end();  // nobody here reads any more
+            uplink_.say_last(encode(GroupGone{}, options_.attempt));
+          },
           [&](const EndSupervisor& end) {
             if (!finishing_) scope_.spawn("finish", finish(end.reason));
             finishing_ = true;
@@ -547,6 +583,7 @@ asio::awaitable<void> Supervisor::finish(std::string) {
   if (workers_) co_await workers_->close();
   (void)standbys_.close();
   validations_.kill();
+  ingest_.end();
   confinement_.end();
   co_await LeftoverReaper::reap_all();
   checkpoints_.clean_up();

@@ -19,7 +19,8 @@ AttemptController::AttemptController(const RunContext& run, Attempt id, const Pl
       collectives_(placement.world_size),
       hangs_(run_, group_),
       time_(placement.world_size, now()),
-      start_watch_(run_, group_) {}
+      start_watch_(run_, group_),
+      ingest_(run.spec, id, placement, /*adopted=*/false) {}
 
 AttemptController::AttemptController(const RunContext& run, const LivingAttempt& living)
     : run_(run),
@@ -29,7 +30,8 @@ AttemptController::AttemptController(const RunContext& run, const LivingAttempt&
       collectives_(living.placement.world_size),
       hangs_(run_, group_),
       time_(living.placement.world_size, now() - living.age, living.noted),
-      start_watch_(run_, group_) {
+      start_watch_(run_, group_),
+      ingest_(run.spec, living.id, living.placement, /*adopted=*/true) {
   time_.committed(living.resolved_seq);
 }
 
@@ -52,8 +54,10 @@ void AttemptController::record_begin() {
 }
 
 Prepare AttemptController::prepare_for(const PlacedNode& placed) const {
-  return {group_.id, placed,
-          placed.node_rank == NodeRank{0} && run_.spec.backend == Backend::Torch};
+  Prepare prepare{group_.id, placed,
+                  placed.node_rank == NodeRank{0} && run_.spec.backend == Backend::Torch};
+  prepare.ingest = ingest_claim(group_.placement, placed.node, ingest_needs(run_.spec));
+  return prepare;
 }
 
 void AttemptController::on(const AttemptPrepared& event) {
@@ -95,6 +99,7 @@ void AttemptController::on(const AttemptStarted& event) {
   if (group_.hosts.started(event.node)) from_standby_ += event.from_standby;
   for (const auto& [rank, pid] : event.pids)
     if (group_.ranks.find(rank) != nullptr) time_.started(rank, now());
+  perform(ingest_.node_started(event.node));
   if (state() == RunState::Starting && group_.hosts.all_started())
     change_state(RunTrigger::AllStarted, "");
 }
@@ -151,6 +156,7 @@ void AttemptController::on(const SupervisorLost& event) {
 void AttemptController::host_lost(NodeId node, const std::string& reason, FailureKind kind) {
   const bool was_gone = group_.hosts.is_gone(node);
   group_.hosts.lost(node);
+  perform(ingest_.node_gone(node));
   if (was_gone) return;
   const std::vector<Rank> ranks = group_.ranks.node_lost(node);
   for (const Rank rank : ranks) {
@@ -174,7 +180,9 @@ void AttemptController::on(const SupervisorAttached& event) {
   }
   if (state() == RunState::Attaching) requests_.found(event.checkpoint_order);
   perform(run_.checkpoints.resolved_before(event.resolved_checkpoint));
-  if (!group_.hosts.is_gone(event.node)) send_again(event.node);
+  if (group_.hosts.is_gone(event.node)) return;
+  send_again(event.node);
+  perform(ingest_.attached(event));
 }
 
 // Send the orders again. Any order may be given twice: supervisors and workers know what they have
@@ -201,6 +209,7 @@ void AttemptController::advance_attaching() {
   }
   release_collectives(std::exchange(held_back_, {}));
   perform(requests_.drop_found());
+  perform(ingest_.found());
   if (state() == RunState::Running && run_.progress.stop()) ending_.stop_found();
   ending_.drain_found();
 }
@@ -282,6 +291,7 @@ void AttemptController::on(const NodeGroupGone& event) {
       (state() == RunState::Starting && group_.hosts.unanswered_order(event.node) != nullptr);
   const bool stopped_before_it_started = unstarted && !group_.hosts.is_gone(event.node);
   group_.hosts.gone(event.node);
+  perform(ingest_.node_gone(event.node));
   if (!stopped_before_it_started) return;
   // Its traind drained while nobody heard of that, and stopped it as it stood by.
   group_.ranks.node_lost(event.node);
@@ -414,6 +424,15 @@ void AttemptController::perform(const CheckpointRequests::Effects& effects) {
   for (const CheckpointRequests::Effect& effect : effects) std::visit(perform_one, effect);
 }
 
+// ---- ingest workers
+
+void AttemptController::on(const DatasetsRead& event) { ingest_.on(event, now()); }
+
+void AttemptController::perform(IngestBoard::Effects effects) {
+  for (IngestBoard::Effect& effect : effects)
+    std::visit([this](auto& action) { run_.progress.add(std::move(action)); }, effect);
+}
+
 // Give up the restored checkpoint, because its bytes differ from those that were committed. A
 // checkpoint that the user named is not replaced.
 bool AttemptController::give_up_restored(const Error& error) {
@@ -454,6 +473,7 @@ void AttemptController::advance() {
 
 void AttemptController::advance_running() {
   if (cause().failed()) return;
+  perform(ingest_.advance(now()));
   if (group_.ranks.all_ended())
     return change_state(RunTrigger::GroupEnding, "every rank ended with 0");
   if (auto hang = hangs_.advance()) ending_.fail(std::move(*hang));

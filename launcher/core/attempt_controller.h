@@ -13,6 +13,7 @@
 #include "launcher/core/collective_tracker.h"
 #include "launcher/core/group_ending.h"
 #include "launcher/core/hang_controller.h"
+#include "launcher/core/ingest_board.h"
 #include "launcher/core/start_watch.h"
 #include "launcher/core/straggler_detector.h"
 
@@ -41,6 +42,7 @@ class AttemptController {
   TimeAccounts worker_time(TimePoint now) const {
     return time_.accounts(AttemptTime::End::None, now);
   }
+  const IngestBoard& ingest() const { return ingest_; }
   /// Return how many of its workers were standby processes.
   int from_standby() const { return from_standby_; }
   bool pauses_at_checkpoint() const {
@@ -74,6 +76,10 @@ class AttemptController {
   void on(const ShardStaged& event);
   void on(const CommitFinished& event);
   void on(const CheckpointPositionTold& event);
+  void on(const IngestServes& event) { perform(ingest_.on(event, run_.nodes.name(event.node))); }
+  void on(const IngestGone& event) { perform(ingest_.on(event, run_.nodes.name(event.node))); }
+  void on(const IngestSampled& event) { ingest_.on(event, now()); }
+  void on(const DatasetsRead& event);
   /// Leave a node within the event's grace. `text`: the reason.
   void drain(const NodeDrain& event, const std::string& text) {
     if (group_.hosts.has(event.node) && !group_.hosts.is_gone(event.node))
@@ -118,6 +124,7 @@ class AttemptController {
   CheckpointCoordinator::Situation situation() const;
   void perform(CheckpointCoordinator::Effects effects);
   void perform(const CheckpointRequests::Effects& effects);
+  void perform(IngestBoard::Effects effects);
   void advance_requests();
   bool give_up_restored(const Error& error);
   AttemptTime::End end_of_time(const AttemptEnded& ended) const;
@@ -139,6 +146,7 @@ class AttemptController {
   StragglerDetector stragglers_;
   StartWatch start_watch_;
   CheckpointRequests requests_;
+  IngestBoard ingest_;
   std::vector<CollectiveRelease> held_back_;  // until all supervisors have answered
   bool progressed_ = false;
   int from_standby_ = 0;

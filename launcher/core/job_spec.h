@@ -190,6 +190,14 @@ struct MapFrom {
   bool operator==(const MapFrom&) const = default;
 };
 
+/// Processes that read a dataset for the ranks.
+struct IngestSpec {
+  WorkerCount workers{.min = 0, .max = 0};  // max 0: none
+  Resources resources_per_worker{.cpu = 1};
+  Duration timeout = seconds(30);  // one that is silent for so long is replaced
+  bool operator==(const IngestSpec&) const = default;
+};
+
 struct DatasetSpec {
   DatasetFormat format = DatasetFormat::Auto;
   std::vector<std::string> paths = {};             // files, folders, globs; absolute after parsing
@@ -222,6 +230,7 @@ struct DatasetSpec {
   std::optional<int> lanes = {};           // unset: by the number of workers
   bool preserve_order = false;
   OnChange on_change = OnChange::Fail;
+  IngestSpec ingest = {};
   bool operator==(const DatasetSpec&) const = default;
 };
 

@@ -31,7 +31,7 @@ std::vector<NodeCapacity> NodePool::usable(const ScalingConfig& scaling,
     if (!policy.quarantined(id)) good.push_back(node.capacity);
   }
   if (good.size() == all.size()) return all;
-  return place(scaling, good, expected_).world_size > 0 ? good : all;
+  return place(scaling, good, expected_, {}, ingest_).world_size > 0 ? good : all;
 }
 
 }  // namespace train

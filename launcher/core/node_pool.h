@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/core/failure_policy.h"
@@ -16,8 +17,9 @@ namespace train {
 
 class NodePool {
  public:
-  /// `expected`: how many daemons the job names.
-  explicit NodePool(std::size_t expected) : expected_(expected) {}
+  /// `expected`: how many daemons the job names. `ingest`: what is placed beside the workers.
+  explicit NodePool(std::size_t expected, std::vector<IngestNeed> ingest = {})
+      : expected_(expected), ingest_(std::move(ingest)) {}
 
   void up(const NodeUp& event);
   void down(NodeId node);
@@ -41,17 +43,18 @@ class NodePool {
   std::vector<NodeCapacity> usable(const ScalingConfig& scaling, const FailurePolicy& policy) const;
   /// Place workers on those nodes: ranks stay on the nodes of the newest attempt.
   Placement placement(const ScalingConfig& scaling, const FailurePolicy& policy) const {
-    return place(scaling, usable(scaling, policy), expected_, placed_);
+    return place(scaling, usable(scaling, policy), expected_, placed_, ingest_);
   }
   /// Set the placement of the newest attempt.
   void placed(Placement placement) { placed_ = std::move(placement); }
   /// Return how many workers would fit now.
   int capacity(const ScalingConfig& scaling, const FailurePolicy& policy) const {
-    return place(scaling, usable(scaling, policy), expected_, {}).world_size;
+    return place(scaling, usable(scaling, policy), expected_, {}, ingest_).world_size;
   }
 
  private:
   std::size_t expected_;
+  std::vector<IngestNeed> ingest_;
   std::map<NodeId, NodeUp> up_;
   std::set<NodeId> lost_, draining_;
   std::map<NodeId, std::string> names_;  // of all nodes ever known

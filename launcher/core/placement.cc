@@ -7,7 +7,9 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
+#include <tuple>
 
 namespace train {
 namespace {
@@ -19,6 +21,17 @@ int times_that_fit(double available, double claim, int max) {
   if (claim <= 0) return max;
   const double times = std::floor(available / claim + kSlack);
   return static_cast<int>(std::clamp(times, 0.0, static_cast<double>(max)));
+}
+
+/// Take what so many workers claim. What is there may not suffice.
+void take(Resources& from, const Resources& claim, int times) {
+  from.cpu -= claim.cpu * times;
+  from.gpu -= claim.gpu * times;
+  const auto wanted = static_cast<std::uint64_t>(times) * claim.memory_bytes;
+  from.memory_bytes -= std::min(from.memory_bytes, wanted);
+  for (auto& [name, value] : from.custom)
+    if (const auto found = claim.custom.find(name); found != claim.custom.end())
+      value -= found->second * times;
 }
 
 using Counts = std::vector<int>;
@@ -187,8 +200,10 @@ int workers_that_fit(const Resources& available, const Resources& claim, int max
   return fit;
 }
 
-Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& named_nodes,
-                std::size_t expected_nodes, const Placement& before) {
+namespace {
+
+Placement place_ranks(const ScalingConfig& scaling, const std::vector<NodeCapacity>& named_nodes,
+                      std::size_t expected_nodes, const Placement& before) {
   const std::vector<NodeCapacity> nodes = used_first(named_nodes, before);
   const Counts capacity = capacity_of(nodes, scaling, false);
   const Counts taken = choose(scaling, capacity);
@@ -216,6 +231,134 @@ Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& n
     placement.world_size += node.local_world_size;
   }
   return placement;
+}
+
+/// What is left on the nodes of a placement, by its order of nodes.
+std::vector<Resources> left_beside(const Placement& placement, const Resources& claim,
+                                   const std::vector<NodeCapacity>& nodes, bool use_total) {
+  std::vector<Resources> left;
+  for (const PlacedNode& placed : placement.nodes) {
+    const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const NodeCapacity& one) {
+      return one.node == placed.node;
+    });
+    Resources& rest = left.emplace_back(use_total ? node->total : node->free);
+    take(rest, claim, placed.local_world_size);
+  }
+  return left;
+}
+
+/// Give each dataset its least number of places, then more of them in turn. Return the dataset for
+/// whose least number there is no room, or nothing.
+std::optional<IngestNeed> place_ingest(Placement& placement, std::vector<Resources> left,
+                                       const std::vector<IngestNeed>& needs) {
+  std::size_t next = 0;  // the node whose turn it is
+  std::vector<int> placed(needs.size(), 0);
+  const auto place_one = [&](std::size_t which) {
+    const IngestNeed& need = needs[which];
+    for (std::size_t tried = 0; tried < left.size(); ++tried) {
+      const std::size_t at = (next + tried) % left.size();
+      if (workers_that_fit(left[at], need.spec.resources_per_worker, 1) < 1) continue;
+      take(left[at], need.spec.resources_per_worker, 1);
+      placement.ingest.push_back({need.dataset, ++placed[which], placement.nodes[at].node});
+      next = at + 1;
+      return true;
+    }
+    return false;
+  };
+  for (std::size_t i = 0; i < needs.size(); ++i) {
+    while (placed[i] < needs[i].spec.workers.min)
+      if (!place_one(i)) return needs[i];
+  }
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (std::size_t i = 0; i < needs.size(); ++i)
+      if (placed[i] < needs[i].spec.workers.max) progress |= place_one(i);
+  }
+  std::sort(placement.ingest.begin(), placement.ingest.end(),
+            [](const PlacedIngest& a, const PlacedIngest& b) {
+              return std::tie(a.dataset, a.slot) < std::tie(b.dataset, b.slot);
+            });
+  return std::nullopt;
+}
+
+std::string describe_lack(const IngestNeed& need, const Placement& ranks,
+                          const std::vector<NodeCapacity>& nodes,
+                          const std::vector<Resources>& left) {
+  std::vector<std::string> offers;
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const NodeCapacity& one) {
+      return one.node == ranks.nodes[i].node;
+    });
+    offers.push_back(fmt::format("{} CPU {}, memory {} MiB", node->name, amount(left[i].cpu),
+                                 left[i].memory_bytes >> 20));
+  }
+  return fmt::format(
+      "{} {} for {} with {} each {} needed beside {} {}, which leave: {}", need.spec.workers.min,
+      need.spec.workers.min == 1 ? "ingest worker" : "ingest workers", need.dataset,
+      describe_claim(need.spec.resources_per_worker), need.spec.workers.min == 1 ? "is" : "are",
+      ranks.world_size, ranks.world_size == 1 ? "worker" : "workers", fmt::join(offers, "; "));
+}
+
+}  // namespace
+
+std::vector<IngestNeed> ingest_needs(const JobSpec& spec) {
+  std::vector<IngestNeed> needs;
+  for (const auto& [name, dataset] : spec.datasets)
+    if (dataset.ingest.workers.max > 0) needs.push_back({name, dataset.ingest});
+  return needs;
+}
+
+std::string describe(const IngestNeed& need) {
+  const WorkerCount& count = need.spec.workers;
+  return fmt::format("{}{} ingest {} for {} with {} each",
+                     count.elastic() ? fmt::format("{} to ", count.min) : "", count.max,
+                     count.max == 1 ? "worker" : "workers", need.dataset,
+                     describe_claim(need.spec.resources_per_worker));
+}
+
+Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
+                std::size_t expected_nodes, const Placement& before,
+                const std::vector<IngestNeed>& ingest) {
+  Placement ranks = place_ranks(scaling, nodes, expected_nodes, before);
+  if (ingest.empty() || ranks.world_size == 0) return ranks;
+  ScalingConfig fewer = scaling;
+  for (;;) {
+    const auto left = left_beside(ranks, scaling.resources_per_worker, nodes, false);
+    const auto lacking = place_ingest(ranks, left, ingest);
+    if (!lacking) return ranks;
+    const int next = ranks.world_size - std::max(1, scaling.workers_per_node);
+    if (next >= scaling.num_workers.min && next > 0) {
+      fewer.num_workers.max = next;
+      ranks = place_ranks(fewer, nodes, expected_nodes, before);
+      continue;
+    }
+    Placement none;
+    // With everything free, the ranks could be elsewhere: only what fits nowhere never will.
+    std::vector<NodeCapacity> all_free = nodes;
+    for (NodeCapacity& node : all_free) node.free = node.total;
+    Placement at_best = place_ranks(fewer, all_free, expected_nodes, before);
+    none.never =
+        nodes.size() >= expected_nodes && at_best.world_size > 0 &&
+        place_ingest(at_best, left_beside(at_best, scaling.resources_per_worker, nodes, true),
+                     ingest)
+            .has_value();
+    none.reason = describe_lack(*lacking, ranks, nodes, left);
+    return none;
+  }
+}
+
+Resources ingest_claim(const Placement& placement, NodeId node,
+                       const std::vector<IngestNeed>& needs) {
+  Resources sum;
+  for (const PlacedIngest& place : placement.ingest) {
+    if (place.node != node) continue;
+    for (const IngestNeed& need : needs) {
+      if (need.dataset != place.dataset) continue;
+      sum.cpu += need.spec.resources_per_worker.cpu;
+      sum.memory_bytes += need.spec.resources_per_worker.memory_bytes;
+    }
+  }
+  return sum;
 }
 
 std::vector<WorkerRanks> ranks_on(const PlacedNode& placed, const Placement& placement) {

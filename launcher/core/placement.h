@@ -28,11 +28,32 @@ struct PlacedNode {
   bool operator==(const PlacedNode&) const = default;
 };
 
+/// What a dataset's ingest workers need.
+struct IngestNeed {
+  std::string dataset;
+  IngestSpec spec;
+};
+/// Return the needs of the datasets that have ingest workers, by name.
+std::vector<IngestNeed> ingest_needs(const JobSpec& spec);
+
+/// Return "2 to 8 ingest workers for train with CPU 1 each".
+std::string describe(const IngestNeed& need);
+
+/// A place for one of a dataset's ingest workers.
+struct PlacedIngest {
+  std::string dataset;
+  std::int32_t slot = 0;  // from 1 on, within the dataset
+  NodeId node;
+  bool operator==(const PlacedIngest&) const = default;
+};
+
 struct Placement {
   int world_size = 0;             // 0: does not fit
   std::vector<PlacedNode> nodes;  // by node rank
   std::string reason;             // why it does not fit, in words for the user
   bool never = false;             // would not fit even if everything were free: waiting is useless
+  /// As many ingest workers as fit beside the ranks, on their nodes, by dataset and slot.
+  std::vector<PlacedIngest> ingest = {};
   bool operator==(const Placement&) const = default;
 };
 
@@ -48,8 +69,16 @@ int workers_that_fit(const Resources& available, const Resources& claim, int max
 /// `before`: where the previous attempt's workers were. If the strategy leaves a choice, those
 /// nodes are preferred, and their ranks stay there. A new node takes the place of one that is gone,
 /// so that caches, data shares and standby processes of the others stay useful.
+/// `ingest`: place ingest workers beside the ranks, too: of each dataset its least number, then, as
+/// long as there is room, more of them, in turn on each node. If the least number does not fit,
+/// there are fewer ranks, down to min.
 Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
-                std::size_t expected_nodes, const Placement& before = {});
+                std::size_t expected_nodes, const Placement& before = {},
+                const std::vector<IngestNeed>& ingest = {});
+
+/// Return what the ingest workers on a node claim together.
+Resources ingest_claim(const Placement& placement, NodeId node,
+                       const std::vector<IngestNeed>& needs);
 
 /// Return the ranks of the workers on one node of the placement, by local rank.
 std::vector<WorkerRanks> ranks_on(const PlacedNode& placed, const Placement& placement);

@@ -12,7 +12,7 @@ RunController::RunController(const JobSpec& spec, RunStart start, TimePoint now)
       ended_before_(start.ended),
       run_id_(start.run_id),
       progress_(now, start.living ? RunState::Attaching : RunState::Scheduling),
-      nodes_(start.expected_nodes),
+      nodes_(start.expected_nodes, ingest_needs(spec)),
       policy_(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic(),
               start.expected_nodes),
       scheduling_(now, start.restarts),

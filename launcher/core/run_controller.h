@@ -71,6 +71,8 @@ class RunController {
   }
   /// Return how many of its workers came from standby.
   int from_standby() const { return attempt_ ? attempt_->from_standby() : 0; }
+  /// Return how many ingest workers there are to be, of all datasets.
+  int ingest_wanted() const { return attempt_ ? attempt_->ingest().wanted() : 0; }
   bool pauses_at_checkpoint() const { return attempt_ && attempt_->pauses_at_checkpoint(); }
 
   int restarts() const { return scheduling_.restarts(); }

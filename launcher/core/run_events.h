@@ -18,6 +18,7 @@
 #include "lib/base/ids.h"
 #include "lib/model/checkpoint_order.h"
 #include "lib/model/checkpoint_shard.h"
+#include "lib/model/ingest_roster.h"
 #include "lib/model/pause_step.h"
 #include "lib/model/rank_sample.h"
 #include "lib/model/time_accounts.h"
@@ -68,6 +69,8 @@ struct SupervisorAttached {
   /// The newest checkpoint whose outcome the supervisor knows; 0: none.
   std::uint64_t resolved_checkpoint = 0;
   CheckpointOrder checkpoint_order = {};  // the newest that it knows; request 0: none
+  std::vector<IngestPlace> ingest = {};   // where ingest workers were ordered, and not stopped
+  std::uint64_t roster_version = 0;       // of the newest roster that it knows
 };
 /// A node's traind was told to drain: it takes no new workers, and its present ones must leave
 /// within `grace`.
@@ -212,6 +215,47 @@ struct CheckpointPositionTold {
   bool has_function = false;
   std::string error = {};
 };
+/// An ingest worker serves.
+struct IngestServes {
+  Attempt attempt;
+  NodeId node;
+  IngestPlace place;
+};
+/// The process of an ingest worker's place has ended.
+struct IngestGone {
+  Attempt attempt;
+  NodeId node;
+  std::string dataset;
+  std::int32_t slot = 0;
+  std::string name;
+  bool stopped = false;  // as it was ordered
+  std::string why;
+  std::uint32_t deaths = 0;
+  Duration again{};    // until the supervisor starts another one
+  bool often = false;  // it dies so often that this takes longer
+  std::vector<std::string> last_lines = {};
+};
+/// How much processor time an ingest worker has used.
+struct IngestSampled {
+  Attempt attempt;
+  NodeId node;
+  std::string dataset;
+  std::int32_t slot = 0;
+  std::string name;
+  Duration cpu{};
+};
+/// How long the loops of ranks have waited for rows of datasets, each since it opened it.
+struct DatasetsRead {
+  struct Reader {
+    Rank rank;
+    std::string dataset;
+    Duration waited{};
+    bool operator==(const Reader&) const = default;
+  };
+  Attempt attempt;
+  std::vector<Reader> readers;
+  Duration taken{};  // when, by their node's clock
+};
 struct Tick {};
 
 using RunEvent =
@@ -219,7 +263,8 @@ using RunEvent =
                  StartRefused, RankJoined, RankExited, NodeGroupGone, SupervisorLost, RankReported,
                  RanksSampled, RankPaused, ShardStaged, CommitFinished, ValidationFinished,
                  CollectiveJoined, CollectiveResolved, StopAsked, StacksAsked, StacksCollected,
-                 CheckpointAsked, CheckpointPositionTold, Tick>;
+                 CheckpointAsked, CheckpointPositionTold, IngestServes, IngestGone, IngestSampled,
+                 DatasetsRead, Tick>;
 
 // ---- actions
 
@@ -227,7 +272,8 @@ struct Prepare {
   Attempt attempt;
   PlacedNode placed;
   bool bind_master = false;
-  bool standby = false;  // for standby processes: the attempt has not begun
+  bool standby = false;   // for standby processes: the attempt has not begun
+  Resources ingest = {};  // what ingest workers claim there, at their greatest number
   bool operator==(const Prepare&) const = default;
 };
 struct Start {
@@ -402,11 +448,41 @@ struct RunEnded {
   bool operator==(const RunEnded&) const = default;
 };
 
+struct KeepIngest {  // keep an ingest worker running in this place
+  Attempt attempt;
+  NodeId node;
+  std::string dataset;
+  std::int32_t slot = 0;
+  bool for_others = false;  // there are ranks on other nodes
+  bool operator==(const KeepIngest&) const = default;
+};
+struct EndIngest {  // keep none there any more
+  Attempt attempt;
+  NodeId node;
+  std::string dataset;
+  std::int32_t slot = 0;
+  bool operator==(const EndIngest&) const = default;
+};
+struct SendRoster {
+  Attempt attempt;
+  NodeId node;
+  SharedValue<IngestRoster> roster;  // as the node's ranks see it
+  bool operator==(const SendRoster&) const = default;
+};
+struct IngestChanged {  // for the journal, status and the summary
+  Attempt attempt;
+  std::string dataset;
+  int wanted = 0, serving = 0;
+  std::uint32_t deaths = 0;  // in this attempt
+  bool operator==(const IngestChanged&) const = default;
+};
+
 using RunAction =
     std::variant<Prepare, Start, StandBy, StopGroup, Pause, OrderCheckpoint, CheckpointAnswered,
                  Release, SendCollective, TellCheckpoint, Commit, GiveUpCommit, Validate,
-                 CollectStacks, HangFound, Note, StragglerChanged, NodeStateChanged, StateChanged,
-                 AttemptBegun, AttemptEnded, RunEnded>;
+                 CollectStacks, HangFound, Note, StragglerChanged, NodeStateChanged, KeepIngest,
+                 EndIngest, SendRoster, IngestChanged, StateChanged, AttemptBegun, AttemptEnded,
+                 RunEnded>;
 
 /// An attempt that began under an earlier launcher and has no known end.
 struct LivingAttempt {

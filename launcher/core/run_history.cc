@@ -74,6 +74,28 @@ Placement placement_of(const boost::json::object& event, std::vector<std::string
   return placement;
 }
 
+boost::json::array ingest_json(const Placement& placement) {
+  boost::json::array places;
+  for (const PlacedIngest& place : placement.ingest)
+    places.push_back(boost::json::object{
+        {"dataset", words(place.dataset)}, {"slot", place.slot}, {"node", place.node.value}});
+  return places;
+}
+
+std::vector<PlacedIngest> ingest_of(const boost::json::object& event) {
+  std::vector<PlacedIngest> places;
+  const auto* array = event.if_contains("ingest");
+  if (array == nullptr || !array->is_array()) return places;
+  for (const boost::json::value& value : array->as_array()) {
+    if (!value.is_object()) return {};
+    const boost::json::object& place = value.as_object();
+    places.push_back({text_of(place, "dataset"),
+                      static_cast<std::int32_t>(number_of(place, "slot")),
+                      NodeId{static_cast<std::int32_t>(number_of(place, "node"))}});
+  }
+  return places;
+}
+
 /// Return how the run ended, if the record of a change of state says that it did.
 std::optional<RunEnded> end_in(const boost::json::object& event, const std::string& state) {
   for (const RunState outcome : {RunState::Finished, RunState::Errored, RunState::Stopped}) {
@@ -135,12 +157,20 @@ boost::json::object record_of(const AttemptBegun& begun) {
                                         {"name", begun.node_names[i]},
                                         {"workers", placed.local_world_size}});
   }
-  return {{"event", "attempt_started"},
-          {"attempt", begun.attempt.value},
-          {"world_size", begun.placement.world_size},
-          {"restart_count", begun.restart_count},
-          {"restore", json_of(begun.restore)},
-          {"nodes", std::move(nodes)}};
+  boost::json::object record{{"event", "attempt_started"},
+                             {"attempt", begun.attempt.value},
+                             {"world_size", begun.placement.world_size},
+                             {"restart_count", begun.restart_count},
+                             {"restore", json_of(begun.restore)},
+                             {"nodes", std::move(nodes)}};
+  if (!begun.placement.ingest.empty()) record["ingest"] = ingest_json(begun.placement);
+  return record;
+}
+
+boost::json::object record_of(const IngestChanged& changed) {
+  return {{"event", "ingest_workers"},  {"attempt", changed.attempt.value},
+          {"dataset", changed.dataset}, {"wanted", changed.wanted},
+          {"serving", changed.serving}, {"deaths", changed.deaths}};
 }
 
 boost::json::object record_of(const AttemptEnded& ended, const std::string& cause) {
@@ -239,6 +269,7 @@ TimeAccounts run_time_in(const boost::json::object& run_json, const boost::json:
 
 void RunHistory::add(Generation generation, const std::string& time,
                      const boost::json::object& event) {
+  ingest_.add(event);
   const std::string what = text_of(event, "event");
   const Attempt attempt{static_cast<std::uint32_t>(number_of(event, "attempt"))};
   if (what == "generation_taken") {
@@ -339,6 +370,7 @@ void RunHistory::attempt_began(Generation generation, const std::string& time,
   attempt.id = Attempt{static_cast<std::uint32_t>(number_of(event, "attempt"))};
   attempt.generation = generation;
   attempt.placement = placement_of(event, attempt.node_names);
+  attempt.placement.ingest = ingest_of(event);
   placed_ = attempt.placement;
   attempt.restart_count = static_cast<int>(number_of(event, "restart_count"));
   attempt.restored = checkpoint_of(event);

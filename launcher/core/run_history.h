@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/core/failure_policy.h"
+#include "launcher/core/ingest_history.h"
 #include "launcher/core/run_events.h"
 
 namespace train {
@@ -18,6 +19,7 @@ namespace train {
 
 boost::json::object record_of(const StateChanged& change);
 boost::json::object record_of(const AttemptBegun& begun);
+boost::json::object record_of(const IngestChanged& changed);
 /// `cause`: as the user reads it.
 boost::json::object record_of(const AttemptEnded& ended, const std::string& cause);
 boost::json::object record_of(const RunEnded& ended);
@@ -99,6 +101,7 @@ class RunHistory {
   const std::optional<RunEnded>& ended() const { return ended_; }
   /// Return the placement of the newest attempt.
   const Placement& placed() const { return placed_; }
+  const IngestHistory& ingest() const { return ingest_; }
   /// Return what to remember of the failures since somebody last started this run by hand.
   const FailureMemory& failures() const { return policy_.memory(); }
 
@@ -111,6 +114,7 @@ class RunHistory {
   FailureConfig config_;
   bool elastic_;
   FailurePolicy policy_;
+  IngestHistory ingest_;
   std::vector<PastAttempt> attempts_;
   Attempt next_attempt_{0};
   int restarts_ = 0;

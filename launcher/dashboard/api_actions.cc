@@ -144,6 +144,7 @@ Result<HttpResponse> Api::metrics(const HttpRequest&, const Parts&) {
       RunMetrics one{.row = data.row(),
                      .failed_attempts = data.view().attempts_failed,
                      .checkpoints = data.view().checkpoints};
+      one.ingest = data.view().ingest.counts(one.row.live);
       if (one.row.live) one.samples = data.samples();
       all.push_back(std::move(one));
     });

@@ -136,6 +136,17 @@ void add_run(PrometheusText& out, const RunMetrics& run, const MetricLimits& lim
   if (row.goodput_ratio)
     out.gauge("trainrun_goodput_ratio", "Part of the workers' time that was productive.",
               *row.goodput_ratio, labels);
+  std::size_t datasets = 0;
+  for (const auto& [dataset, counts] : run.ingest) {
+    if (++datasets > limits.values) break;
+    const Labels of_dataset{{"run", row.id}, {"dataset", dataset}};
+    out.gauge("trainrun_ingest_workers", "Ingest workers that there are to be.",
+              static_cast<double>(counts.wanted), of_dataset);
+    out.gauge("trainrun_ingest_workers_serving", "Ingest workers that serve now.",
+              static_cast<double>(counts.serving), of_dataset);
+    out.counter("trainrun_ingest_worker_deaths_total", "Processes of ingest workers that died.",
+                static_cast<double>(counts.deaths), of_dataset);
+  }
   std::size_t values = 0;
   for (const auto& [key, value] : row.metrics) {
     const auto number = number_of(row.metrics, key);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,8 @@ struct MetricLimits {
 struct RunMetrics {
   RunRow row = {};
   std::int64_t failed_attempts = 0, checkpoints = 0;
-  std::vector<SampleTable> samples = {};  // the newest; of live runs
+  std::map<std::string, IngestCounts> ingest = {};  // by dataset
+  std::vector<SampleTable> samples = {};            // the newest; of live runs
 };
 
 /// Return the metrics of the runs. `now`: for how long runs have ended.

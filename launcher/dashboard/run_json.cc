@@ -302,6 +302,18 @@ void put_stragglers(JsonWriter& json, const RunView& view) {
   json.end();
 }
 
+void put_ingest(JsonWriter& json, const RunView& view, bool live) {
+  json.array();
+  for (const auto& [dataset, counts] : view.ingest.counts(live))
+    json.object()
+        .member("dataset", dataset)
+        .member("workers", counts.wanted)
+        .member("serving", counts.serving)
+        .member("deaths", counts.deaths)
+        .end();
+  json.end();
+}
+
 std::int64_t RankFacts::attempts_with(std::int64_t rank) const {
   return std::count_if(view->attempts.begin(), view->attempts.end(),
                        [&](const AttemptView& one) { return rank < one.world_size; });

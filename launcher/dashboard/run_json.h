@@ -31,6 +31,7 @@ void put_attempts(JsonWriter& json, const RunView& view, const boost::json::obje
 
 /// Add a row for each rank that is slower than the others, those that are farthest behind first.
 void put_stragglers(JsonWriter& json, const RunView& view);
+void put_ingest(JsonWriter& json, const RunView& view, bool live);
 
 /// Everything that is known about the ranks of an attempt.
 struct RankFacts {

@@ -163,6 +163,8 @@ Result<HttpResponse> answer_run(const RunRequest& request) {
   for (const JournalRecord& record : view.hangs) put_event(json, record);
   json.end().key("stragglers");
   put_stragglers(json, run.live() ? view : RunView{});
+  json.key("ingest");
+  put_ingest(json, view, run.live());
   json.member("can_stop", request.actions && run.is_ours()).end();
   return json_response(std::move(json));
 }

@@ -85,6 +85,7 @@ void RunView::add(const JournalRecord& record) {
   if (event == "attempt_ended") attempt_ended(record);
   if (event == "checkpoint_committed") checkpoint_committed(record);
   if (event == "node_state") node_changed(record);
+  ingest.add(record.event);
   if (event == "straggler") stragglers_changed(record, true);
   if (event == "straggler_cleared") stragglers_changed(record, false);
   if (event == "run_ended") {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/core/ingest_history.h"
 #include "lib/model/time_accounts.h"
 #include "lib/storage/journal_format.h"
 
@@ -70,6 +71,7 @@ struct RunView {
   std::map<std::string, NodeStateView> unused_nodes = {};  // of the newest launcher, by name
   std::vector<JournalRecord> hangs = {};  // the newest records about hangs and stragglers
   std::map<std::int64_t, StragglerView> stragglers = {};  // of the newest attempt, by rank
+  IngestHistory ingest = {};
 
   void add(const JournalRecord& record);
   /// Return the attempt, or nullptr.

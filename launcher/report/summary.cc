@@ -240,6 +240,17 @@ RootCause root_cause_of_lost_node(std::string node, const std::vector<std::int32
           .collateral = collateral};
 }
 
+std::string ingest_text(const IngestSummary& ingest, bool live) {
+  std::string text =
+      fmt::format("{} for {}", plural(static_cast<std::size_t>(ingest.workers), "ingest worker"),
+                  ingest.dataset);
+  if (live && ingest.serving < ingest.workers)
+    text += fmt::format(" ({} {})", ingest.serving, ingest.serving == 1 ? "serves" : "serve");
+  if (ingest.deaths > 0)
+    text += fmt::format(", {}", plural(static_cast<std::size_t>(ingest.deaths), "death"));
+  return text;
+}
+
 int exit_code_of(const RunSummary& summary) {
   Ending ending{.outcome = summary.outcome, .root = std::nullopt, .error = std::nullopt};
   if (summary.root && summary.root->worker) ending.root = summary.root->worker;
@@ -259,6 +270,7 @@ std::string summary_text(const RunSummary& summary, TextStyle style) {
   put_attempts(block, summary.attempts);
   put_goodput(block, summary.time);
   if (summary.data) block.row("data", data_verdict_text(*summary.data));
+  for (const IngestSummary& ingest : summary.ingest) block.row("ingest", ingest_text(ingest));
   if (!summary.logs.empty()) block.row("logs", summary.logs);
   if (!summary.path.empty()) block.row("everything", summary.path);
   for (const std::string& warning : summary.warnings) block.row("warning", warning);

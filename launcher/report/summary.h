@@ -54,6 +54,13 @@ struct CheckpointSummary {
   std::optional<double> score = {};
 };
 
+/// A dataset's ingest workers.
+struct IngestSummary {
+  std::string dataset = {};
+  std::int64_t workers = 0, serving = 0;  // now, or at last
+  std::int64_t deaths = 0;                // in all attempts
+};
+
 struct RunSummary {
   std::string run = {};
   std::string path = {};  // the run's folder
@@ -70,8 +77,9 @@ struct RunSummary {
   std::optional<CheckpointSummary> best = {}, latest = {};
   /// Rank 0's reports after the latest checkpoint, which are lost.
   std::optional<std::int64_t> lost_steps = {};
-  TimeAccounts time = {};                 // of the workers of all attempts, and between these
-  std::optional<DataVerdict> data = {};   // the rank that waited most for data, if it did
+  TimeAccounts time = {};                // of the workers of all attempts, and between these
+  std::optional<DataVerdict> data = {};  // the rank that waited most for data, if it did
+  std::vector<IngestSummary> ingest = {};
   Metrics metrics = {};                   // rank 0's last report
   std::vector<std::string> results = {};  // set_result() by rank, JSON; empty string: none
   std::vector<std::string> warnings = {};
@@ -81,6 +89,10 @@ struct RunSummary {
 struct TextStyle {
   bool color = false;
 };
+
+/// Return "2 ingest workers for train, 1 death"; while it runs, "2 ingest workers for train (1
+/// serves), 1 death".
+std::string ingest_text(const IngestSummary& ingest, bool live = false);
 
 int exit_code_of(const RunSummary& summary);
 /// Return the final block, with its last newline.

@@ -162,6 +162,14 @@ std::string run_json(const RunSummary& summary) {
   put_checkpoint(json, "latest_checkpoint", summary.latest);
   put_goodput(json, summary.time);
   put_data_bound(json, summary.data);
+  json.key("ingest").array();
+  for (const IngestSummary& ingest : summary.ingest)
+    json.object()
+        .member("dataset", ingest.dataset)
+        .member("workers", ingest.workers)
+        .member("deaths", ingest.deaths)
+        .end();
+  json.end();
   json.key("attempts").array();
   for (const AttemptSummary& attempt : summary.attempts) {
     json.object().member("attempt", attempt.attempt).member("world_size", attempt.world_size);

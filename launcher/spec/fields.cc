@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "lib/model/built_in_maps.h"
+#include "lib/model/ingest_roster.h"
 
 namespace train::spec {
 namespace {
@@ -194,7 +195,14 @@ constexpr std::array kFields{
           "true: from its second pass on, the workers that share the dataset divide the rows of a step by how fast each was in the pass before, so that slow ones get fewer (docs/data.md)."},
     Field{"dataset_config.*.split", Kind::Boolean, [](const Target& t) -> Ref { return &t.dataset->split; },
           "The same as the dataset's own split. If you set both, they must be equal.", {}, 0, 0, "the dataset's own"},
-    Field{"dataset_config.*.ingest_workers", Kind::NotYet, nowhere, "remove it; each worker reads with threads of its own"},
+    Field{"dataset_config.*.ingest_workers", Kind::Count, [](const Target& t) -> Ref { return &t.dataset->ingest.workers; },
+          "Processes that read, decode and map the dataset for the workers, beside them: your program, which serves where it calls train::run. A number, or {min: 2, max: 8}: one more while workers wait for rows and the ingest workers are busy, one less while both are idle. Without ingest workers, each worker reads for itself.", {}, 1, kIngestWorkersMax, "none", R"({"min": 2, "max": 8})"},
+    Field{"dataset_config.*.ingest", Kind::Section, nowhere, "What the dataset's ingest workers need."},
+    Field{"dataset_config.*.ingest.resources_per_worker", Kind::Resources, [](const Target& t) -> Ref { return &t.dataset->ingest.resources_per_worker; },
+          "What an ingest worker claims on its node: CPU (cores; 0 claims none) and memory (size). A run claims as many as fit, up to the greatest number, for as long as its workers run.", {}, 0, 0, "CPU: 1", R"({"CPU": 2, "memory": "1GiB"})"},
+    Field{"dataset_config.*.ingest.timeout", Kind::Duration, [](const Target& t) -> Ref { return &t.dataset->ingest.timeout; },
+          "How long an ingest worker may take from its start until it serves, and how long it may be silent after that. Then it is killed, and another one is started.", {}, 1000, kDayMs},
+    Field{"dataset_config.*.ingest.nodes", Kind::NotYet, nowhere, "remove it; ingest workers run on the nodes of the workers"},
     Field{"metadata", Kind::Free, [](const Target& t) -> Ref { return &t.spec->metadata; },
           "Any values, but not the key data. Each worker's context and every checkpoint hold them.", {}, 0, 0, {}, R"({"team": "vision"})"},
     Field{"resume_from_checkpoint", Kind::Storage, [](const Target& t) -> Ref { return &t.spec->resume_from_checkpoint; },

@@ -262,6 +262,7 @@ boost::json::object datasets_json(const JobSpec& spec) {
     if (!dataset.preprocessors_from.empty())
       entry["preprocessors_from"] = dataset.preprocessors_from;
     if (dataset.skip_rows_max) entry["skip_rows_max"] = *dataset.skip_rows_max;
+    if (dataset.ingest.workers.max > 0) entry["ingest_workers"] = dataset.ingest.workers.max;
     datasets[name] = std::move(entry);
   }
   return datasets;

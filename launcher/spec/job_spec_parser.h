@@ -62,7 +62,8 @@ std::string job_spec_reference_markdown();
 
 /// Return what a worker's get_dataset_shard needs: name → {format, path (a list), columns,
 /// schema, delimiter, newlines_in_values, labels, items, split, shuffle, shuffle_seed,
-/// shuffle_mode, shuffle_window, lanes, preserve_order, on_change, filter, limit}.
+/// shuffle_mode, shuffle_window, lanes, preserve_order, on_change, filter, limit}, and for some of
+/// them more: ingest_workers, the greatest number, if there are any.
 boost::json::object datasets_json(const JobSpec& spec);
 
 }  // namespace train

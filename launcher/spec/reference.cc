@@ -104,7 +104,8 @@ std::string kind_words(const Field& field) {
     case Kind::Count:
       return fmt::format("whole number, {} to {}, or {{min, max}}", field.min, field.max);
     case Kind::Resources:
-      return "CPU, GPU, memory, others → amount";
+      return field.path.starts_with("dataset_config.") ? "CPU, memory → amount"
+                                                       : "CPU, GPU, memory, others → amount";
     case Kind::Stop:
       return "metric → number";
     case Kind::Notify:

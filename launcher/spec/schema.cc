@@ -79,6 +79,11 @@ json::object resources_schema() {
           {"additionalProperties", at_least_zero()}};
 }
 
+/// Of ingest workers, which claim nothing else.
+json::object ingest_resources_schema() {
+  return closed({{"CPU", at_least_zero()}, {"memory", size_type()}});
+}
+
 json::object environment_schema() {
   json::array reserved;
   for (const std::string_view name : spec::reserved_environment()) reserved.emplace_back(name);
@@ -260,7 +265,8 @@ json::object kind_schema(const Field& field) {
     case Kind::Count:
       return count_schema(field);
     case Kind::Resources:
-      return resources_schema();
+      return field.path.starts_with("dataset_config.") ? ingest_resources_schema()
+                                                       : resources_schema();
     case Kind::Stop:
       return {{"type", "object"}, {"additionalProperties", type("number")}};
     case Kind::Notify:

@@ -281,6 +281,42 @@ void check_order(Reading& reading, const std::string& name, const DatasetSpec& d
       "remove one of them");
 }
 
+void check_ingest(Reading& reading, const std::string& name, const IngestSpec& ingest) {
+  const std::string base = fmt::format("dataset_config.{}.ingest", name);
+  const Origin* section = reading.given(base);
+  if (section != nullptr && reading.given(base + "_workers") == nullptr)
+    reading.diagnostics.error(section->at,
+                              fmt::format("{0} is given, and {0}_workers is not", base),
+                              "add ingest_workers: 1, or remove it");
+  const auto refuse = [&](const std::string& resource) {
+    const std::string key = fmt::format("{}.resources_per_worker.{}", base, resource);
+    const Origin* origin = reading.given(key);
+    if (origin == nullptr) return;
+    reading.diagnostics.error(
+        origin->at, fmt::format("{}: ingest workers claim CPU and memory only", key), "remove it");
+  };
+  if (ingest.resources_per_worker.gpu > 0) refuse("GPU");
+  for (const auto& [resource, amount] : ingest.resources_per_worker.custom) refuse(resource);
+}
+
+/// All ranks are told of all ingest workers in one message.
+void check_ingest_together(Reading& reading, const JobSpec& spec) {
+  constexpr int kTogetherMax = 1024;
+  int together = 0;
+  for (const auto& [name, dataset] : spec.datasets) {
+    const bool fitted = together <= kTogetherMax;
+    together += dataset.ingest.workers.max;
+    const Origin* origin = reading.given(fmt::format("dataset_config.{}.ingest_workers", name));
+    if (!fitted || together <= kTogetherMax || origin == nullptr) continue;
+    reading.diagnostics.error(
+        origin->at,
+        fmt::format("with dataset_config.{}.ingest_workers, there may be {} ingest workers in all, "
+                    "more than {}",
+                    name, together, kTogetherMax),
+        "lower the numbers");
+  }
+}
+
 void check_replicas(Reading& reading, const JobSpec& spec) {
   constexpr std::string_view kPath = "run_config.checkpoint_config.replicas";
   const Origin* replicas = reading.given(kPath);
@@ -358,7 +394,9 @@ void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
   check_metadata(reading, spec, top);
   resolve_maps(reading, spec, top);
   resolve_preprocessors(reading, spec, top);
+  check_ingest_together(reading, spec);
   for (const auto& [name, dataset] : spec.datasets) {
+    check_ingest(reading, name, dataset.ingest);
     if (reading.given(fmt::format("datasets.{}.mix", name)) == nullptr) {
       check_dataset(reading, name, dataset, top);
       check_order(reading, name, dataset);

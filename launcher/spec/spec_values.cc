@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "launcher/spec/fields.h"
 #include "launcher/spec/interpolate.h"
 #include "lib/yaml/scalar.h"
@@ -23,8 +25,9 @@ json::value count_value(const WorkerCount& count) {
   return json::object{{"min", count.min}, {"max", count.max}};
 }
 
-json::value resources_value(const Resources& resources) {
-  json::object object{{"CPU", number(resources.cpu)}, {"GPU", number(resources.gpu)}};
+json::value resources_value(const Resources& resources, bool with_gpu) {
+  json::object object{{"CPU", number(resources.cpu)}};
+  if (with_gpu) object["GPU"] = number(resources.gpu);
   if (resources.memory_bytes > 0) object["memory"] = yaml::format_size_yaml(resources.memory_bytes);
   for (const auto& [name, amount] : resources.custom) object[name] = number(amount);
   return object;
@@ -83,7 +86,9 @@ struct Writer {
   json::value operator()(const json::object* object) const { return *object; }
   json::value operator()(const json::array* array) const { return *array; }
   json::value operator()(const WorkerCount* count) const { return count_value(*count); }
-  json::value operator()(const Resources* resources) const { return resources_value(*resources); }
+  json::value operator()(const Resources* resources) const {
+    return resources_value(*resources, !field.path.starts_with("dataset_config."));
+  }
   json::value operator()(const std::vector<StopCondition>* stop) const {
     json::object object;
     for (const StopCondition& rule : *stop) object[rule.metric] = number(rule.at_least);
@@ -160,6 +165,11 @@ bool left_out_of_mix(std::string_view key, const DatasetSpec& dataset) {
   return !of_mixes && key != "split" && key != "on_change";
 }
 
+/// Return whether dataset_config says something of it that the dataset itself does not.
+bool has_config(const DatasetSpec& dataset) {
+  return dataset.balance || dataset.ingest.workers.max > 0;
+}
+
 bool left_out(const Field& field, const Target& target) {
   if (target.dataset != nullptr && field.path.starts_with("datasets.*.") &&
       left_out_of_mix(key_of(field), *target.dataset))
@@ -171,7 +181,13 @@ bool left_out(const Field& field, const Target& target) {
   if (field.path == "run_config.checkpoint_config.validation") return validation.every == 0;
   if (field.path == "run_config.checkpoint_config.validation.command")
     return validation.command.empty();
-  if (field.path == "dataset_config" || field.kind == Kind::NotYet) return true;
+  if (field.path == "dataset_config")
+    return std::none_of(target.spec->datasets.begin(), target.spec->datasets.end(),
+                        [](const auto& named) { return has_config(named.second); });
+  if (field.path == "dataset_config.*.split" || field.kind == Kind::NotYet) return true;
+  if (field.path == "dataset_config.*.balance") return !target.dataset->balance;
+  if (field.path == "dataset_config.*.ingest_workers" || field.path == "dataset_config.*.ingest")
+    return target.dataset->ingest.workers.max == 0;
   if (field.path == "datasets.*.items") return target.dataset->format != DatasetFormat::Items;
   if (field.path == "datasets.*.path" || field.path == "datasets.*.columns")
     return target.dataset->format == DatasetFormat::Items;
@@ -200,7 +216,9 @@ json::object section_values(std::string_view section, const Target& target, Esca
     } else if (field->kind == Kind::Entries) {
       json::object entries;
       for (auto& [name, dataset] : target.spec->datasets) {
-        entries[name] = section_values("datasets.*", {target.spec, &dataset}, escape);
+        if (field->path == "dataset_config" && !has_config(dataset)) continue;
+        entries[name] =
+            section_values(fmt::format("{}.*", field->path), {target.spec, &dataset}, escape);
       }
       object[key_of(*field)] = std::move(entries);
     } else {

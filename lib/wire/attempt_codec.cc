@@ -42,5 +42,11 @@ TRAIN_CODEC(RunValidation);
 TRAIN_CODEC(ValidationEnded);
 TRAIN_CODEC(AskCheckpoints);
 TRAIN_CODEC(ReportedCheckpoints);
+TRAIN_CODEC(StartIngest);
+TRAIN_CODEC(StopIngest);
+TRAIN_CODEC(IngestUp);
+TRAIN_CODEC(IngestLoad);
+TRAIN_CODEC(IngestEnded);
+TRAIN_CODEC(TellIngestRoster);
 
 }  // namespace train

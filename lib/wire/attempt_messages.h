@@ -9,8 +9,10 @@
 
 #include "lib/model/checkpoint_shard.h"
 #include "lib/model/data_operator.h"
+#include "lib/model/ingest_roster.h"
 #include "lib/model/job_context.h"
 #include "lib/model/rank_sample.h"
+#include "lib/model/resources.h"
 #include "lib/model/worker_end.h"
 #include "lib/model/worker_ranks.h"
 #include "lib/wire/message_type.h"
@@ -311,7 +313,10 @@ struct AttemptSnapshot {
   // The newest checkpoint whose CheckpointOutcome has arrived; 0: none.
   std::uint64_t resolved_checkpoint = 0;
   RequestCheckpoint checkpoint_request = {};  // the newest; request 0: none
-  TRAIN_FIELDS(phase, master_port, alive, resolved_checkpoint, checkpoint_request)
+  std::vector<IngestPlace> ingest = {};       // where ingest workers were ordered, and not stopped
+  std::uint64_t roster_version = 0;           // of the newest IngestRoster
+  TRAIN_FIELDS(phase, master_port, alive, resolved_checkpoint, checkpoint_request, ingest,
+               roster_version)
 };
 
 // Requests a piece of a file: of a shard, launcher → supervisor; of the checkpoint to restore,
@@ -399,6 +404,74 @@ struct ReportedCheckpoints {  // launcher → supervisor → worker
   // Oldest first; if there are too many, only the newest.
   std::vector<AnsweredCheckpoint> checkpoints;
   TRAIN_FIELDS(rank, request, checkpoints)
+};
+
+// launcher → supervisor: keep an ingest worker running in this place. Ordered again, it changes
+// nothing.
+struct StartIngest {
+  static constexpr MessageType kType = MessageType::StartIngest;
+  std::string dataset;
+  std::int32_t slot = 0;            // IngestPlace::slot
+  Resources claim;                  // part of PrepareAttempt::ingest
+  std::int64_t timeout_ms = 30000;  // a process that is silent for so long is replaced
+  bool flight = false;              // it is to serve ranks of other nodes, too
+  TRAIN_FIELDS(dataset, slot, claim, timeout_ms, flight)
+  bool operator==(const StartIngest&) const = default;
+};
+
+// launcher → supervisor: keep none in this place any more. supervisor → ingest worker: end.
+struct StopIngest {
+  static constexpr MessageType kType = MessageType::StopIngest;
+  std::string dataset;
+  std::int32_t slot = 0;
+  TRAIN_FIELDS(dataset, slot)
+  bool operator==(const StopIngest&) const = default;
+};
+
+// ingest worker → supervisor → launcher: it serves. The supervisor sets all fields but `flight`.
+struct IngestUp {
+  static constexpr MessageType kType = MessageType::IngestUp;
+  std::string name, dataset;
+  std::int32_t slot = 0;
+  std::string socket, flight;  // as in IngestEndpoint
+  TRAIN_FIELDS(name, dataset, slot, socket, flight)
+  bool operator==(const IngestUp&) const = default;
+};
+
+// ingest worker → supervisor → launcher, each second: what it has done so far. The supervisor sets
+// name, dataset and slot.
+struct IngestLoad {
+  static constexpr MessageType kType = MessageType::IngestLoad;
+  std::string name, dataset;
+  std::int32_t slot = 0;
+  std::int64_t rows = 0, bytes = 0;  // handed over
+  std::int64_t cpu_us = 0;           // used by the process
+  TRAIN_FIELDS(name, dataset, slot, rows, bytes, cpu_us)
+  bool operator==(const IngestLoad&) const = default;
+};
+
+// supervisor → launcher: the process of a place has ended, or could not be started. A launcher that
+// attaches later learns it from AttemptSnapshot.
+struct IngestEnded {
+  static constexpr MessageType kType = MessageType::IngestEnded;
+  std::string name, dataset;
+  std::int32_t slot = 0;
+  bool stopped = false;                      // it was told to end, and no other follows
+  std::string why;                           // "it was killed by SIGKILL"
+  std::uint32_t deaths = 0;                  // in this place, with this one
+  std::int64_t again_ms = 0;                 // when the next one is started; of `stopped`: never
+  bool often = false;                        // so often that the next one waits longer
+  std::vector<std::string> last_lines = {};  // of its output
+  std::string output = {};                   // the newest of it
+  TRAIN_FIELDS(name, dataset, slot, stopped, why, deaths, again_ms, often, last_lines, output)
+  bool operator==(const IngestEnded&) const = default;
+};
+
+// launcher → supervisors → ranks that know it (WorkerHello::ingest_rosters). A supervisor sends the
+// newest to ranks that connect later.
+struct TellIngestRoster : IngestRoster {
+  static constexpr MessageType kType = MessageType::IngestRoster;
+  TRAIN_FIELDS(version, endpoints)
 };
 
 }  // namespace train

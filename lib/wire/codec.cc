@@ -91,6 +91,12 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(FileBytes);
     TRAIN_NAME(KeepShard);
     TRAIN_NAME(ShardKept);
+    TRAIN_NAME(StartIngest);
+    TRAIN_NAME(StopIngest);
+    TRAIN_NAME(IngestUp);
+    TRAIN_NAME(IngestLoad);
+    TRAIN_NAME(IngestEnded);
+    TRAIN_NAME(IngestRoster);
     TRAIN_NAME(WorkerHello);
     TRAIN_NAME(Welcome);
     TRAIN_NAME(CheckpointStaged);

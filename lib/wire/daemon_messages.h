@@ -63,9 +63,10 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   // What is granted. traind fills it in, and the supervisor reports it to a restarted traind.
   Resources claimed;
   std::vector<std::string> gpus;
+  Resources ingest = {};  // what all ingest workers here claim, at their greatest number
   TRAIN_FIELDS(node_rank, local_world_size, per_worker, bind_master, bind_address, generation,
                run_dir, stop_grace_ms, output_bytes_max, standby, claimed, gpus, storage_marker,
-               storage_env, may_relay, no_access, upload_timeout_ms, replicas, limits)
+               storage_env, may_relay, no_access, upload_timeout_ms, replicas, limits, ingest)
 };
 
 struct AttemptLost {  // its supervisor ended without being released; its workers are dead

@@ -74,6 +74,12 @@ enum class MessageType : std::uint16_t {
   FileBytes = 0x131,
   KeepShard = 0x132,
   ShardKept = 0x133,
+  StartIngest = 0x140,
+  StopIngest = 0x141,
+  IngestUp = 0x142,
+  IngestLoad = 0x143,
+  IngestEnded = 0x144,
+  IngestRoster = 0x145,
   // supervisor ↔ worker
   WorkerHello = 0x200,
   Welcome = 0x201,

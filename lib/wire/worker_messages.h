@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/model/allocation_stack.h"
+#include "lib/model/ingest_roster.h"
 #include "lib/model/job_context.h"
 #include "lib/model/user_error.h"
 #include "lib/model/worker_ranks.h"
@@ -25,8 +26,10 @@ struct WorkerHello {
   std::int32_t standby = -1;         // TRAINRUN_STANDBY of a worker on standby; −1: it has `rank`
   bool checkpoint_requests = false;  // it knows RequestCheckpoint; an older SDK drops its link
   bool memory_profiles = false;      // it knows TakeMemoryProfile, likewise
+  bool ingest_rosters = false;       // it knows IngestRoster, likewise
+  std::string ingest = {};           // TRAINRUN_INGEST of an ingest worker; empty: it is none
   TRAIN_FIELDS(protocol_min, protocol_max, build, rank, attempt, pid, standby, checkpoint_requests,
-               memory_profiles)
+               memory_profiles, ingest_rosters, ingest)
 };
 
 struct Welcome {
@@ -39,7 +42,8 @@ struct Welcome {
   std::int32_t master_listen_fd = -1;  // the number under which rank 0 inherits it
   // The variables of a worker's environment that a worker on standby lacks.
   std::map<std::string, std::string> env;
-  TRAIN_FIELDS(protocol, attempt, ranks, run, run_dir, staging_dir, master_listen_fd, env)
+  IngestRole ingest = {};  // of an ingest worker, which has no rank
+  TRAIN_FIELDS(protocol, attempt, ranks, run, run_dir, staging_dir, master_listen_fd, env, ingest)
 };
 
 struct CheckpointStaged {  // the folder is complete, and belongs to the supervisor from now on

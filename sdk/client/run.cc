@@ -7,6 +7,7 @@
 
 #include "sdk/client/crash_report.h"
 #include "sdk/client/debugger_wait.h"
+#include "sdk/client/ingest.h"
 #include "sdk/client/validation.h"
 #include "sdk/client/worker_session.h"
 
@@ -71,8 +72,11 @@ int run_loop(int argc, char** argv, const std::function<int(const Config&)>& loo
     return 1;
   }
   sdk::install_crash_reporter(session->info().rank);
-  sdk::wait_for_debugger(session->info());
-  const int code = sdk::validating() ? sdk::run_validation(*session) : call_loop(*session, loop);
+  const bool ingest = !session->info().ingest.name.empty();
+  if (!ingest) sdk::wait_for_debugger(session->info());
+  const int code = ingest              ? sdk::run_ingest(*session)
+                   : sdk::validating() ? sdk::run_validation(*session)
+                                       : call_loop(*session, loop);
   session->finish();
   return code;
 }

@@ -36,6 +36,8 @@ std::unique_ptr<WorkerSession> join_run(const char* socket) {
   WorkerHello hello;
   hello.checkpoint_requests = true;
   hello.memory_profiles = true;
+  hello.ingest_rosters = true;
+  if (const char* ingest = variable("TRAINRUN_INGEST")) hello.ingest = ingest;
   hello.build = TRAINRUN_BUILD;
   hello.rank = int_variable("RANK", 0);
   hello.attempt = static_cast<std::uint32_t>(int_variable("TRAINRUN_ATTEMPT", 0));

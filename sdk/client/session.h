@@ -41,6 +41,7 @@ struct WorkerInfo : WorkerRanks {
   std::string collectives = "auto";  // auto | gloo | nccl
   std::chrono::milliseconds collective_timeout = std::chrono::minutes(30);
   bool validating = false;  // started to validate the checkpoint at restore_dir
+  IngestRole ingest;        // of an ingest worker, which has no rank
   std::string restore_dir;  // the committed checkpoint to start from; empty: none
   std::optional<std::int64_t> restored_epoch;  // the `epoch` it was reported with
 };

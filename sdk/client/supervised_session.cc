@@ -14,6 +14,7 @@
 #include "lib/wire/reports.h"
 #include "lib/wire/worker_messages.h"
 #include "sdk/client/failure.h"
+#include "sdk/client/ingest.h"
 #include "sdk/client/memory/allocation_watch.h"
 #include "sdk/client/metrics_dict.h"
 #include "sdk/client/progress.h"
@@ -23,9 +24,9 @@ namespace train::sdk {
 namespace {
 
 /// The messages that a supervisor sends to a worker after the welcome.
-using SupervisorMessage =
-    AnyOf<AckReports, CheckpointOutcome, CollectiveResult, ReportedCheckpoints, OnceReply,
-          PauseWorkers, RequestCheckpoint, TakeMemoryProfile, GoodbyeAck>;
+using SupervisorMessage = AnyOf<AckReports, CheckpointOutcome, CollectiveResult,
+                                ReportedCheckpoints, OnceReply, PauseWorkers, RequestCheckpoint,
+                                TakeMemoryProfile, TellIngestRoster, StopIngest, GoodbyeAck>;
 
 constexpr auto kHandOverWithin = seconds(30);
 
@@ -78,6 +79,7 @@ WorkerInfo to_worker_info(const Welcome& welcome) {
   info.master_port = static_cast<int>(run.master_port);
   info.collectives = run.collectives;
   info.collective_timeout = milliseconds(run.collective_timeout_ms);
+  info.ingest = welcome.ingest;
   info.restore_dir = run.restore_dir;
   if (run.restored_epoch >= 0) info.restored_epoch = run.restored_epoch;
   return info;
@@ -103,6 +105,7 @@ SupervisedSession::SupervisedSession(JoinedSocket joined)
     }
     changed_.notify_all();
     profiler_->cancel();  // nobody waits for it any more
+    ingest_stop_.request_stop();
   };
   link_ = std::make_unique<SupervisorLink>(joined.fd, std::move(joined.reader), std::move(owner));
 }
@@ -332,6 +335,34 @@ bool SupervisedSession::should_stop() const {
   return true;
 }
 
+// ---- ingest workers
+
+IngestRoster SupervisedSession::ingest_roster() const {
+  const std::lock_guard lock(mutex_);
+  return roster_;
+}
+
+void SupervisedSession::ingest_up(const std::string& flight) {
+  if (info().ingest.name.empty()) return WorkerSession::ingest_up(flight);
+  const std::lock_guard lock(mutex_);
+  if (closed_) throw Failure("unavailable", *closed_);
+  push_message(IngestUp{.name = info().ingest.name,
+                        .dataset = info().ingest.dataset,
+                        .socket = info().ingest.socket,
+                        .flight = flight});
+}
+
+void SupervisedSession::ingest_busy(const IngestFigures& figures) {
+  if (info().ingest.name.empty()) return WorkerSession::ingest_busy(figures);
+  const std::lock_guard lock(mutex_);
+  if (closed_) throw Failure("unavailable", *closed_);
+  push_message(IngestLoad{.name = info().ingest.name,
+                          .dataset = info().ingest.dataset,
+                          .rows = figures.rows,
+                          .bytes = figures.bytes,
+                          .cpu_us = figures.cpu_us});
+}
+
 void SupervisedSession::finish() {
   set_base_phase(Phase::Stop);
   stager_->drain();
@@ -358,6 +389,11 @@ void SupervisedSession::finish() {
 void SupervisedSession::check_usable() const {
   if (gate_.finished()) throw Stopped(gate_.reason());
   if (closed_) throw Failure("unavailable", *closed_);
+  if (!info().ingest.name.empty())
+    throw Failure("unavailable",
+                  fmt::format("this process is an ingest worker ({}): it has no rank, and only "
+                              "serves its dataset, from train::run()",
+                              info().ingest.name));
 }
 
 /// Send `frame` after all reports that are queued now, without delay. The caller holds the mutex.
@@ -451,6 +487,8 @@ void SupervisedSession::abandon_in_fork_child() {
 // Handle a frame. The visit has no default: a message without a handler does not compile.
 Result<Unit> SupervisedSession::on_frame(const Frame& frame) {
   TRY(auto message, decode_any<SupervisorMessage>(frame));
+  // Without the lock: what this wakes may call us.
+  if (std::holds_alternative<StopIngest>(message)) ingest_stop_.request_stop();
   const std::lock_guard lock(mutex_);
   changed_.notify_all();
   Result<Unit> taken = Unit{};
@@ -478,6 +516,10 @@ Result<Unit> SupervisedSession::on_frame(const Frame& frame) {
                  [&](const PauseWorkers& m) { taken = on_pause(m); },
                  [&](const RequestCheckpoint& m) { taken = on_request_checkpoint(m); },
                  [&](const TakeMemoryProfile& m) { on_take_memory_profile(m); },
+                 [&](TellIngestRoster& m) {
+                   if (m.version > roster_.version) roster_ = std::move(m);
+                 },
+                 [&](const StopIngest&) {},  // handled above
                  [&](const GoodbyeAck&) { goodbye_acked_ = true; },
              },
              message);

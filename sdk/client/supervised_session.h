@@ -37,6 +37,10 @@ class SupervisedSession final : public WorkerSession {
   std::vector<std::string> all_gather(const std::string& name, const std::string& mine,
                                       std::chrono::milliseconds timeout) override;
   void once_per_node(const std::string& name, const std::function<void()>& f) override;
+  IngestRoster ingest_roster() const override;
+  void ingest_up(const std::string& flight) override;
+  void ingest_busy(const IngestFigures& figures) override;
+  std::stop_token ingest_stop() const override { return ingest_stop_.get_token(); }
   void set_result(std::string json) override;
   void send_error(const UserError& error) override;
   void flush(std::chrono::milliseconds within) override;
@@ -111,6 +115,8 @@ class SupervisedSession final : public WorkerSession {
   std::uint64_t ask_request_ = 0;
   std::map<std::uint64_t, std::optional<ReportedCheckpoints>> asks_;  // by request
   std::map<std::string, OnceCall> once_;
+  IngestRoster roster_;           // the newest
+  std::stop_source ingest_stop_;  // of an ingest worker
   bool goodbye_sent_ = false, goodbye_acked_ = false;
   std::unique_ptr<CheckpointStager> stager_;
   std::unique_ptr<MemoryProfiler> profiler_;

@@ -38,6 +38,12 @@ void WorkerSession::on_stop(std::function<Checkpoint()> make) {
   on_stop_ = std::move(make);
 }
 
+void WorkerSession::ingest_up(const std::string&) {
+  throw Failure("unavailable", "this process was not started as an ingest worker");
+}
+
+void WorkerSession::ingest_busy(const IngestFigures&) { ingest_up({}); }
+
 std::function<Checkpoint()> WorkerSession::stop_function() const {
   const std::lock_guard lock(base_mutex_);
   return on_stop_;

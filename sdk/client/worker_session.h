@@ -9,6 +9,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <stop_token>
 
 #include "lib/model/ingest_roster.h"
 #include "lib/model/user_error.h"
@@ -16,6 +17,8 @@
 #include "sdk/client/session.h"
 
 namespace train::sdk {
+
+struct IngestFigures;
 
 class WorkerSession {
  public:
@@ -35,6 +38,10 @@ class WorkerSession {
   virtual void once_per_node(const std::string& name, const std::function<void()>& f) = 0;
   /// Return which ingest workers serve this attempt's ranks now; none without ingest workers.
   virtual IngestRoster ingest_roster() const { return {}; }
+  /// Of an ingest worker: see IngestService. Others throw Failure.
+  virtual void ingest_up(const std::string& flight);
+  virtual void ingest_busy(const IngestFigures& figures);
+  virtual std::stop_token ingest_stop() const { return {}; }
   virtual void set_result(std::string json) = 0;
   virtual void send_error(const UserError& error) = 0;
   /// Wait until everything queued is sent, for at most `within`. For a process that is about to

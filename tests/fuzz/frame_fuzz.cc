@@ -40,7 +40,8 @@ void decode_all(const Frame& frame) {
       StartFailed, WorkerJoined, WorkerExited, GroupGone, StopWorkers, PauseWorkers, WorkerPaused,
       ReportBatch, AckReports, ShardWritten, CheckpointOutcome, OutputChunk, AckOutput,
       CollectiveJoin, CollectiveResult, WorkerResult, ReleaseAttempt, AttemptSnapshot,
-      CollectiveAnswered, WorkerHello, Welcome, CheckpointStaged, OnceBegin, OnceReply, OnceEnd,
+      CollectiveAnswered, StartIngest, StopIngest, IngestUp, IngestLoad, IngestEnded,
+      TellIngestRoster, WorkerHello, Welcome, CheckpointStaged, OnceBegin, OnceReply, OnceEnd,
       WorkerError, WorkerGoodbye, GoodbyeAck, TakeMemoryProfile, AllocationStacks>(frame);
   if (frame.type == MessageType::ReportBatch) {
     if (const auto batch = decode<ReportBatch>(frame)) (void)read_reports(*batch, 0);
@@ -85,7 +86,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // Wrap the payload in a valid frame of the type that the input names, because the checksum keeps
   // random bytes from the codec.
   const auto type = static_cast<MessageType>(
-      static_cast<std::uint16_t>((data[0] >> 1) % 3 * 0x100 + data[1] % 0x20));
+      static_cast<std::uint16_t>((data[0] >> 1) % 3 * 0x100 + data[1] % 0x60));
   std::string stream;
   append_frame(Frame{.type = type, .attempt = Attempt{1}, .payload = std::string(bytes.substr(2))},
                stream);

@@ -56,6 +56,8 @@ class Node {
         (void)decode<WorkerError>(frame);
         (void)decode<WorkerGoodbye>(frame);
         (void)decode<AllocationStacks>(frame);
+        (void)decode<IngestUp>(frame);
+        (void)decode<IngestLoad>(frame);
         (void)decode<Welcome>(frame);
         return;
     }

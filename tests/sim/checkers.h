@@ -25,7 +25,7 @@ class Checkers {
   Checkers(Timeline& timeline, const Plan& plan);
 
   const std::optional<std::string>& violation() const { return violation_; }
-  /// `id`: S1 to S20, L1 to L7.
+  /// `id`: S1 to S21, L1 to L8.
   void fail(std::string_view id, std::string what);
 
   // workers: S2, S3, S4
@@ -68,6 +68,15 @@ class Checkers {
   void validated(std::uint64_t number);                          // L5
   void checkpoint_asked(const std::string& id);                  // L7
   void checkpoint_answered(const CheckpointAnswered& answered);  // S19
+
+  // ingest workers: S21, L8
+  void ingest_serves(Attempt attempt, const std::string& name);
+  void ingest_gone(Attempt attempt, const std::string& name);
+  void roster_arrived(const WorkerLocation& location, const IngestRoster& roster);
+  /// Nothing has disturbed the attempt for a while: compare the rosters of its ranks with what is.
+  /// `wanted`: how many ingest workers there are to be.
+  void compare_rosters(Attempt attempt, int wanted);
+  int rosters_compared() const { return rosters_compared_; }
 
   // daemons and the launcher: S1, S10, S11, L1 to L3
   void attached(std::uint64_t generation, std::uint64_t held_by, bool holds);
@@ -120,6 +129,8 @@ class Checkers {
     std::map<std::uint64_t, std::set<Rank>> stored;  // by checkpoint_seq
     std::uint64_t committed_seq = 0;
     std::optional<CheckpointInfo> restored;  // from its begin
+    std::set<std::string> served, serving;   // ingest workers, ever and now, by name
+    TimePoint ingest_changed, ingest_died;   // the newest change, and the newest death
   };
   AttemptView& view(Attempt attempt);
   void begins(const AttemptBegun& begun);
@@ -142,6 +153,7 @@ class Checkers {
   void accused(const AttemptEnded& ended);
   void accused(const CollectStacks& order);
   void told(const TellCheckpoint& tell);
+  void ingest_counted(const IngestChanged& changed);
   void progress();
 
   Timeline& timeline_;
@@ -176,7 +188,7 @@ class Checkers {
   std::optional<Attempt> pausing_, finish_checked_;
   bool quick_links_ = true;  // to all nodes
   bool stop_asked_ = false;
-  int groups_that_hung_ = 0;
+  int groups_that_hung_ = 0, rosters_compared_ = 0;
   std::set<NodeId> stuck_nodes_;  // where a worker could not be killed, now or before
   std::optional<TimePoint> gone_by_, progress_by_;
   std::map<Attempt, TimePoint> given_up_by_;  // when nobody waits any more for a stuck worker

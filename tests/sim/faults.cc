@@ -205,7 +205,7 @@ void add_mute_drain(Plan& plan) {
 // In one seed of eight, other runs take room, half of them as this run takes it, too.
 void add_rivals(Plan& plan) {
   Random random(plan.seed * 7333 + 19);  // own generator, as above
-  if (!random.chance(0.125)) return;
+  if (!random.chance(0.2)) return;
   const int rivals = random.between(1, 5);
   for (int i = 0; i < rivals; ++i) {
     plan.faults.push_back({.at = milliseconds(random.between(0, random.chance(0.5) ? 100 : 6000)),
@@ -324,6 +324,33 @@ void make_lasting(Plan& plan, Duration lasts) {
 
 }  // namespace
 
+namespace {
+
+// In one seed of five, ingest workers serve the ranks. They die now and then, beside what else the
+// plan has in store, and their number changes. Such a run takes longer than others.
+void add_ingest(Plan& plan) {
+  Random random(plan.seed * 3931 + 41);  // own generator, as above
+  if (plan.judges_hangs() || !plan.habits.has_sdk || !random.chance(0.2)) return;
+  IngestSpec& ingest = plan.spec.datasets["train"].ingest;
+  ingest.resources_per_worker.cpu = 0;  // they fit anywhere
+  ingest.workers.min = random.between(1, 3);
+  ingest.workers.max = ingest.workers.min + random.between(0, 3);
+  plan.ingest_busy_for = seconds(random.between(0, 40));
+  Habits& habits = plan.habits;
+  habits.step_min = std::max<Duration>(habits.step_min, milliseconds(random.between(300, 900)));
+  habits.step_max = std::max(habits.step_max, habits.step_min);
+  habits.steps = std::max(habits.steps, random.between(20, 90));
+  const int deaths = random.between(0, 12);
+  for (int i = 0; i < deaths; ++i)
+    plan.faults.push_back({.at = milliseconds(random.between(0, 15000)),
+                           .kind = FaultKind::KillIngest,
+                           .node = random.between(0, plan.nodes - 1),
+                           .pick = static_cast<int>(random.below(1u << 20)),
+                           .length = {}});
+}
+
+}  // namespace
+
 std::string_view to_string(Site site) {
   static constexpr std::string_view kNames[] = {
       "ReportsPoured",   "SyncSlow",    "ReapedLate",    "HelloLate",
@@ -336,7 +363,8 @@ bool Plan::only_worker_faults() const {
   return std::all_of(faults.begin(), faults.end(), [](const Fault& f) {
     return f.kind == FaultKind::CrashWorker || f.kind == FaultKind::OomWorker ||
            f.kind == FaultKind::HangWorker || f.kind == FaultKind::StopWorker ||
-           f.kind == FaultKind::SlowWorker || f.kind == FaultKind::WedgeWorker;
+           f.kind == FaultKind::SlowWorker || f.kind == FaultKind::WedgeWorker ||
+           f.kind == FaultKind::KillIngest;
   });
 }
 
@@ -410,6 +438,7 @@ Plan make_plan(std::uint64_t seed, const PlanShape& shape) {
   add_standbys(plan);
   add_validations(plan);
   if (!large && shape.lasts == Duration{0}) add_hangs(plan);
+  if (!large && shape.lasts == Duration{0} && seed % 10 != 7) add_ingest(plan);
   if (!large) go_on_after_the_condition(plan);
   end_faults(plan);
   return plan;

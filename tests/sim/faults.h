@@ -37,8 +37,9 @@ enum class FaultKind {
   StopWorker,     // SIGSTOP, and SIGCONT after `length`
   SlowWorker,     // its next step takes `length` longer
   WedgeWorker,    // waits in the kernel for `length`: nothing ends it before
+  KillIngest,     // an ingest worker dies
 };
-inline constexpr int kFaultKinds = static_cast<int>(FaultKind::WedgeWorker) + 1;
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::KillIngest) + 1;
 
 struct Fault {
   Duration at{};
@@ -106,9 +107,15 @@ struct Plan {
   std::size_t report_window = 64;
   std::uint32_t armed = 0;  // sites, a bit each
   std::uint64_t wall_seed = 0;
+  Duration ingest_busy_for{};  // from the beginning
 
   bool only_worker_faults() const;  // then stops have a tight bound
   bool has(FaultKind kind) const;
+  bool has_ingest() const { return !spec.datasets.empty(); }
+  /// Return whether ranks wait for rows now, and ingest workers are busy.
+  bool ingest_busy(TimePoint now) const {
+    return now.time_since_epoch() < seconds(1) + ingest_busy_for;
+  }
   bool judges_hangs() const { return spec.run_config.failure_config.hang_timeout > Duration{0}; }
   /// Return how long a rank may be silent in this phase, at least.
   Duration hang_limit(Phase phase) const;

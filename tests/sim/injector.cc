@@ -73,6 +73,10 @@ void Injector::inject(const Fault& fault) {
       return begin_rival(fault);
     case FaultKind::KillLauncher:
       return sim_.kill_launcher(fault.length);
+    case FaultKind::KillIngest:
+      for (const auto& supervisor : node.supervisors())
+        if (supervisor->alive() && supervisor->ingest().kill(fault.pick)) return;
+      return;
   }
 }
 

@@ -141,7 +141,7 @@ void SimLauncher::received(int index, const SimFrame& frame) {
   } else {
     feed_one_of<Prepared, WorkersStarted, StartFailed, WorkerJoined, WorkerExited, GroupGone,
                 AttemptLost, CheckpointPosition, ShardWritten, CollectiveAnswered, NodeDraining,
-                WorkerSamples>(from, frame);
+                WorkerSamples, IngestUp, IngestLoad, IngestEnded, DataSamples>(from, frame);
   }
 }
 
@@ -275,6 +275,18 @@ void SimLauncher::perform(const RunAction& action) {
             });
           },
           [](const HangFound&) {},
+          [&](const KeepIngest& keep) {
+            send(keep.node, frame_of(keep.attempt, ingest_message(sim_.plan.spec, keep)));
+          },
+          [&](const EndIngest& end) { send(end.node, frame_of(end.attempt, message_of(end))); },
+          [&](const SendRoster& roster) {
+            if (!first_roster_ && !roster.roster->endpoints.empty()) first_roster_ = roster;
+            TellIngestRoster message = message_of(roster);
+            if (sim_.mutant == Mutant::RosterOfAnotherAttempt && first_roster_)
+              message.endpoints = first_roster_->roster->endpoints;
+            send(roster.node, frame_of(roster.attempt, message));
+          },
+          [&](const IngestChanged& changed) { remember(record_of(changed)); },
           [&](const StateChanged& changed) {
             sim_.timeline.trace("run {} → {} ({}): {}", to_string(changed.from),
                                 to_string(changed.to), to_string(changed.trigger), changed.reason);

@@ -95,6 +95,7 @@ class SimLauncher {
   std::set<NodeId> lost_;                        // at some time
   std::optional<TimePoint> armed_;
   SimFrame last_collective_;
+  std::optional<SendRoster> first_roster_;  // that names somebody
   std::uint64_t numbers_skipped_ = 0;
   std::vector<boost::json::object> journal_queue_, journal_group_;  // the group is being written
   std::uint64_t journal_asked_ = 0, journal_written_ = 0;

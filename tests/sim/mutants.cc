@@ -48,6 +48,9 @@ std::string_view to_string(Mutant mutant) {
       "AnotherCheckpointNamed",
       "AnswersForgotten",
       "TimeBookedTwice",
+      "RosterOfAnotherAttempt",
+      "RosterNotRepeated",
+      "ServingForgotten",
       "EndBeforeReports",
   };
   return kNames[static_cast<int>(mutant)];

@@ -51,6 +51,9 @@ enum class Mutant {
   AnotherCheckpointNamed,  // S19: who asked for a checkpoint is told of the one before
   AnswersForgotten,        // L7: nobody passes on what a request has led to
   TimeBookedTwice,         // S20: training counts twice
+  RosterOfAnotherAttempt,  // S21: the next attempt's ranks are told of the first one's ingest
+  RosterNotRepeated,       // L8: a rank that says hello late hears of no ingest worker
+  ServingForgotten,        // L8: nobody hears that an ingest worker has replaced one that died
   EndBeforeReports,  // L4, one seed in 5,000: the journal records an end before its reports are on
                      // disk
 };

@@ -123,6 +123,7 @@ void Checkers::acted(const RunAction& action) {
   if (const auto* stop = std::get_if<StopGroup>(&action)) stopped(*stop);
   if (const auto* tell = std::get_if<TellCheckpoint>(&action)) told(*tell);
   if (const auto* order = std::get_if<CollectStacks>(&action)) accused(*order);
+  if (const auto* counted = std::get_if<IngestChanged>(&action)) ingest_counted(*counted);
   if (const auto* changed = std::get_if<StateChanged>(&action)) {
     state_ = changed->to;
     if (changed->to != RunState::Running) known_by_.erase(changed->attempt);

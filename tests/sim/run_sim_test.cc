@@ -51,7 +51,7 @@ TEST(RunSimulation, OtherWallClocksChangeNothing) {
 
 TEST(RunSimulation, TheSeedsReachEveryEndAndEveryUnluckyTurn) {
   std::map<RunState, int> ends;
-  int restarted = 0, from_standby = 0, hung = 0;
+  int restarted = 0, from_standby = 0, hung = 0, calm = 0;
   std::uint32_t fired = 0;
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
     const SimResult result = simulate({.seed = seed, .nodes = 1 + static_cast<int>(seed % 6)});
@@ -59,6 +59,7 @@ TEST(RunSimulation, TheSeedsReachEveryEndAndEveryUnluckyTurn) {
     restarted += result.attempts > 1 ? 1 : 0;
     from_standby += result.from_standby > 0 ? 1 : 0;
     hung += result.groups_that_hung > 0 ? 1 : 0;
+    calm += result.rosters_compared > 0 ? 1 : 0;
     fired |= result.sites_fired;
   }
 
@@ -68,6 +69,7 @@ TEST(RunSimulation, TheSeedsReachEveryEndAndEveryUnluckyTurn) {
   EXPECT_GE(restarted, 40);
   EXPECT_GE(from_standby, 40);
   EXPECT_GE(hung, 40);
+  EXPECT_GE(calm, 40);
   EXPECT_EQ(fired, (1u << kSites) - 1);
 }
 
@@ -149,7 +151,9 @@ INSTANTIATE_TEST_SUITE_P(
         Found{Mutant::WaitersAccused, "S18"}, Found{Mutant::SignsForgotten, "S18"},
         Found{Mutant::PhaseLimitForgotten, "S18"}, Found{Mutant::EndBeforeReports, "L4"},
         Found{Mutant::RunsPastTheQuestion, "S16"}, Found{Mutant::AnotherCheckpointNamed, "S19"},
-        Found{Mutant::TimeBookedTwice, "S20"}, Found{Mutant::AnswersForgotten, "L7"}),
+        Found{Mutant::RosterOfAnotherAttempt, "S21"}, Found{Mutant::RosterNotRepeated, "L8"},
+        Found{Mutant::ServingForgotten, "L8"}, Found{Mutant::TimeBookedTwice, "S20"},
+        Found{Mutant::AnswersForgotten, "L7"}),
     [](const auto& info) { return std::string(to_string(info.param.mutant)); });
 
 }  // namespace

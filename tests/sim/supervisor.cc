@@ -16,7 +16,8 @@ SimSupervisor::SimSupervisor(Sim& sim, SimHost& host, const SpawnSupervisor& spa
       key_(spawned.key),
       group_(seconds(30), milliseconds(spawned.orphan_timeout_ms), sim.timeline.now()),
       orphan_timeout_(milliseconds(spawned.orphan_timeout_ms)),
-      absent_since_(sim.timeline.now()) {
+      absent_since_(sim.timeline.now()),
+      ingest_(sim, host, spawned.key.attempt, [this](SimFrame what) { send(std::move(what)); }) {
   sim_.check.supervisor_started();
   arm();
 }
@@ -47,13 +48,15 @@ void SimSupervisor::say(SimFrame frame) {
 }
 
 void SimSupervisor::say_everything_again() {
-  const AttemptSnapshot snapshot =
+  AttemptSnapshot snapshot =
       snapshot_of(group_, prepare_.has_value(), 0, resolved_checkpoint_, checkpoint_request_,
                   [this](Rank rank) {
                     const Seat& seat = seats_.at(rank);
                     return LivingWorker{.joined = seat.joined && seat.connected,
                                         .reported = seat.last_report_seq};
                   });
+  snapshot.ingest = ingest_.places();
+  snapshot.roster_version = roster_version_;
   send(frame(snapshot));
   if (sim_.mutant == Mutant::NothingSaidAgain) return;
   for (auto& [rank, seat] : seats_) {
@@ -124,9 +127,23 @@ void SimSupervisor::received(const SimFrame& frame) {
     request_checkpoint(*request, frame);
   } else if (const auto* order = frame.get<RunValidation>()) {
     if (start_) on_validate(*order);
+  } else if (const auto* keep = frame.get<StartIngest>()) {
+    if (start_ && group_.phase() != GroupPhase::Gone) ingest_.start(*keep);
+  } else if (const auto* end = frame.get<StopIngest>()) {
+    ingest_.stop(*end);
+  } else if (frame.get<TellIngestRoster>() != nullptr) {
+    on_roster(frame);
   } else if (frame.get<ReleaseAttempt>() != nullptr) {
     feed(GroupRelease{});
   }
+}
+
+void SimSupervisor::on_roster(const SimFrame& frame) {
+  const std::uint64_t version = frame.get<TellIngestRoster>()->version;
+  if (version <= roster_version_) return;
+  roster_version_ = version;
+  roster_ = frame;
+  to_workers(frame);
 }
 
 void SimSupervisor::to_workers(const SimFrame& frame) {
@@ -177,6 +194,7 @@ void SimSupervisor::on_start(const StartWorkers& message) {
   }
   feed(to_event(message));
   if (sim_.plan.judges_hangs()) sample_later();
+  if (sim_.plan.has_ingest()) sample_datasets_later();
 }
 
 void SimSupervisor::sample_later() {
@@ -189,6 +207,27 @@ void SimSupervisor::sample_later() {
     }
     if (!absent_since_ && !samples.ranks.empty()) send(frame(std::move(samples)));
     sample_later();
+  });
+}
+
+void SimSupervisor::sample_datasets_later() {
+  sim_.after(seconds(1), [this] {
+    if (!alive_) return;
+    ranks_waited_ += milliseconds(sim_.plan.ingest_busy(sim_.timeline.now()) ? 300 : 1);
+    using std::chrono::duration_cast, std::chrono::microseconds;
+    DataSamples samples;
+    samples.taken_us = duration_cast<microseconds>(sim_.timeline.now().time_since_epoch()).count();
+    for (const auto& [rank, seat] : seats_) {
+      if (seat.worker == nullptr || !seat.worker->alive()) continue;
+      DataOperator loop{.dataset = "train", .kind = OperatorKind::Loop};
+      loop.input_us = duration_cast<microseconds>(ranks_waited_).count();
+      samples.ranks.push_back({.rank = rank, .operators = {std::move(loop)}});
+    }
+    if (!absent_since_ && !samples.ranks.empty()) {
+      send(frame(std::move(samples)));
+      ingest_.sample();
+    }
+    sample_datasets_later();
   });
 }
 
@@ -256,7 +295,10 @@ void SimSupervisor::perform(const GroupAction& action) {
                  },
                  [&](const TellStartFailed& failed) { say(frame(message_of(failed))); },
                  [&](const TellExited& exited) { exits_[exited.rank] = exited; },
-                 [&](const TellGone&) { say(frame(GroupGone{})); },
+                 [&](const TellGone&) {
+                   ingest_.end();
+                   say(frame(GroupGone{}));
+                 },
                  [&](const EndSupervisor& over) {
                    if (over.reason != "released")
                      sim_.check.supervisor_gave_up(key_.attempt,
@@ -335,6 +377,7 @@ void SimSupervisor::from_worker(Rank rank, const SimFrame& frame) {
       pause_passed_on(seat);
       seat.link->send(1, *pause_);
     }
+    if (roster_ && sim_.mutant != Mutant::RosterNotRepeated) seat.link->send(1, *roster_);
     say(frame);
   } else if (const auto* goodbye = frame.get<WorkerGoodbye>()) {
     seat.said_goodbye = true;
@@ -446,6 +489,7 @@ void SimSupervisor::crash() {
 void SimSupervisor::vanish() {
   if (!alive_) return;
   alive_ = false;
+  ingest_.end();
   sim_.check.supervisor_ended();
   sim_.check.supervisor_gave_up(key_.attempt, host_.index);
   for (auto& worker : workers_) worker->vanish();
@@ -458,6 +502,7 @@ void SimSupervisor::vanish() {
 
 void SimSupervisor::end(bool released) {
   alive_ = false;
+  ingest_.end();
   sim_.check.supervisor_ended();
   sim_.timeline.trace("node {} attempt {} supervisor ended", host_.index, key_.attempt.value);
   for (auto& [rank, seat] : seats_) {

@@ -11,6 +11,7 @@
 #include "daemon/supervisor/core/worker_ending.h"
 #include "daemon/supervisor/core/worker_group.h"
 #include "daemon/supervisor/workers/answered_collectives.h"
+#include "tests/sim/ingest.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/worker.h"
 
@@ -27,6 +28,7 @@ class SimSupervisor {
   void vanish();                // with its host
   void say_everything_again();  // to the attached launcher
   bool alive() const { return alive_; }
+  SimIngestPool& ingest() { return ingest_; }
   const std::vector<std::unique_ptr<SimWorker>>& workers() const { return workers_; }
 
  private:
@@ -54,6 +56,8 @@ class SimSupervisor {
   void on_start(const StartWorkers& message);
   void on_acks(const AckReports& message);
   void sample_later();
+  void sample_datasets_later();
+  void on_roster(const SimFrame& frame);
   void on_validate(const RunValidation& order);
   void from_worker(Rank rank, const SimFrame& frame);
   void pause_passed_on(Seat& seat) const;
@@ -101,6 +105,10 @@ class SimSupervisor {
   RequestCheckpoint checkpoint_request_;
   std::optional<std::uint64_t> validating_;
   std::optional<ValidationEnded> validated_;  // the newest
+  SimIngestPool ingest_;
+  std::optional<SimFrame> roster_;  // the newest
+  std::uint64_t roster_version_ = 0;
+  Duration ranks_waited_{};  // each of them, for rows
   std::vector<SimFrame> lifecycle_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
   TimePoint disk_free_;

@@ -139,7 +139,10 @@ void SimWorker::be_slow_once(Duration length, bool idle) {
 
 // Begin a step. The first one says hello first.
 void SimWorker::begin_step() {
-  if (!std::exchange(said_hello_, true)) send(WorkerJoined{location_.rank().value, "sim"});
+  if (!std::exchange(said_hello_, true)) {
+    send(WorkerJoined{location_.rank().value, "sim"});
+    hello_at_ = sim_.timeline.now();
+  }
   mark(Phase::Step);
   if (gate_.finished()) return leave(0);
   const Habits& habits = sim_.plan.habits;
@@ -275,6 +278,10 @@ void SimWorker::received(const SimFrame& frame) {
                               .has_function = sim_.plan.habits.stop_checkpoint});
     else if (waits_for_room_)
       report();
+  } else if (const auto* roster = frame.get<TellIngestRoster>()) {
+    if (roster->version <= roster_.version) return;
+    roster_ = *roster;
+    sim_.check.roster_arrived(location_, roster_);
   } else if (const auto* pause = frame.get<PauseWorkers>()) {
     if (pause->step == "pause")
       gate_.pause(pause->at_checkpoint);

@@ -57,6 +57,12 @@ class SimWorker {
   std::int64_t pid() const { return pid_; }
   bool in_kernel() const { return in_kernel_; }
   bool hangs() const { return alive_ && (hung_ || stopped_); }
+  /// Return the newest roster of ingest workers.
+  const IngestRoster& roster() const { return roster_; }
+  /// Return since when it takes what it is sent; none: it does not.
+  std::optional<TimePoint> listens_since() const {
+    return may_act() && !stopped_ ? hello_at_ : std::nullopt;
+  }
   /// Return for how long it has shown no sign of life.
   Duration silent_for() const;
   /// The same, less the time in which other ranks had not come to its barrier.
@@ -108,6 +114,8 @@ class SimWorker {
   std::vector<std::uint64_t> unacknowledged_;  // last report_seqs of batches
   std::uint64_t resolved_ = 0;                 // checkpoints
   std::optional<WorkerPaused> announced_;
+  IngestRoster roster_;
+  std::optional<TimePoint> hello_at_;
   bool in_report_ = false, in_barrier_ = false, waits_for_room_ = false;
   bool stop_checkpoint_made_ = false, said_hello_ = false;
   bool told_to_stop_ = false;  // should_stop() was true, and it left

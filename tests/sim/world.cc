@@ -13,6 +13,7 @@ constexpr Duration kLeavesWithin =
     seconds(120);  // after the run's end: orphan timeout, grace, daemons that come back
 constexpr std::uint64_t kEventsPerRank = 500'000, kFullCheckEvery = 20'000;
 constexpr std::uint64_t kFirstGeneration = 2;
+constexpr int kCalmSeconds = 10;
 
 class World {
  public:
@@ -32,6 +33,7 @@ class World {
     describe_plan();
     launcher_->start();
     injector_->schedule();
+    if (sim_.plan.has_ingest()) watch_ingest();
     for (const StopRequest& stop : sim_.plan.stops)
       sim_.after(stop.at, [this, stop] { ask_to_stop(stop.kind); });
     for (const Duration at : sim_.plan.checkpoint_requests)
@@ -47,6 +49,7 @@ class World {
             .nodes = sim_.plan.nodes,
             .from_standby = launcher_->controller().from_standby(),
             .groups_that_hung = sim_.check.groups_that_hung(),
+            .rosters_compared = sim_.check.rosters_compared(),
             .virtual_time = sim_.timeline.now().time_since_epoch() - seconds(1),
             .sites_fired = sim_.fired};
   }
@@ -70,6 +73,24 @@ class World {
       if (last_stop_ && ((sim_.plan.has(FaultKind::HangWorker) && !sim_.plan.judges_hangs()) ||
                          sim_.timeline.random.chance(0.5)))
         sim_.after(sim_.between(Duration{0}, seconds(3)), [this] { ask_to_stop(*last_stop_); });
+    });
+  }
+
+  /// Compare rosters when the attempt has run undisturbed, with all nodes in reach, for a while.
+  void watch_ingest() {
+    sim_.after(seconds(1), [this] {
+      if (launcher_->finished()) return;
+      const RunController& controller = launcher_->controller();
+      bool calm = launcher_->alive() && controller.state() == RunState::Running &&
+                  !sim_.faults_go_on() && controller.attempt() == calm_attempt_;
+      for (int node = 0; node < sim_.plan.nodes && calm; ++node)
+        calm = nodes_[node]->up() && launcher_->link(node).attached() &&
+               nodes_[node]->host().healthy_since.has_value();
+      calm_attempt_ = controller.attempt();
+      calm_for_ = calm ? calm_for_ + 1 : 0;
+      if (calm_for_ > kCalmSeconds)
+        sim_.check.compare_rosters(controller.attempt(), controller.ingest_wanted());
+      watch_ingest();
     });
   }
 
@@ -122,6 +143,8 @@ class World {
   std::uint64_t generation_ = kFirstGeneration;
   std::vector<std::unique_ptr<SimLauncher>> dead_;
   std::optional<StopKind> last_stop_;
+  Attempt calm_attempt_;
+  int calm_for_ = 0;  // seconds
   std::unique_ptr<SimLauncher> launcher_;
   std::unique_ptr<Injector> injector_;
 };

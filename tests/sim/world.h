@@ -26,6 +26,7 @@ struct SimResult {
   int attempts = 0, nodes = 0;
   int from_standby = 0;  // workers of the last attempt
   int groups_that_hung = 0;
+  int rosters_compared = 0;  // L8
   Duration virtual_time{};
   std::uint32_t sites_fired = 0;                          // one bit each, see Site
   std::string describe(const SimOptions& options) const;  // the command that shows it again

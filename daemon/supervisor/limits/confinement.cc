@@ -22,7 +22,8 @@ std::uint64_t pids_of_machine() {
 }  // namespace
 
 CgroupLimits limits_of_all(const PrepareAttempt& order) {
-  return {.pids = pids_of_machine() / 2, .cpus = order.per_worker.cpu * order.local_world_size};
+  return {.pids = pids_of_machine() / 2,
+          .cpus = order.per_worker.cpu * order.local_world_size + order.ingest.cpu};
 }
 
 Result<Unit> Confinement::set(const PrepareAttempt& order) {
@@ -37,7 +38,7 @@ Result<Unit> Confinement::set(const PrepareAttempt& order) {
   const auto look = [&](const char* name, bool asked) {
     if (asked && !(cgroup_ && cgroup_->controller(name))) missing_.emplace_back(name);
   };
-  look("memory", of_one_.memory_bytes > 0);
+  look("memory", of_one_.memory_bytes > 0 || order.ingest.memory_bytes > 0);
   look("pids", of_one_.pids > 0);
   look("cpu", of_one_.cpus_at_most);
   if (cgroup_) cgroup_->set_limits(of_all_);
@@ -51,6 +52,16 @@ std::optional<Cgroup> Confinement::group_without_claim(const std::string& name) 
 std::optional<Cgroup> Confinement::worker_group(const std::string& name) const {
   auto group = group_without_claim(name);
   if (group) group->set_limits(of_one_);
+  return group;
+}
+
+std::optional<Cgroup> Confinement::ingest_group(const std::string& name,
+                                                const Resources& claim) const {
+  CgroupLimits limits = of_one_;
+  limits.memory_bytes = claim.memory_bytes;
+  limits.cpus = claim.cpu;
+  auto group = group_without_claim(name);
+  if (group) group->set_limits(limits);
   return group;
 }
 

@@ -30,7 +30,10 @@ class Confinement {
   /// limits, for a process that claims nothing.
   std::optional<Cgroup> worker_group(const std::string& name) const;
   std::optional<Cgroup> group_without_claim(const std::string& name) const;
-  /// Set all limits once more: those of cgroup v2 are gone if `traind cgroup release` has run.
+  /// Make a group for an ingest worker, which may use no more than its claim.
+  std::optional<Cgroup> ingest_group(const std::string& name, const Resources& claim) const;
+  /// Set the limits once more, but for ingest workers: those of cgroup v2 are gone if `traind
+  /// cgroup release` has run.
   void renew() const;
   /// Return how many processes and threads were allowed, if a worker in this group was refused one;
   /// otherwise 0.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 
@@ -25,12 +26,16 @@ bool set_by_job(const StartWorkers& start, const std::string& name) {
   return std::find(start.job_env.begin(), start.job_env.end(), name) != start.job_env.end();
 }
 
-Environment common_environment(const NodeEnvironment& node) {
+/// Variables that may come from an outer launcher, for processes without a rank.
+constexpr std::array kRankVariables{"RANK",        "WORLD_SIZE",       "LOCAL_RANK",
+                                    "GROUP_RANK",  "GROUP_WORLD_SIZE", "LOCAL_WORLD_SIZE",
+                                    "MASTER_ADDR", "MASTER_PORT"};
+
+Environment common_environment(const NodeEnvironment& node, double cpus) {
   const StartWorkers& start = node.start;
   Environment env = start.env;
   set_default(env, "TORCH_NCCL_ASYNC_ERROR_HANDLING", 1);
-  set_default(env, "OMP_NUM_THREADS",
-              std::max(1, static_cast<int>(std::floor(start.cpus_per_worker))));
+  set_default(env, "OMP_NUM_THREADS", std::max(1, static_cast<int>(std::floor(cpus))));
   // Every worker of the node sees the GPUs of all of them, in the order of local ranks: LOCAL_RANK
   // is the device's index, as under torchrun. Workers without a claim see none, whatever the
   // submitter's own shell sees, because other runs hold them.
@@ -40,6 +45,7 @@ Environment common_environment(const NodeEnvironment& node) {
   } else if (!set_by_job(start, "CUDA_VISIBLE_DEVICES")) {
     env["CUDA_VISIBLE_DEVICES"] = "";
   }
+  env.erase("TRAINRUN_INGEST");  // of an outer run
   set(env, "TRAINRUN_SOCKET", node.socket_path);
   set(env, "TRAINRUN_RUN_ID", start.run.run_id);
   set(env, "TRAINRUN_RUN_NAME", start.run.run_name);
@@ -70,7 +76,7 @@ void use_account(StartWorkers& start, const Environment& own) {
 Environment worker_environment(const NodeEnvironment& node, const WorkerEnvironmentInput& input) {
   const StartWorkers& start = node.start;
   const WorkerRanks& ranks = input.ranks;
-  Environment env = common_environment(node);
+  Environment env = common_environment(node, node.start.cpus_per_worker);
   // A worker that shares its node with no other, and claims no cores, may use all of them.
   if (start.cpus_per_worker <= 0 && ranks.local_world_size == 1 &&
       !start.env.contains("OMP_NUM_THREADS"))
@@ -110,25 +116,30 @@ Environment worker_environment(const NodeEnvironment& node, const WorkerEnvironm
 }
 
 Environment standby_environment(const NodeEnvironment& node, int number) {
-  Environment env = common_environment(node);
+  Environment env = common_environment(node, node.start.cpus_per_worker);
   set(env, "TRAINRUN_STANDBY", number);
   return env;
 }
 
 Environment validation_environment(const NodeEnvironment& node, const ValidationFiles& files,
                                    bool use_gpu) {
-  Environment env = common_environment(node);
-  // These variables may come from an outer launcher.
-  for (const char* name :
-       {"TRAINRUN_SOCKET", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
-        "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
-    env.erase(name);
+  Environment env = common_environment(node, node.start.cpus_per_worker);
+  env.erase("TRAINRUN_SOCKET");
+  for (const char* name : kRankVariables) env.erase(name);
   if (!use_gpu) env["CUDA_VISIBLE_DEVICES"] = "";
   set(env, "TRAINRUN_VALIDATE", 1);
   set(env, "TRAINRUN_CHECKPOINT_DIR", files.checkpoint_dir);
   set(env, "TRAINRUN_RESULT_FILE", files.result);
   set(env, "TRAINRUN_SPEC", files.spec);
   set(env, "TORCHELASTIC_ERROR_FILE", files.error);
+  return env;
+}
+
+Environment ingest_environment(const NodeEnvironment& node, const std::string& name, double cpus) {
+  Environment env = common_environment(node, cpus);
+  for (const char* rank_variable : kRankVariables) env.erase(rank_variable);
+  env["CUDA_VISIBLE_DEVICES"] = "";
+  set(env, "TRAINRUN_INGEST", name);
   return env;
 }
 

@@ -46,6 +46,11 @@ std::map<std::string, std::string> worker_environment(const NodeEnvironment& nod
 /// Its Welcome provides the rest.
 std::map<std::string, std::string> standby_environment(const NodeEnvironment& node, int number);
 
+/// Return the environment of an ingest worker, called `name`, that claims `cpus`: the workers'
+/// without a rank, peers or GPUs.
+std::map<std::string, std::string> ingest_environment(const NodeEnvironment& node,
+                                                      const std::string& name, double cpus);
+
 /// Return the variables of `env` that `known` does not have, or has with another value.
 std::map<std::string, std::string> not_in(std::map<std::string, std::string> env,
                                           const std::map<std::string, std::string>& known);

@@ -15,6 +15,13 @@ namespace {
 constexpr Duration kHelloLimit = seconds(5);
 // For a rank's previous program to leave when the next one connects.
 constexpr Duration kLeaveLimit = seconds(1);
+
+Result<Unit> check_user(const Connection& connection) {
+  const auto peer = connection.credentials();
+  if (peer && peer->uid == ::geteuid()) return Unit{};
+  return Error{Errc::Permission, "this supervisor belongs to another user"};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<WorkerPort>> WorkerPort::open(asio::any_io_executor executor,
@@ -52,6 +59,10 @@ asio::awaitable<void> WorkerPort::serve(std::unique_ptr<Connection> connection) 
   if (!first || first->type != MessageType::WorkerHello) co_return;
   auto hello = decode<WorkerHello>(*first);
   if (!hello) co_return;
+  if (!hello->ingest.empty()) {
+    co_await serve_ingest(*connection, std::move(*hello));
+    co_return;
+  }
   const auto welcome = co_await this->welcome(*connection, *hello);
   if (!welcome) {
     co_await refuse(*connection, welcome.error());
@@ -85,10 +96,36 @@ asio::awaitable<void> WorkerPort::serve(std::unique_ptr<Connection> connection) 
   }
 }
 
+asio::awaitable<void> WorkerPort::serve_ingest(Connection& connection, WorkerHello hello) {
+  const std::string name = hello.ingest;
+  Result<Welcome> welcome =
+      Error{Errc::AlreadyExists, fmt::format("another process is connected as {}", name)};
+  if (const auto allowed = check_user(connection); !allowed)
+    welcome = allowed.error();
+  else if (!ingest_.contains(name))
+    welcome = handlers_.welcome_ingest(hello);
+  if (!welcome) {
+    co_await refuse(connection, welcome.error());
+    co_return;
+  }
+  connection.set_payload_limit(kFramePayloadBytesMax);
+  connection.send(encode(*welcome, attempt_));
+  ingest_[name] = &connection;
+  for (;;) {
+    auto frame = co_await connection.receive();
+    if (!frame) break;
+    const auto taken = handlers_.received_ingest(name, *frame);
+    if (taken) continue;
+    print_err("traind supervise: closing the connection of {}: {}\n", name,
+              taken.error().describe());
+    co_await refuse(connection, taken.error());
+    break;
+  }
+  ingest_.erase(name);
+}
+
 Task<Welcome> WorkerPort::welcome(const Connection& connection, const WorkerHello& hello) {
-  const auto peer = connection.credentials();
-  if (!peer || peer->uid != ::geteuid())
-    co_return Error{Errc::Permission, "this supervisor belongs to another user"};
+  CO_TRY_VOID(check_user(connection));
   auto welcome = co_await handlers_.welcome(hello);
   if (!welcome) co_return welcome.error();
   const Rank rank{welcome->ranks.rank};
@@ -116,6 +153,11 @@ asio::awaitable<void> WorkerPort::refuse(Connection& connection, const Error& wh
 void WorkerPort::send(Rank rank, const Frame& frame) {
   if (const auto found = connections_.find(rank); found != connections_.end())
     send(*found->second, rank, frame);
+}
+
+void WorkerPort::send_to_ingest(const std::string& name, const Frame& frame) {
+  const auto found = ingest_.find(name);
+  if (found != ingest_.end()) found->second->send(frame);
 }
 
 void WorkerPort::send_to_all(const Frame& frame) {

@@ -32,6 +32,9 @@ class WorkerPort {
     /// An error ends the connection; the worker is told.
     std::function<Result<Unit>(Rank rank, Frame frame)> received;
     std::function<void(Rank rank)> closed;
+    /// The same for ingest workers (WorkerHello::ingest), which have names and no ranks.
+    std::function<Result<Welcome>(const WorkerHello& hello)> welcome_ingest;
+    std::function<Result<Unit>(const std::string& name, const Frame& frame)> received_ingest;
   };
 
   static Result<std::unique_ptr<WorkerPort>> open(asio::any_io_executor executor,
@@ -40,7 +43,9 @@ class WorkerPort {
   ~WorkerPort();
 
   void send(Rank rank, const Frame& frame);
+  /// Send to all ranks.
   void send_to_all(const Frame& frame);
+  void send_to_ingest(const std::string& name, const Frame& frame);
   bool connected(Rank rank) const { return connections_.count(rank) != 0; }
   /// Stop accepting, close all connections, and wait for the flows.
   asio::awaitable<void> close();
@@ -51,14 +56,16 @@ class WorkerPort {
   asio::awaitable<void> accept_loop();
   asio::awaitable<void> refuse(Connection& connection, const Error& why) const;
   asio::awaitable<void> serve(std::unique_ptr<Connection> connection);
+  asio::awaitable<void> serve_ingest(Connection& connection, WorkerHello hello);
   Task<Welcome> welcome(const Connection& connection, const WorkerHello& hello);
   void send(Connection& connection, Rank rank, const Frame& frame);
 
   std::unique_ptr<Listener> listener_;
   Attempt attempt_;
   Handlers handlers_;
-  std::map<Rank, Connection*> connections_;  // owned by their serve()
-  Notifier left_;                            // a connection has ended
+  std::map<Rank, Connection*> connections_;    // owned by their serve()
+  std::map<std::string, Connection*> ingest_;  // likewise, by name
+  Notifier left_;                              // a connection has ended
   Scope scope_;
 };
 

@@ -74,6 +74,17 @@ WorkerEnd shown(WorkerEnd end) {
   return end;
 }
 
+constexpr std::uint64_t kRosterVersionMax = std::uint64_t{1} << 60;
+constexpr std::size_t kIngestLinesMax = 20;
+constexpr std::int64_t kAgainMsMax = 3'600'000;
+
+/// Ranks get these texts: they must not be longer than our own.
+bool is_plausible(const IngestPlace& place) {
+  return place.name.size() <= kIngestAddressBytesMax &&
+         place.socket.size() <= kIngestAddressBytesMax &&
+         place.flight.size() <= kIngestAddressBytesMax;
+}
+
 }  // namespace
 
 Result<NodeMessage> decode_node_message(const Frame& frame, int ranks) {
@@ -164,11 +175,63 @@ SupervisorAttached to_event(const Sender& from, const AttemptSnapshot& message) 
   const RequestCheckpoint& request = message.checkpoint_request;
   if (const auto step = parse_checkpoint_step(request.step))
     event.checkpoint_order = {request.request, *step, request.report_seq, request.call};
+  for (const IngestPlace& place : message.ingest)
+    if (is_plausible(place)) event.ingest.push_back(place);
+  // One that no launcher can have given leaves room for those to come.
+  event.roster_version = std::min(message.roster_version, kRosterVersionMax);
   return event;
 }
 
 SupervisorLost to_event(const Sender& from, const AttemptLost& message) {
   return {from.attempt, from.node, redacted(message.reason), message.standby};
+}
+
+IngestServes to_event(const Sender& from, const IngestUp& message) {
+  IngestServes event{from.attempt, from.node, {}};
+  event.place = {.dataset = message.dataset,
+                 .slot = message.slot,
+                 .name = message.name,
+                 .socket = message.socket,
+                 .flight = message.flight};
+  if (!is_plausible(event.place)) event.place.slot = 0;  // there is no such place
+  return event;
+}
+
+IngestSampled to_event(const Sender& from, const IngestLoad& message) {
+  const auto cpu = std::clamp<std::int64_t>(message.cpu_us, 0, kSampledMax);
+  return {from.attempt, from.node,    message.dataset,
+          message.slot, message.name, std::chrono::microseconds(cpu)};
+}
+
+IngestGone to_event(const Sender& from, const IngestEnded& message) {
+  const auto again = std::clamp<std::int64_t>(message.again_ms, 0, kAgainMsMax);
+  IngestGone event{from.attempt,
+                   from.node,
+                   message.dataset,
+                   message.slot,
+                   message.name,
+                   message.stopped,
+                   utf8_text(redacted(message.why), kErrorWhatBytesMax),
+                   message.deaths,
+                   milliseconds(again),
+                   message.often};
+  for (const std::string& line : message.last_lines) {
+    if (event.last_lines.size() == kIngestLinesMax) break;
+    event.last_lines.push_back(utf8_text(redacted(line), kErrorWhatBytesMax));
+  }
+  return event;
+}
+
+DatasetsRead to_event(const Sender& from, const DataSamples& message) {
+  const auto us = [](std::int64_t value) {
+    return std::chrono::microseconds(std::clamp<std::int64_t>(value, 0, kSampledMax));
+  };
+  DatasetsRead event{from.attempt, {}, us(message.taken_us)};
+  for (const RankData& data : message.ranks)
+    for (const DataOperator& one : data.operators)
+      if (one.kind == OperatorKind::Loop)
+        event.readers.push_back({data.rank, one.dataset, us(one.input_us)});
+  return event;
 }
 
 NodeDrain to_event(const Sender& from, const NodeDraining& message) {
@@ -192,6 +255,10 @@ RequestCheckpoint message_of(const OrderCheckpoint& action) {
 CollectiveResult message_of(const SendCollective& action) {
   return {action.sequence, *action.parts, action.error};
 }
+
+StopIngest message_of(const EndIngest& action) { return {action.dataset, action.slot}; }
+
+TellIngestRoster message_of(const SendRoster& action) { return {*action.roster}; }
 
 CheckpointOutcome message_of(const TellCheckpoint& action, const std::vector<std::string>& keep) {
   return {action.checkpoint_seq, action.path, action.error, keep};

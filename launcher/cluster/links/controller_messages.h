@@ -25,7 +25,7 @@ using NodeMessage =
           WorkerPaused, ReportBatch, ShardWritten, StorageTrouble, OutputChunk, CollectiveJoin,
           CollectiveAnswered, WorkerResult, WorkerSamples, DataSamples, StacksTaken, ProfileTaken,
           CheckpointPosition, AttemptSnapshot, AttemptLost, NodeDraining, NodeStatus, ReadFile,
-          FileBytes, ShardKept, ValidationEnded, AskCheckpoints>;
+          FileBytes, ShardKept, ValidationEnded, AskCheckpoints, IngestUp, IngestLoad, IngestEnded>;
 
 /// Decode a frame. Protocol if it cannot be decoded, or if it names a rank that an attempt of
 /// `ranks` cannot have.
@@ -46,12 +46,18 @@ CollectiveJoined to_event(const Sender& from, const CollectiveJoin& message);
 CollectiveResolved to_event(const Sender& from, const CollectiveAnswered& message);
 SupervisorAttached to_event(const Sender& from, const AttemptSnapshot& message);
 SupervisorLost to_event(const Sender& from, const AttemptLost& message);
+IngestServes to_event(const Sender& from, const IngestUp& message);
+IngestSampled to_event(const Sender& from, const IngestLoad& message);
+IngestGone to_event(const Sender& from, const IngestEnded& message);
+DatasetsRead to_event(const Sender& from, const DataSamples& message);
 NodeDrain to_event(const Sender& from, const NodeDraining& message);
 
 StopWorkers message_of(const StopGroup& action);
 PauseWorkers message_of(const Pause& action);
 RequestCheckpoint message_of(const OrderCheckpoint& action);
 CollectiveResult message_of(const SendCollective& action);
+StopIngest message_of(const EndIngest& action);
+TellIngestRoster message_of(const SendRoster& action);
 /// `keep`: see CheckpointOutcome.
 CheckpointOutcome message_of(const TellCheckpoint& action, const std::vector<std::string>& keep);
 

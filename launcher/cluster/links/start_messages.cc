@@ -55,6 +55,7 @@ PrepareAttempt prepare_message(const JobSpec& spec, const RunIdentity& run, cons
   message.upload_timeout_ms = to_ms(spec.run_config.checkpoint_config.upload_timeout);
   message.replicas = spec.run_config.checkpoint_config.replicas;
   message.standby = action.standby;
+  message.ingest = action.ingest;
   message.storage_marker = run.storage_marker;
   message.may_relay = spec.run_config.shared_storage == SharedStorageNeed::Auto &&
                       !is_object_url(spec.run_config.storage_path);
@@ -110,6 +111,15 @@ Result<Unit> check_start_size(const JobSpec& spec, const std::map<std::string, s
                            "command) it may take at most {}",
                            all, largest.second, largest.first, kStartBytesMax),
                "put large data into a file, and its path into the spec"};
+}
+
+StartIngest ingest_message(const JobSpec& spec, const KeepIngest& action) {
+  const IngestSpec& ingest = spec.datasets.at(action.dataset).ingest;
+  return {.dataset = action.dataset,
+          .slot = action.slot,
+          .claim = ingest.resources_per_worker,
+          .timeout_ms = to_ms(ingest.timeout),
+          .flight = action.for_others};
 }
 
 void set_node(StartWorkers& message, const Start& action) {

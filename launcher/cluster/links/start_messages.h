@@ -32,4 +32,6 @@ StartWorkers standby_message(const JobSpec& spec, const RunIdentity& run, int wo
 StartWorkers start_message(const JobSpec& spec, const RunIdentity& run, const Start& action,
                            const std::map<std::string, std::string>& env);
 void set_node(StartWorkers& message, const Start& action);
+/// Precondition: the spec has the dataset.
+StartIngest ingest_message(const JobSpec& spec, const KeepIngest& action);
 }  // namespace train

@@ -255,6 +255,7 @@ void RunDriver::received(NodeId node, const Frame& frame) {
                  },
                  [&](const DataSamples& m) {
                    if (!is_over) samples_.data_sampled(from.attempt, m);
+                   feed(to_event(from, m));
                  },
                  [&](NodeStatus& m) { on_node_status(links_.name(node), std::move(m)); },
                  [&](const StacksTaken& m) { inspection_.received(from, m); },
@@ -368,6 +369,19 @@ void RunDriver::perform(const RunAction& action) {
             changed.slow ? screen_.warn(changed.text) : screen_.phase(changed.text);
           },
           [&](const NodeStateChanged& changed) { journal_.remember(record_of(changed)); },
+          [&](const KeepIngest& keep) {
+            links_.send(keep.node, encode(ingest_message(spec_, keep), keep.attempt));
+          },
+          [&](const EndIngest& end) {
+            links_.send(end.node, encode(message_of(end), end.attempt));
+          },
+          [&](const SendRoster& send) {
+            links_.send(send.node, encode(message_of(send), send.attempt));
+          },
+          [&](const IngestChanged& changed) {
+            journal_.remember(record_of(changed));
+            summary_builder_.ingest_changed(changed);
+          },
           [&](const StateChanged& changed) { on_state_changed(changed); },
           [&](const AttemptBegun& begun) {
             journal_.remember(record_of(begun));

@@ -107,7 +107,24 @@ void RunLog::event(const RunEvent& event) const {
                   "report",
                   {{"attempt", e.attempt.value}, {"rank", e.rank.value}, {"report", e.report_seq}});
           },
-          [](const RanksSampled&) {},  // one each second and node
+          [](const RanksSampled&) {},   // one each second and node
+          [](const DatasetsRead&) {},   // likewise
+          [](const IngestSampled&) {},  // likewise
+          [&](const IngestServes& e) {
+            log_.info("ingest worker serves", {{"attempt", e.attempt.value},
+                                               {"node", name_(e.node)},
+                                               {"name", e.place.name},
+                                               {"socket", e.place.socket},
+                                               {"flight", e.place.flight}});
+          },
+          [&](const IngestGone& e) {
+            log_.write(e.stopped ? LogLevel::Info : LogLevel::Warn, "ingest worker ended",
+                       {{"attempt", e.attempt.value},
+                        {"node", name_(e.node)},
+                        {"name", e.name},
+                        {"why", e.why},
+                        {"deaths", e.deaths}});
+          },
           [&](const StacksAsked& e) {
             log_.info("stacks asked for", {{"why", e.why}});
           },
@@ -266,7 +283,27 @@ void RunLog::action(const RunAction& action) const {
             log_.info("answer to who asked for a checkpoint",
                       {{"id", a.id}, {"checkpoint", a.number}, {"error", a.error}});
           },
-          [](const HangFound&) {},  // a note, or the attempt's end, says the same
+          [&](const KeepIngest& a) {
+            log_.info("ingest worker ordered", {{"attempt", a.attempt.value},
+                                                {"node", name_(a.node)},
+                                                {"dataset", a.dataset},
+                                                {"slot", a.slot}});
+          },
+          [&](const EndIngest& a) {
+            log_.info("ingest worker not needed", {{"attempt", a.attempt.value},
+                                                   {"node", name_(a.node)},
+                                                   {"dataset", a.dataset},
+                                                   {"slot", a.slot}});
+          },
+          [&](const SendRoster& a) {
+            if (debug)
+              log_.debug("roster of ingest workers", {{"attempt", a.attempt.value},
+                                                      {"node", name_(a.node)},
+                                                      {"version", a.roster->version},
+                                                      {"workers", a.roster->endpoints.size()}});
+          },
+          [](const IngestChanged&) {},  // the orders and news say the same
+          [](const HangFound&) {},      // a note, or the attempt's end, says the same
           [&](const Note& a) {
             if (a.level == NoteLevel::Info) log_.info(a.text);  // the others are logged as warnings
           },

@@ -67,6 +67,8 @@ class RunRecord {
   Generation attempt_generation(Attempt attempt) const;
   /// Return the attempts of earlier launchers.
   const std::vector<PastAttempt>& past() const { return past_; }
+  /// Return what the journal says of ingest workers so far.
+  IngestHistory ingest() const { return history_ ? history_->ingest() : IngestHistory(); }
   /// Return the checkpoints that earlier launchers have committed according to the journal, removed
   /// ones too, and what each was made of.
   std::map<CheckpointNumber, PendingCheckpoint> committed_before() const;

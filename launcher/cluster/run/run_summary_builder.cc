@@ -55,6 +55,7 @@ RunSummaryBuilder::RunSummaryBuilder(const JobSpec& spec, RunRecord& record, con
     checkpoint_report_ = {past.id, past.checkpoint_report};
     checkpoint_at_ = moment_of(parse_utc(past.checkpoint_at));
   }
+  ingest_ = record.ingest();
   if (attempts_.empty()) return;
   began_wall_ = attempts_.front().begun;  // under the run's first launcher
   began_ = moment_of(began_wall_);
@@ -214,6 +215,8 @@ RunSummary RunSummaryBuilder::summary(const RunEnded& ended, const Metrics& last
   RunSummary summary;
   summary.time = time;
   summary.data = data_;
+  for (const auto& [dataset, counts] : ingest_.counts(/*live=*/false))
+    summary.ingest.push_back({dataset, counts.wanted, counts.serving, counts.deaths});
   summary.run = record_.name();
   summary.path = record_.location();
   summary.logs = record_.folder().path() + "/attempts";

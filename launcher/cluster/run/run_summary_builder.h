@@ -10,7 +10,9 @@
 
 #include "launcher/cluster/checkpoints/checkpoint_manager.h"
 #include "launcher/cluster/run/run_log.h"
+#include "launcher/core/ingest_history.h"
 #include "launcher/core/run_events.h"
+#include "launcher/core/run_history.h"
 #include "launcher/report/summary.h"
 
 namespace train {
@@ -36,6 +38,7 @@ class RunSummaryBuilder {
   void checkpoints_found(const CheckpointManager& manager);
   void best_is(std::optional<KeptCheckpoint> best) { best_ = std::move(best); }
   void reported(const ReportRecord& newest) { newest_report_ = newest; }
+  void ingest_changed(const IngestChanged& changed) { ingest_.add(record_of(changed)); }
   void data_bound(std::optional<DataVerdict> verdict) { data_ = std::move(verdict); }
   /// Keep what a rank's program passed to set_result(), if it is JSON.
   void result(Rank rank, const std::string& json);
@@ -77,6 +80,7 @@ class RunSummaryBuilder {
   std::optional<ReportRecord> newest_report_;
   std::map<Rank, std::string> results_;
   std::optional<DataVerdict> data_;
+  IngestHistory ingest_;
   std::vector<std::string> warnings_;
   std::optional<Error> refused_;
 };

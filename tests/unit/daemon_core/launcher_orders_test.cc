@@ -144,6 +144,8 @@ TEST(LauncherOrders, AnAttemptWithoutBoundsIsRefused) {
       [](PrepareAttempt& m) { m.per_worker.custom["x"] = -0.5; },
       [](PrepareAttempt& m) { m.per_worker.custom[std::string(1025, 'x')] = 0; },
       [](PrepareAttempt& m) { m.per_worker.memory_bytes = (std::uint64_t{1} << 60) + 1; },
+      [](PrepareAttempt& m) { m.ingest.cpu = std::nan(""); },
+      [](PrepareAttempt& m) { m.ingest.memory_bytes = ~std::uint64_t{0}; },
       [](PrepareAttempt& m) { m.output_bytes_max = 4095; },
       [](PrepareAttempt& m) { m.output_bytes_max = ~std::uint64_t{0}; },
       [](PrepareAttempt& m) { m.stop_grace_ms = std::numeric_limits<std::int64_t>::max(); },

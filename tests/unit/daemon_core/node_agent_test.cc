@@ -543,5 +543,31 @@ TEST(NodeAgent, TakesTheLeaseFromAnOlderLauncherThatCameBeforeTheSupervisorAnswe
   EXPECT_EQ(node.agent.link_of("r1"), std::nullopt);
 }
 
+TEST(NodeAgent, ALeaseCountsTheIngestWorkers) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  node.handle(attach(kOther, 1, "r2"));
+  AttemptAsked event = ask(kLink, kFirst, 1);
+  event.message.ingest = cpus(2.5);
+
+  const auto spawned = node.one<SpawnSupervisor>(event);
+  const auto offer = node.one<SendOffer>(attach(kOther, 2, "r2"));
+  const auto refused = node.one<RefuseAttempt>(ask(kOther, kFirst, 1));
+
+  EXPECT_EQ(spawned.message.claimed, cpus(3.5));
+  EXPECT_EQ(offer.offer.free.cpu, 0.5);
+  EXPECT_EQ(refused.error.message, "node-a has too little free: CPU 1 wanted, 0.5 free");
+}
+
+TEST(NodeAgent, RefusesAnAttemptWhoseIngestWorkersDoNotFit) {
+  Node node;
+  node.handle(attach(kLink, 1));
+  AttemptAsked event = ask(kLink, kFirst, 3);
+  event.message.ingest = cpus(2);
+
+  EXPECT_EQ(node.one<RefuseAttempt>(event).error.message,
+            "node-a has too little free: CPU 5 wanted, 4 free");
+}
+
 }  // namespace
 }  // namespace train

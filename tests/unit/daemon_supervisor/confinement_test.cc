@@ -123,6 +123,19 @@ TEST_F(ConfinementInAGroup, EachWorkerIsHeldToItsClaimAndAllToWhatTheyShare) {
   EXPECT_NE(memory(*group_), "67108864");
 }
 
+TEST_F(ConfinementInAGroup, AnIngestWorkerIsHeldToItsOwnClaim) {
+  ASSERT_TRUE(confinement_.set(order()));
+
+  const auto ingest =
+      confinement_.ingest_group("ingest-1", {.cpu = 1, .memory_bytes = 32u << 20, .custom = {}});
+  const auto unbounded = confinement_.ingest_group("ingest-2", {});
+
+  ASSERT_TRUE(ingest && unbounded);
+  EXPECT_EQ(memory(*ingest), "33554432");
+  EXPECT_EQ(pids(*ingest), "7");
+  EXPECT_NE(memory(*unbounded), "67108864");
+}
+
 TEST_F(ConfinementInAGroup, ALimitOnProcessesThatAWorkerHitIsNamed) {
   PrepareAttempt one = order();
   one.limits.pids_max = 1;
@@ -139,6 +152,13 @@ TEST_F(ConfinementInAGroup, ALimitOnProcessesThatAWorkerHitIsNamed) {
 
   EXPECT_EQ(confinement_.pids_limit_hit(worker), 1u);
   EXPECT_EQ(confinement_.pids_limit_hit(std::nullopt), 0u);
+}
+
+TEST(Confinement, TheShareOfANodesWorkersIncludesTheIngestWorkers) {
+  PrepareAttempt with_ingest = order();
+  with_ingest.ingest.cpu = 2;
+
+  EXPECT_EQ(limits_of_all(with_ingest).cpus, 5.0);
 }
 
 }  // namespace

@@ -192,5 +192,28 @@ TEST(WorkerEnvironment, OfAnotherUserIsThatUsersWhereTheJobDoesNotSetIt) {
   EXPECT_EQ(start.env, expected);
 }
 
+TEST(WorkerEnvironment, OfAnIngestWorkerHasNoRankNoPeersAndNoGpus) {
+  StartWorkers start = two_of_four();
+  start.env["TRAINRUN_INGEST"] = "of an outer run";
+
+  const auto env =
+      ingest_environment({start, Attempt{1}, "/run/x.sock", {"2", "5"}}, "ingest-train-0002", 2);
+  const auto worker = worker_environment({start, Attempt{1}, "/run/x.sock", {}},
+                                         {start.workers[1], "/ckpt", "/err.json", ""});
+
+  const std::map<std::string, std::string> expected{{"PATH", "/bin"},
+                                                    {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+                                                    {"OMP_NUM_THREADS", "2"},
+                                                    {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
+                                                    {"CUDA_VISIBLE_DEVICES", ""},
+                                                    {"TRAINRUN_SOCKET", "/run/x.sock"},
+                                                    {"TRAINRUN_RUN_ID", "vit-1"},
+                                                    {"TRAINRUN_RUN_NAME", "vit"},
+                                                    {"TRAINRUN_ATTEMPT", "1"},
+                                                    {"TRAINRUN_INGEST", "ingest-train-0002"}};
+  EXPECT_EQ(env, expected);
+  EXPECT_FALSE(worker.contains("TRAINRUN_INGEST"));
+}
+
 }  // namespace
 }  // namespace train

@@ -277,5 +277,81 @@ TEST(ControllerMessages, WhatTheControllerAsksFor) {
   EXPECT_EQ(message_of(send).parts, (std::vector<std::string>{"a", "b"}));
 }
 
+// ---- ingest workers, whose programs are the user's
+
+TEST(ControllerMessages, AnIngestWorkerServesAndEnds) {
+  const auto serves = event_of<IngestServes>(IngestUp{"n", "train", 2, "/s", "h:1"});
+  EXPECT_EQ(
+      serves.place,
+      (IngestPlace{.dataset = "train", .slot = 2, .name = "n", .socket = "/s", .flight = "h:1"}));
+  const auto sampled =
+      event_of<IngestSampled>(IngestLoad{.name = "n", .dataset = "train", .slot = 2, .cpu_us = 3});
+  EXPECT_EQ(sampled.cpu, std::chrono::microseconds(3));
+  IngestEnded ended{.name = "n", .dataset = "train", .slot = 2, .why = "it exited with 3"};
+  ended.deaths = 4;
+  ended.again_ms = 5;
+  ended.often = true;
+  ended.last_lines = {"oh"};
+  const auto gone = event_of<IngestGone>(ended);
+  EXPECT_EQ(gone.why, "it exited with 3");
+  EXPECT_EQ(gone.deaths, 4u);
+  EXPECT_EQ(gone.again, milliseconds(5));
+  EXPECT_TRUE(gone.often);
+  EXPECT_EQ(gone.last_lines, (std::vector<std::string>{"oh"}));
+}
+
+TEST(ControllerMessages, WhatAnIngestWorkerSaysIsBounded) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(
+      event_of<IngestServes>(IngestUp{"n", "train", 2, "/s", std::string(400, 'x')}).place.slot, 0);
+  EXPECT_LT(event_of<IngestSampled>(IngestLoad{.cpu_us = kMost}).cpu,
+            std::chrono::hours(24 * 20000));
+  EXPECT_EQ(event_of<IngestSampled>(IngestLoad{.cpu_us = -5}).cpu, Duration{});
+  IngestEnded ended{.why = std::string(1 << 20, 'w')};
+  ended.again_ms = kMost;
+  ended.last_lines.assign(1000, std::string(1 << 10, 'l'));
+  const auto gone = event_of<IngestGone>(ended);
+  EXPECT_LE(gone.why.size(), 64u << 10);
+  EXPECT_EQ(gone.last_lines.size(), 20u);
+  EXPECT_LE(gone.again, std::chrono::hours(1));
+}
+
+TEST(ControllerMessages, ASnapshotTellsOfIngestWorkersAndItsVersionLeavesRoom) {
+  AttemptSnapshot snapshot{.phase = "running"};
+  snapshot.ingest = {{.dataset = "train", .slot = 1, .name = "n"},
+                     {.dataset = "train", .slot = 2, .name = std::string(400, 'x')}};
+  snapshot.roster_version = std::numeric_limits<std::uint64_t>::max();
+
+  const auto event = event_of<SupervisorAttached>(snapshot);
+
+  ASSERT_EQ(event.ingest.size(), 1u);
+  EXPECT_EQ(event.ingest[0].name, "n");
+  EXPECT_LT(event.roster_version, std::uint64_t{1} << 61);
+}
+
+TEST(ControllerMessages, OfDatasetsTheWaitsOfTheLoopsCount) {
+  DataSamples samples;
+  samples.taken_us = 7;
+  samples.ranks = {
+      {.rank = Rank{2},
+       .operators = {{.dataset = "train", .kind = OperatorKind::Decode, .input_us = 1},
+                     {.dataset = "train", .kind = OperatorKind::Loop, .input_us = 5},
+                     {.dataset = "valid", .kind = OperatorKind::Loop, .input_us = -5}}}};
+
+  const auto event = event_of<DatasetsRead>(samples);
+
+  EXPECT_EQ(event.taken, std::chrono::microseconds(7));
+  EXPECT_EQ(event.readers,
+            (std::vector<DatasetsRead::Reader>{{Rank{2}, "train", std::chrono::microseconds(5)},
+                                               {Rank{2}, "valid", Duration{}}}));
+}
+
+TEST(ControllerMessages, OrdersAboutIngestWorkers) {
+  EXPECT_EQ(message_of(EndIngest{Attempt{5}, kNode, "train", 2}), (StopIngest{"train", 2}));
+  const IngestRoster roster{3, {{.name = "n"}}};
+  const TellIngestRoster told = message_of(SendRoster{Attempt{5}, kNode, roster});
+  EXPECT_EQ(static_cast<const IngestRoster&>(told), roster);
+}
+
 }  // namespace
 }  // namespace train

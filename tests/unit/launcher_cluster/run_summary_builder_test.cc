@@ -453,5 +453,15 @@ TEST_F(RunSummaryBuilderTest, AnAttemptThatIsFoundEndingHasFailedAndWasNotRefuse
   EXPECT_EQ(summary(RunState::Errored).outcome, Outcome::Failed);
 }
 
+TEST_F(RunSummaryBuilderTest, TellsOfTheIngestWorkersOfAllAttempts) {
+  builder_->ingest_changed({Attempt{0}, "train", 2, 2, 1});
+  builder_->ingest_changed({Attempt{1}, "train", 3, 1, 2});
+
+  const auto ingest = summary(RunState::Finished).ingest;
+
+  ASSERT_EQ(ingest.size(), 1u);
+  EXPECT_EQ(ingest_text(ingest[0]), "3 ingest workers for train, 3 deaths");
+}
+
 }  // namespace
 }  // namespace train

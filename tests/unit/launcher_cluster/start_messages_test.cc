@@ -68,6 +68,23 @@ TEST_F(StartMessagesTest, ANodeIsToldWhatItsWorkersMayHave) {
   EXPECT_EQ(message.replicas, 2);
 }
 
+TEST_F(StartMessagesTest, IngestWorkersHaveTheirClaimsAndLimits) {
+  Prepare with_ingest = prepare();
+  with_ingest.ingest = {.cpu = 3, .custom = {}};
+  IngestSpec& ingest = spec_.datasets["train"].ingest;
+  ingest.workers = {2, 4};
+  ingest.resources_per_worker = {.cpu = 1.5, .memory_bytes = 1u << 20, .custom = {}};
+  ingest.timeout = seconds(9);
+
+  EXPECT_EQ(prepare_message(spec_, run_, with_ingest, "10.0.0.1", {}).ingest.cpu, 3);
+  EXPECT_EQ(ingest_message(spec_, {Attempt{5}, NodeId{3}, "train", 2, /*for_others=*/true}),
+            (StartIngest{.dataset = "train",
+                         .slot = 2,
+                         .claim = {.cpu = 1.5, .memory_bytes = 1u << 20, .custom = {}},
+                         .timeout_ms = 9000,
+                         .flight = true}));
+}
+
 TEST_F(StartMessagesTest, CheckpointsAreRelayedUnlessTheSpecNeedsSharedStorage) {
   EXPECT_TRUE(prepared().may_relay);
   spec_.run_config.shared_storage = SharedStorageNeed::Required;

@@ -309,5 +309,67 @@ TEST(Placement, HasAnAnswerForNoNodes) {
                  .never = false}));
 }
 
+// ---- ingest workers beside the ranks
+
+std::vector<IngestNeed> ingest(int min, int max, double cpu, const std::string& name = "train") {
+  IngestSpec spec;
+  spec.workers = {min, max};
+  spec.resources_per_worker = {.cpu = cpu, .custom = {}};
+  return {{name, spec}};
+}
+
+TEST(PlacesIngest, InTurnOnTheNodesOfTheRanksAsManyAsFit) {
+  const std::vector<NodeCapacity> nodes{node(0, 4), node(1, 2), node(2, 8)};
+
+  const Placement placement = place(workers(2, 2, kStrictSpread), nodes, 3, {}, ingest(1, 8, 1));
+
+  EXPECT_EQ(placement.world_size, 2);
+  EXPECT_EQ(placement.ingest, (std::vector<PlacedIngest>{{"train", 1, NodeId{0}},
+                                                         {"train", 2, NodeId{1}},
+                                                         {"train", 3, NodeId{0}},
+                                                         {"train", 4, NodeId{0}}}));
+}
+
+TEST(PlacesIngest, NoMoreThanTheGreatestNumberOfEachDataset) {
+  auto needs = ingest(1, 2, 1, "a");
+  needs.push_back(ingest(2, 3, 0.5, "b").front());
+
+  const Placement placement = place(workers(1, 1), {node(0, 16)}, 1, {}, needs);
+
+  EXPECT_EQ(placement.ingest.size(), 5u);
+  const Resources claim = ingest_claim(placement, NodeId{0}, needs);
+  EXPECT_EQ(claim.cpu, 2 * 1 + 3 * 0.5);
+  EXPECT_EQ(ingest_claim(placement, NodeId{1}, needs).cpu, 0);
+}
+
+TEST(PlacesIngest, FewerRanksIfTheLeastNumberWouldNotFit) {
+  const Placement placement = place(workers(1, 4), {node(0, 4)}, 1, {}, ingest(2, 2, 1));
+
+  EXPECT_EQ(placement.world_size, 2);
+  EXPECT_EQ(placement.ingest.size(), 2u);
+}
+
+TEST(PlacesIngest, SaysWhatIsMissingAndWaitsOnlyForWhatMayCome) {
+  std::vector<NodeCapacity> nodes{node(0, 4)};
+
+  const Placement never = place(workers(3, 3), nodes, 1, {}, ingest(2, 4, 1));
+  nodes[0].total.cpu = 8;
+  const Placement later = place(workers(3, 3), nodes, 1, {}, ingest(2, 4, 1));
+
+  EXPECT_EQ(never.world_size, 0);
+  EXPECT_TRUE(never.never);
+  EXPECT_EQ(never.reason,
+            "2 ingest workers for train with CPU 1 each are needed beside 3 workers, which leave: "
+            "node-0 CPU 1, memory 0 MiB");
+  EXPECT_EQ(later.world_size, 0);
+  EXPECT_FALSE(later.never);
+}
+
+TEST(PlacesIngest, WithoutAClaimTheyFitAnywhere) {
+  const Placement placement = place(workers(4, 4), {node(0, 4)}, 1, {}, ingest(1, 3, 0));
+
+  EXPECT_EQ(placement.ingest.size(), 3u);
+}
+
 }  // namespace
 }  // namespace train

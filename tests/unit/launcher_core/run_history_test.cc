@@ -468,5 +468,16 @@ TEST(RunHistory, RecordsHoldNoTextOfAnyLength) {
     EXPECT_LT(boost::json::serialize(record).size(), 5'000u);
 }
 
+TEST(RunHistory, KnowsWhereTheIngestWorkersOfALivingAttemptAre) {
+  Journaled journal;
+  Placement placement = both();
+  placement.ingest = {{"train", 1, kNodeA}, {"train", 2, kNodeB}};
+  journal.add(record_of(begun(kFirst, placement, {"node-a", "node-b"})));
+  journal.state(S::Starting);
+
+  ASSERT_TRUE(journal.history.living());
+  EXPECT_EQ(journal.history.living()->placement.ingest, placement.ingest);
+}
+
 }  // namespace
 }  // namespace train

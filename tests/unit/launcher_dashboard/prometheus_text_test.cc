@@ -126,5 +126,18 @@ TEST(PrometheusText, TextsOfUsersStayWithinTheirLabels) {
   EXPECT_THAT(text, Not(HasSubstr(std::string(200, 'k'))));
 }
 
+TEST(PrometheusText, TellsOfIngestWorkers) {
+  RunMetrics live = run("a~1", true);
+  live.ingest = {{"train", {.wanted = 3, .serving = 2, .deaths = 5}}};
+
+  const std::string text = prometheus_text({live}, "", kNow);
+
+  EXPECT_THAT(text, HasSubstr("trainrun_ingest_workers{run=\"a~1\",dataset=\"train\"} 3\n"));
+  EXPECT_THAT(text,
+              HasSubstr("trainrun_ingest_workers_serving{run=\"a~1\",dataset=\"train\"} 2\n"));
+  EXPECT_THAT(text,
+              HasSubstr("trainrun_ingest_worker_deaths_total{run=\"a~1\",dataset=\"train\"} 5\n"));
+}
+
 }  // namespace
 }  // namespace train

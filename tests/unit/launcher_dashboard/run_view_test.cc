@@ -193,5 +193,14 @@ TEST_F(RunViewTest, RecordsOfAnyShapeAreSurvived) {
   EXPECT_EQ(view_.last_seq, 9U);
 }
 
+TEST_F(RunViewTest, KnowsTheIngestWorkers) {
+  begin();
+  add(R"({"event":"ingest_workers","attempt":0,"dataset":"train","wanted":2,"serving":1,"deaths":1})");
+
+  EXPECT_EQ(view_.ingest.counts(), (std::map<std::string, IngestCounts>{{"train", {2, 1, 1}}}));
+  EXPECT_EQ(view_.ingest.counts(false),
+            (std::map<std::string, IngestCounts>{{"train", {2, 0, 1}}}));
+}
+
 }  // namespace
 }  // namespace train

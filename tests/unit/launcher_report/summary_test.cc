@@ -96,6 +96,7 @@ TEST(Summary, StoppedByARule) {
                              .dataset = "train",
                              .operation = "map normalize",
                              .rows_per_s = 41'234.5};
+  summary.ingest = {{"train", 2, 0, 1}, {"valid", 1, 0, 0}};
   summary.warnings = {"stop names the metric \"f1\", which rank 0 never reported"};
   expect_all_golden("stopped_by_rule", summary);
 }
@@ -214,6 +215,13 @@ TEST(Summary, EndEventIsOneLine) {
   EXPECT_EQ(event.find('\n'), event.size() - 1);
   EXPECT_EQ(event.substr(0, 71),
             R"({"event":"end","time":"2026-11-21T09:41:05.250123Z","code":0,"outcome":)");
+}
+
+TEST(IngestText, SaysHowManyServeWhileItRuns) {
+  EXPECT_EQ(ingest_text({"train", 1, 1, 0}, true), "1 ingest worker for train");
+  EXPECT_EQ(ingest_text({"train", 3, 1, 0}, true), "3 ingest workers for train (1 serves)");
+  EXPECT_EQ(ingest_text({"train", 3, 2, 1}, true), "3 ingest workers for train (2 serve), 1 death");
+  EXPECT_EQ(ingest_text({"train", 3, 0, 2}), "3 ingest workers for train, 2 deaths");
 }
 
 }  // namespace

@@ -458,5 +458,57 @@ TEST(WorkerProgram, OneThatValidatesNothingSaysSo) {
   EXPECT_NE(ended.out.find("has registered no function for that"), std::string::npos) << ended.out;
 }
 
+Welcome ingesting() {
+  Welcome w = alone();
+  w.ingest = {.name = "ingest-train-0002-3", .dataset = "train", .socket = "/s/2"};
+  return w;
+}
+
+std::map<std::string, std::string> ingest_under(const FakeSupervisor& supervisor) {
+  return {{"TRAINRUN_SOCKET", supervisor.socket()},
+          {"TRAINRUN_ATTEMPT", "0"},
+          {"TRAINRUN_INGEST", "ingest-train-0002-3"},
+          {"TRAINRUN_WAIT_FOR_DEBUGGER", "all"}};
+}
+
+TEST(IngestProgram, ServesInPlaceOfItsLoopUntilItIsTold) {
+  FakeSupervisor supervisor(ingesting());
+  auto running = std::async(std::launch::async, [&] {
+    return run(supervisor.folder(), {WORKER, "serves"}, ingest_under(supervisor));
+  });
+
+  EXPECT_EQ(supervisor.wait_for<WorkerHello>().ingest, "ingest-train-0002-3");
+  supervisor.wait_for<IngestUp>();
+  supervisor.wait_for<IngestLoad>(3);
+  supervisor.send(StopIngest{"train", 2});
+  const Ended ended = running.get();
+
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.out, "serves train at /s/2 as ingest-train-0002-3\n");
+  EXPECT_EQ(supervisor.frame_names().back(), "WorkerGoodbye");
+  EXPECT_EQ(supervisor.count(MessageType::ReportBatch), 0u);
+}
+
+TEST(IngestProgram, SaysWhyItCannotServe) {
+  FakeSupervisor supervisor(ingesting());
+  const Ended ended = run(supervisor.folder(), {WORKER, "silent"}, ingest_under(supervisor));
+
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_EQ(ended.out,
+            "trainrun: ingest-train-0002-3: the program reads no datasets with "
+            "get_dataset_shard(), so it cannot serve 'train' (remove its ingest_workers from the "
+            "spec)\n");
+}
+
+TEST(IngestProgram, SaysWhatItsServerThrew) {
+  FakeSupervisor supervisor(ingesting());
+  const Ended ended =
+      run(supervisor.folder(), {WORKER, "serves_wrongly"}, ingest_under(supervisor));
+
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.out,
+              testing::HasSubstr("trainrun: ingest-train-0002-3: std::out_of_range: row 7 of 5\n"));
+}
+
 }  // namespace
 }  // namespace train

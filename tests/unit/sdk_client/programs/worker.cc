@@ -6,12 +6,17 @@
 #include <train/train_c.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
+
+#include "sdk/client/ingest.h"
 
 namespace {
 
@@ -22,6 +27,27 @@ int open_sockets() {
     if (fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode)) ++count;
   }
   return count;
+}
+
+/// Serve nothing, until told to end.
+int serves(train::sdk::WorkerSession&, const train::sdk::IngestService& service) {
+  std::printf("serves %s at %s as %s\n", service.role.dataset.c_str(), service.role.socket.c_str(),
+              service.role.name.c_str());
+  service.up("");
+  train::sdk::IngestFigures figures;
+  std::mutex mutex;
+  std::condition_variable_any stopped;
+  std::unique_lock lock(mutex);
+  while (!service.stop.stop_requested()) {
+    ++figures.rows;
+    service.busy(figures);
+    stopped.wait_for(lock, service.stop, std::chrono::milliseconds(1), [] { return false; });
+  }
+  return 0;
+}
+
+int serves_wrongly(train::sdk::WorkerSession&, const train::sdk::IngestService&) {
+  throw std::out_of_range("row 7 of 5");
 }
 
 int forked_child_fails() {
@@ -267,6 +293,8 @@ int main(int argc, char** argv) {
   if (what == "uses_c") return uses_c();
   if (what == "phases") return marks_phases();
   if (what == "validates") train::validation(validates);
+  if (what == "serves") train::sdk::register_ingest_server(serves);
+  if (what == "serves_wrongly") train::sdk::register_ingest_server(serves_wrongly);
   return train::run(argc, argv, [&](const train::Config& config) -> int {
     if (what == "trains") return trains(config);
     if (what == "reports") {
