@@ -61,23 +61,46 @@ def limit(lab: Lab, codec: str) -> dict[str, float]:
         return sample([run(scope, [str(lab.program("ingest_worker")), "limit", str(dataset(lab, codec))])])
 
 
-def ours(lab: Lab, codec: str, workers: int, shuffle: bool) -> dict[str, float]:
-    data = dataset(lab, codec)
-    before = limit(lab, codec)
+def read(lab: Lab, codec: str, workers: int, keys: dict[str, object], ingest_workers: int = 0) -> dict[str, float]:
+    """Return what workers print that read the dataset, with these keys."""
     with Scope() as scope:
-        spec = {"name": "ingest", "command": [str(lab.program("ingest_worker"))],
-                "train_loop_config": {"out": str(scope.folder)},
-                "datasets": {"train": {"path": str(data), "shuffle": shuffle}},
-                "scaling_config": {"num_workers": workers, "resources_per_worker": {"CPU": 0}},
-                "run_config": {"storage_path": str(scope.folder / "runs")}}
+        spec: dict[str, object] = {
+            "name": "ingest", "command": [str(lab.program("ingest_worker"))],
+            "train_loop_config": {"out": str(scope.folder)},
+            "datasets": {"train": {"path": str(dataset(lab, codec)), **keys}},
+            "scaling_config": {"num_workers": workers, "resources_per_worker": {"CPU": 0}},
+            "run_config": {"storage_path": str(scope.folder / "runs")}}
+        if ingest_workers > 0:
+            spec["dataset_config"] = {"train": {"ingest_workers": ingest_workers, "ingest": {"resources_per_worker": {"CPU": 0}}}}
         path = scope.folder / "ingest.yaml"
         path.write_text(json.dumps(spec), encoding="utf-8")
         run(scope, [str(lab.train_run), str(path)])
-        result = sample([(scope.folder / f"ingest-{rank}.txt").read_text(encoding="ascii") for rank in range(workers)])
+        return sample([(scope.folder / f"ingest-{rank}.txt").read_text(encoding="ascii") for rank in range(workers)])
+
+
+def ours(lab: Lab, codec: str, workers: int, shuffle: bool, ingest_workers: int = 0) -> dict[str, float]:
+    before = limit(lab, codec)
+    result = read(lab, codec, workers, {"shuffle": shuffle}, ingest_workers)
     after = limit(lab, codec)
     result["ratio"] = 2 * result["rate"] / (before["rate"] + after["rate"])
     result["cpu_ratio"] = 2 * result["cpu_rate"] / (before["cpu_rate"] + after["cpu_rate"])
     return result
+
+
+def hand_over(lab: Lab) -> dict[str, float]:
+    """Hand rows in memory from one process to another."""
+    with Scope() as scope:
+        gib, seconds, cpu = [float(word) for word in run(scope, [str(lab.program("ingest_handover")),
+                                                                 str(lab.count(1, 8))]).split()]
+    return {"cpu": cpu / gib, "gib_rate": gib / seconds}
+
+
+def scaling(lab: Lab) -> dict[str, float]:
+    """Read with a map that takes 20 us a row, in one ingest worker and in two."""
+    keys = {"map": ["spin"], "shuffle": True, "limit": lab.count(20_000, 200_000)}
+    one = read(lab, "snappy", 1, keys, 1)
+    two = read(lab, "snappy", 1, keys, 2)
+    return {"one": one["rate"], "two": two["rate"], "scale": two["rate"] / one["rate"]}
 
 
 def data_loader(lab: Lab, codec: str) -> dict[str, float]:
@@ -119,4 +142,23 @@ def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
                      Subject("Ray Data", lambda: ray_data(lab, codec, 1), lab.count(1, 3), no_ray),
                      Subject("Ray Data, split to 2", lambda: ray_data(lab, codec, 2), lab.count(1, 3), no_ray)])
 
-    return [case("snappy"), case("zstd")]
+    def ingest_case(codec: str) -> Case:
+        def subject(name: str, count: int, shuffle: bool) -> Subject:
+            return Subject(name, lambda: ours(lab, codec, 1, shuffle, count), lab.count(3, 5), missing)
+
+        return Case(f"ingest workers, {codec}", f"Read {rows:,} images of 3,072 bytes, {codec}, by ingest workers",
+                    [Metric("rate", "rows a second", "count"), Metric("ratio", "of the limit", "count", goal=Goal(at_least=0.5)),
+                     Metric("first", "first batch"), Metric("memory", "peak memory of the rank, MiB", "count")],
+                    [subject("ours", 1, False), subject("ours, shuffled", 1, True),
+                     subject("ours, 2 ingest workers, shuffled", 2, True)])
+
+    over = Case("hand over", "Hand rows from an ingest worker to a rank on its node",
+                [Metric("cpu", "seconds of processor time a GiB, of both", "count", goal=Goal(at_most=0.25)),
+                 Metric("gib_rate", "GiB a second", "count")],
+                [Subject("ours", lambda: hand_over(lab), lab.count(3, 5), lab.missing(lab.program("ingest_handover")))])
+    scale = Case("scaling", "A map that takes 20 us a row, in ingest workers",
+                 [Metric("one", "rows a second, 1 ingest worker", "count"),
+                  Metric("two", "rows a second, 2 ingest workers", "count"),
+                  Metric("scale", "times as fast", "count", goal=Goal(at_least=1.8))],
+                 [Subject("ours", lambda: scaling(lab), lab.count(3, 5), missing)])
+    return [case("snappy"), case("zstd"), ingest_case("snappy"), over, scale]

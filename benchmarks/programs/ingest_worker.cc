@@ -1,7 +1,8 @@
 // Reads images of 3,072 bytes and a label from Parquet files:
 //   ingest_worker make FOLDER FILES GROUPS ROWS CODEC   writes them; ROWS in each of GROUPS a file
 //   ingest_worker limit FOLDER                          reads them by row group, with Arrow alone
-//   ingest_worker                                       a worker: iter_torch_batches(512)
+//   ingest_worker                                       a worker: iter_torch_batches(512); its map
+//                                                       `spin` takes 20 us a row
 // Both readers print, or write to the folder train_loop_config.out as ingest-RANK.txt: rows,
 // seconds, seconds on a processor, milliseconds to the first batch, and the peak of resident memory
 // in MiB.
@@ -13,6 +14,7 @@
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/writer.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <train/torch.h>
 #include <train/train.h>
 
@@ -130,6 +132,21 @@ void train_loop(const train::Config& config) {
   reading.print(out);
 }
 
+/// A map that is work, and leaves the rows as they are.
+std::shared_ptr<arrow::RecordBatch> spin(std::shared_ptr<arrow::RecordBatch> rows,
+                                         const train::MapContext&) {
+  constexpr std::chrono::microseconds kOfRow{20};
+  const auto worked = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  };
+  const auto until = worked() + rows->num_rows() * kOfRow;
+  while (worked() < until) {
+  }
+  return rows;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -139,6 +156,7 @@ int main(int argc, char** argv) {
   } else if (mode == "limit" && argc == 3) {
     read_limit(argv[2]);
   } else {
+    train::register_map("spin", spin);
     return train::run(argc, argv, train_loop);
   }
   return 0;

@@ -22,6 +22,7 @@
 #include "sdk/data/convert_batch.h"
 #include "sdk/data/failure.h"
 #include "sdk/data/ingest_pass.h"
+#include "sdk/data/ingest_role.h"
 #include "sdk/data/mixes.h"
 
 namespace train {
@@ -36,6 +37,9 @@ struct OpenShards {
   /// Also of datasets that could not be opened: the next try goes on counting there.
   std::map<std::string, std::shared_ptr<DatasetMeters>> meters;
 };
+/// A program that reads datasets can also serve them.
+[[maybe_unused]] const bool kServes = sdk::register_ingest_server(sdk::serve_ingest);
+
 OpenShards& open_shards() {
   static OpenShards& shards = *new OpenShards;
   return shards;

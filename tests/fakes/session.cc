@@ -2,6 +2,8 @@
 
 #include <train/checkpoint.h>
 
+#include "sdk/client/ingest.h"
+
 namespace train {
 
 struct Checkpoint::Impl {
@@ -38,6 +40,8 @@ std::vector<std::string> all_gather(const std::string& name, const std::string& 
 }
 
 IngestRoster ingest_roster() { return fakes::session().ingest_roster; }
+
+bool register_ingest_server(ServeIngest) { return true; }
 
 void set_data_position(const std::string& dataset, const DataPosition& position) {
   fakes::session().positions.push_back({dataset, position.epoch, position.rows_consumed});

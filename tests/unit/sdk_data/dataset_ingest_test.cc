@@ -9,8 +9,14 @@
 #include <sys/stat.h>
 #include <train/dataset.h>
 
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
 #include "lib/data/serve/ingest_server.h"
 #include "sdk/data/dataset_shard.h"
+#include "sdk/data/ingest_role.h"
 #include "sdk/data/map_registry.h"
 #include "sdk/data/mapped_parts.h"
 #include "tests/fakes/session.h"
@@ -273,6 +279,50 @@ TEST_F(DatasetIngest, RefusesARankWithOtherPreprocessors) {
   ASSERT_TRUE(refused.has_error());
   EXPECT_EQ((served_.front()->open_pass({.dataset = "valid", .batch_sizes = {1}})).error().code,
             Errc::NotFound);
+}
+
+TEST_F(DatasetIngest, IsServedByARoleUntilItIsToldToEnd) {
+  add_numbers({{"shuffle", true}});
+  const std::string socket = folder_ / "role.sock";
+  become(0, 1);
+  fakes::session().info.ingest = {
+      .name = "ingest-train-0000", .dataset = "train", .socket = socket};
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool is_up = false;
+  std::atomic<bool> ends = false;
+  std::atomic<std::int64_t> rows = 0;
+  const sdk::IngestService service{
+      .role = fakes::session().info.ingest,
+      .up =
+          [&](const std::string&) {
+            const std::lock_guard lock(mutex);
+            is_up = true;
+            changed.notify_all();
+          },
+      .busy = [&](const sdk::IngestFigures& figures) { rows = figures.rows; },
+      .should_stop = [&] { return ends.load(); }};
+  int code = -1;
+  std::thread role([&] { code = sdk::serve_dataset(service); });
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return is_up; });
+  }
+  roster_ = {1, {{.name = "ingest-train-0000", .dataset = "train", .socket = socket}}};
+  Dict entry = datasets_["train"].as<Dict>();
+  entry["ingest_workers"] = 1;
+  datasets_["train"] = std::move(entry);
+  fakes::session().info.datasets = datasets_;
+  fakes::session().ingest_roster = roster_;
+  std::int64_t read = 0;
+  for (const Batch& batch : get_dataset_shard("train").iter_batches({.batch_size = 50}))
+    read += batch.valid_rows;
+  ends = true;
+  role.join();
+
+  EXPECT_EQ(read, 400);
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(rows, 400);
 }
 
 }  // namespace
