@@ -263,7 +263,7 @@ TEST(SlotRows, ThatClaimToBeCompressedGetNoMemory) {
   const auto memory = *SlotMemory::make(body.body_length + 64);
   std::int64_t at = 0;
   for (const auto& buffer : body.body_buffers) {
-    if (!buffer) continue;
+    if (!buffer || buffer->size() == 0) continue;
     std::memcpy(memory->data() + at, buffer->data(), static_cast<std::size_t>(buffer->size()));
     at += (buffer->size() + 7) / 8 * 8;
   }
