@@ -89,6 +89,7 @@ def main() -> None:
     cpu = session_usage()[1] - cpu_before
     over.set()
     watching.join()
+    ray.shutdown()  # the line below is the last one
     print(rows, took, max(cpu, 0.01), first * 1000, round(peak[0]))
 
 
