@@ -609,7 +609,7 @@ TEST_F(IngestReaderTest, GivesTheSameRowsWhileAnIngestWorkerIsStopped) {
   IngestReader pass = reader({.ask_least = 20ms, .alone_after = std::chrono::hours(1)});
   for (std::int64_t step = 0; step < plan_->batches(); ++step) {
     if (step == 10) a.send(SIGSTOP);
-    if (step == 30) a.send(SIGCONT);
+    if (step == plan_->batches() - 5) a.send(SIGCONT);  // its late answers are dropped
     expect_step(pass, step);
   }
   EXPECT_EQ(alone_count_, 0);
