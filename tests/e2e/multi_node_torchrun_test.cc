@@ -188,9 +188,12 @@ TEST_F(RealTorchrun, TrainsTheSameScriptWithTheSameOutput) {
 
 TEST_F(RealTorchrun, ShowsStreamsAndPrefixesAlike) {
   Cluster cluster;
-  const std::string script = cluster.write(
-      "talk.py",
-      "import os, sys\nprint('out of', os.environ['RANK'])\nprint('err', file=sys.stderr)\n");
+  // With PYTHONUNBUFFERED, print writes the end of a line apart, where another worker's line comes
+  // in between.
+  const std::string script = cluster.write("talk.py", R"(import os
+os.write(1, f"out of {os.environ['RANK']}\n".encode())
+os.write(2, b"err\n")
+)");
   const StartOptions python{.env = {{"PYTHON_EXEC", torch_python()}}, .prefix = {}, .cwd = ""};
   const auto mine = [](const std::string& text) {  // without what train-run or torchrun itself says
     std::multiset<std::string> lines;

@@ -27,7 +27,8 @@ def train(victim):
     mean = loss.detach().clone()
     dist.all_reduce(mean)
     weights = sum(p.double().sum().item() for p in model.parameters())
-    print(f"of {world_size}: loss {mean.item() / world_size:.6f} weights {weights:.6f}", flush=True)
+    line = f"of {world_size}: loss {mean.item() / world_size:.6f} weights {weights:.6f}\n"
+    os.write(1, line.encode())  # at once: with PYTHONUNBUFFERED, print would write the end of the line apart
 
 
 def main():
