@@ -149,9 +149,15 @@ int trainrun_start(void) {
 }
 
 int trainrun_finish(const char* error) {
+  if (error != nullptr) return trainrun_finish_error(error, nullptr, nullptr);
+  return guarded([] { train::sdk::current_session().finish(); });
+}
+int trainrun_finish_error(const char* error, const char* type, const char* stack) {
   return guarded([&] {
     train::sdk::WorkerSession& session = train::sdk::current_session();
-    if (error != nullptr) session.send_error({.what = error, .type = "", .stack = ""});
+    session.send_error({.what = checked(error, "error"),
+                        .type = type == nullptr ? "" : type,
+                        .stack = stack == nullptr ? "" : stack});
     session.finish();
   });
 }

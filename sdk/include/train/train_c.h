@@ -35,6 +35,9 @@ int trainrun_start(void);
  * code of its own, which must not be 0 after an error. At exit(), the SDK calls this for programs
  * that have not. */
 int trainrun_finish(const char* error);
+/* Do the same after an error that has a type ("ValueError") and a stack, which is kept with the
+ * cause; either may be NULL. `error` is not. */
+int trainrun_finish_error(const char* error, const char* type, const char* stack);
 
 const char* trainrun_last_error(void);
 const char* trainrun_last_error_kind(void);
