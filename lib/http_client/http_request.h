@@ -44,9 +44,10 @@ struct WebAnswer {
 };
 
 /// Return whether the same request may succeed another time: there was no answer, or the status
-/// tells that the server is busy, throttling or broken.
+/// tells that the server is busy, throttling or broken (501: it will never do it).
 constexpr bool worth_another_try(long status) {
-  return status == 0 || status == 408 || status == 409 || status == 429 || status >= 500;
+  return status == 0 || status == 408 || status == 409 || status == 429 ||
+         (status >= 500 && status != 501);
 }
 
 }  // namespace train

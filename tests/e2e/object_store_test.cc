@@ -250,6 +250,8 @@ TEST_P(S3, WhatAKilledWriterHadBegunIsDropped) {
     return key == "data/an old & one";
   };
 
+  server.faults(R"([{"match": "^GET .*uploads", "action": "503", "times": 1},
+                    {"match": "^DELETE .*uploadId", "action": "503", "times": 1}])");
   const auto dropped = store->drop_unfinished("data", note);
   ASSERT_TRUE(dropped) << dropped.error().describe();
   EXPECT_EQ(unfinished, (std::vector<std::string>{"data/an old & one", "data/new"}));

@@ -66,14 +66,11 @@ Result<Unit> S3Requests::remove(const std::string& key) const {
   return Unit{};
 }
 
-Result<std::string> S3Requests::ask_once(const char* method, const std::string& key,
-                                         const std::string& query) const {
-  const WebRequest once = request(method, fmt::format("{}?{}", url_of(key), query));
-  WebAnswer answer = ask(once);
-  if (answer.good()) return std::move(answer.body);
-  return Error{Errc::Io,
-               fmt::format("{} {}: {} {}", method, once.url, answer.status,
-                           answer.status == 0 ? answer.failure : message_of(answer.body))};
+Result<std::string> S3Requests::ask_about_uploads(const char* method, const std::string& key,
+                                                  const std::string& query) const {
+  const std::string url = fmt::format("{}?{}", url_of(key), query);
+  const auto make = [&]() -> Result<WebRequest> { return request(method, url); };
+  return ask_until(make, message_of, kS3Hints, options_);
 }
 
 Result<std::vector<S3Upload>> S3Requests::uploads(const std::string& prefix) const {
@@ -91,7 +88,7 @@ Result<std::vector<S3Upload>> S3Requests::uploads(const std::string& prefix) con
     if (!page.next_key.empty())
       query = fmt::format("key-marker={}&{}&upload-id-marker={}", escaped(page.next_key), query,
                           escaped(page.next_id));
-    TRY(const std::string body, ask_once("GET", "", query + "&uploads="));
+    TRY(const std::string body, ask_about_uploads("GET", "", query + "&uploads="));
     TRY(page, parse_uploads(body));
     all.insert(all.end(), page.uploads.begin(), page.uploads.end());
   } while (!page.next_key.empty());
@@ -99,7 +96,8 @@ Result<std::vector<S3Upload>> S3Requests::uploads(const std::string& prefix) con
 }
 
 Result<Unit> S3Requests::abort(const S3Upload& upload) const {
-  TRY_VOID(ask_once("DELETE", upload.key, "uploadId=" + escaped(upload.id)));
+  const auto aborted = ask_about_uploads("DELETE", upload.key, "uploadId=" + escaped(upload.id));
+  if (aborted.has_error() && aborted.error().code != Errc::NotFound) return aborted.error();
   return Unit{};
 }
 

@@ -54,8 +54,8 @@ class S3Requests {
                                 std::size_t objects) const;
   std::string shown(const std::string& key) const;
   Error explained(Error error) const;
-  Result<std::string> ask_once(const char* method, const std::string& key,
-                               const std::string& query) const;
+  Result<std::string> ask_about_uploads(const char* method, const std::string& key,
+                                        const std::string& query) const;
   std::string url_of(const std::string& key) const;
 
   const S3Place location_;
