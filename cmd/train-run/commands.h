@@ -37,6 +37,9 @@ struct RunCommand {
   std::string log_format = "logfmt";  // or json
   OutputWords worker_output;
   bool separate_streams = false;  // see ScreenOptions::separate
+  std::string events = "some";    // or all: see ScreenOptions::all_events
+  int driver_fd = -1;
+  std::string on_driver_exit = "stop";  // or leave
   bool dry_run = false, print_config = false, force = false;
   bool detach = false;
   std::string wait_for_debugger;  // the ranks that wait: "0-3,7" or "all"; empty: none

@@ -14,6 +14,7 @@
 #include "cmd/train-run/detach.h"
 #include "cmd/train-run/dry_run.h"
 #include "cmd/train-run/parse_job.h"
+#include "launcher/cluster/run/driver_port.h"
 #include "launcher/cluster/run/run_job.h"
 #include "launcher/cluster/run/run_record.h"
 #include "launcher/spec/job_spec_parser.h"
@@ -143,6 +144,23 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text,
     run.screen.separate = true;
     run.output = OutputMode::Plain;
     run.color = false;
+  }
+  if (options.events == "all") {
+    run.screen.all_events = true;
+    run.output = OutputMode::Json;
+  }
+  run.outlives_driver = options.on_driver_exit == "leave";
+  if (options.driver_fd >= 0) {
+    if (options.detach) {
+      print_error({Errc::InvalidArgument,
+                   "--driver-fd and --detach exclude each other: a detached run has no driver"});
+      return exit_code::kUsage;
+    }
+    if (const auto checked = check_driver_socket(options.driver_fd); !checked) {
+      print_error(checked.error());
+      return exit_code::kUsage;
+    }
+    run.driver_fd = options.driver_fd;
   }
   if (!options.wait_for_debugger.empty()) {
     const auto ranks = RankSet::parse(options.wait_for_debugger);

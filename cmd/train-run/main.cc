@@ -162,6 +162,9 @@ std::string unknown_word(const CLI::App& app, const Words& words) {
 
 void check_job_is_given(const train::JobOptions& job) {
   if (!job.path.empty()) return;
+  const bool set = std::any_of(job.overrides.begin(), job.overrides.end(),
+                               [](const auto& text) { return text.starts_with("command="); });
+  if (set && !job.arguments) return;
   if (!job.arguments) throw CLI::RequiredError("A job's YAML file, or -- and a program,");
   if (job.arguments->empty()) throw CLI::RequiredError("A program after --");
 }
@@ -340,6 +343,24 @@ void add_dashboard_options(CLI::App* command, train::DashboardOptions& dashboard
                     "Allow actions on your runs: stop, checkpoint, stacks, profiles");
 }
 
+void add_driver_options(CLI::App* command, train::RunCommand& run) {
+  command
+      ->add_option("--events", run.events,
+                   "all: stdout shows each event of the run as a line of JSON, and how far "
+                   "metrics.jsonl has come (docs/driver.md); some: what --output says (default)")
+      ->check(CLI::IsMember({"all", "some"}));
+  command
+      ->add_option("--driver-fd", run.driver_fd,
+                   "A Unix socket, inherited from a program that follows and steers the run "
+                   "(docs/driver.md)")
+      ->check(CLI::Range(3, 1 << 20));
+  command
+      ->add_option("--on-driver-exit", run.on_driver_exit,
+                   "When that program is gone: stop the run as SIGTERM does (default), or leave it "
+                   "running")
+      ->check(CLI::IsMember({"stop", "leave"}));
+}
+
 void add_debugger_option(CLI::App* command, std::string& ranks) {
   command
       ->add_flag("--wait-for-debugger{all}", ranks,
@@ -415,6 +436,7 @@ int main(int argc, char** argv) {
   run_command->add_flag("--force", run.force, "Take the run over from another train-run");
   add_log_option(run_command, run.log_format);
   add_worker_output_options(run_command, run.worker_output);
+  add_driver_options(run_command, run);
   add_debugger_option(run_command, run.wait_for_debugger);
   add_detach_options(run_command, run);
 
@@ -526,6 +548,7 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false);
   add_log_option(resume, resumed.log_format);
   add_worker_output_options(resume, resumed.worker_output);
+  add_driver_options(resume, resumed);
   add_debugger_option(resume, resumed.wait_for_debugger);
   resume->add_flag("--force", resumed.force, "Take the run over from another train-run");
   add_detach_options(resume, resumed);

@@ -57,6 +57,8 @@ class RunController {
   std::optional<TimePoint> next_deadline() const;
 
   bool done() const { return facts(state()).terminal; }
+  /// Return whether somebody has asked the run to stop, or a stop condition is met.
+  bool is_stopping() const { return progress_.stop().has_value(); }
   RunState state() const { return progress_.state(); }
   /// Return whether the attempt has ended: nobody waits for what its workers still send.
   bool is_over(Attempt attempt) const { return attempt < next_attempt_ && !current(attempt); }

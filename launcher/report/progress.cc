@@ -69,6 +69,21 @@ std::string waiting_text(std::size_t nodes_wanted, std::span<const WaitingNode> 
 Progress::Progress(ProgressOptions options, Moment at)
     : options_(std::move(options)), began_(at.now), time_left_(options_.goals) {}
 
+std::string Progress::run_opened(const std::string& run_id, const std::string& folder,
+                                 std::uint64_t logged, Moment at) {
+  if (!options_.for_driver) return "";
+  JsonWriter event = begin_event("run", at);
+  event.member("protocol", kDriverProtocol).member("run", options_.run).member("run_id", run_id);
+  return json(
+      event.member("path", options_.path).member("folder", folder).member("logged", logged));
+}
+
+std::string Progress::logged(std::uint64_t bytes, Moment at) {
+  if (!options_.for_driver) return "";
+  JsonWriter event = begin_event("logged", at);
+  return json(event.member("bytes", bytes));
+}
+
 std::string Progress::started(int world_size, int nnodes, Moment at) {
   if (options_.mode == OutputMode::Json) {
     JsonWriter event = begin_event("started", at);
@@ -141,6 +156,7 @@ std::string Progress::reports(std::span<const ReportRecord> reports, Moment at) 
     ++reports_;
   }
   if (newest == nullptr) return "";
+  if (options_.for_driver) return "";
   last_report_ = *newest;
   held_back_ = changed_ = true;
   phase_.clear();
@@ -154,7 +170,8 @@ std::string Progress::checkpoint(const CheckpointNews& news, Moment at) {
   if (options_.mode != OutputMode::Json) return redraw(at);
   std::string out = held_back_ ? show_report(at, false) : "";
   JsonWriter event = begin_event("checkpoint", at);
-  event.member("name", news.name).member("path", news.path).key("score");
+  event.member("name", news.name).member("path", news.path);
+  event.member("attempt", news.attempt).member("report_seq", news.report_seq).key("score");
   return out + json(news.score ? event.value(*news.score) : event.null());
 }
 

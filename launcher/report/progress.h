@@ -5,7 +5,8 @@
 // lines above it.
 // Plain: CI or a file. A line now and then, less often the longer the run takes; never a flood.
 // Json: --output json. One object per line: started, attempt, waiting, report, checkpoint,
-// validation, restart, warning (end: summary.h).
+// validation, restart, warning (end: summary.h). Of these a driver gets all but report, and also
+// run and logged (exception: summary.h).
 #pragma once
 
 #include <chrono>
@@ -42,6 +43,9 @@ struct ProgressOptions {
   /// Shown first: the metrics of stop rules and of the score. Others follow while there is room.
   std::vector<std::string> metrics = {};
   std::vector<Goal> goals = {};  // metric values that end the run
+  /// With Json: for a program that follows the run (docs/driver.md). No reports, since it reads
+  /// metrics.jsonl itself, but how far that has come, and which ranks failed.
+  bool for_driver = false;
 };
 
 struct AttemptNews {
@@ -57,6 +61,8 @@ struct CheckpointNews {
   std::string name = {};
   std::string path = {};
   std::optional<double> score = {};
+  std::uint32_t attempt = 0;
+  std::uint64_t report_seq = 0;  // rank 0's
 };
 
 struct ValidationNews {
@@ -84,9 +90,19 @@ struct WaitingNode {
 /// Return "waiting for 2 of 3 nodes: b:7070 (connection refused), c:7070 (no answer for 4 s)".
 std::string waiting_text(std::size_t nodes_wanted, std::span<const WaitingNode> missing);
 
+/// The version of what a driver is told (docs/driver.md).
+inline constexpr int kDriverProtocol = 1;
+
 class Progress {
  public:
   Progress(ProgressOptions options, Moment at);
+
+  // Only for a driver; otherwise these return nothing.
+  /// The launcher follows the run from here on: `folder` has its files, and metrics.jsonl there has
+  /// `logged` bytes of earlier launchers.
+  std::string run_opened(const std::string& run_id, const std::string& folder, std::uint64_t logged,
+                         Moment at);
+  std::string logged(std::uint64_t bytes, Moment at);
 
   std::string started(int world_size, int nnodes, Moment at);
   std::string attempt_started(const AttemptNews& news, Moment at);

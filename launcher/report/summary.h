@@ -103,6 +103,16 @@ std::string summary_text(const RunSummary& summary, TextStyle style);
 std::string exit_json(const RunSummary& summary);
 /// Return the last line of --output json: {"event":"end", and the members of exit.json}.
 std::string end_event(const RunSummary& summary);
+/// What an attempt's failed ranks tell a driver.
+struct ExceptionNews {
+  std::uint32_t attempt = 0;
+  std::string cause = {};
+  std::vector<WorkerFailure> ranks = {};
+};
+inline constexpr std::size_t kExceptionBytesMax = 512u << 10;
+/// Return the line `exception` of docs/driver.md. It names as many ranks as fit into
+/// kExceptionBytesMax, in order, and counts the others.
+std::string exception_event(const ExceptionNews& news, std::chrono::system_clock::time_point at);
 /// Return the whole run, as train-run status shows it later: attempts, metrics, checkpoints,
 /// results by rank.
 std::string run_json(const RunSummary& summary);

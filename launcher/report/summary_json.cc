@@ -148,6 +148,33 @@ std::string end_event(const RunSummary& summary) {
   return std::move(json.end()).take() + "\n";
 }
 
+std::string exception_event(const ExceptionNews& news, std::chrono::system_clock::time_point at) {
+  constexpr std::size_t kWhatBytesMax = 8u << 10, kStackBytesMax = 32u << 10;
+  JsonWriter json;
+  json.object().member("event", "exception").member("time", format_utc(at));
+  json.member("attempt", news.attempt).member("cause", news.cause).key("ranks").array();
+  std::size_t bytes = 0, shown = 0;
+  for (const WorkerFailure& failure : news.ranks) {
+    WorkerFailure cut = failure;
+    if (cut.end.error) {
+      cut.end.error->what.resize(std::min(cut.end.error->what.size(), kWhatBytesMax));
+      cut.end.error->stack.resize(std::min(cut.end.error->stack.size(), kStackBytesMax));
+    }
+    JsonWriter rank;
+    rank.object().member("rank", failure.rank).text_or_null("node", failure.node);
+    rank.member("kind", to_string(failure.kind)).member("cause", failure_text(failure).cause);
+    put_status(rank, &failure);
+    put_error(rank, cut);
+    const std::string text = std::move(rank.end()).take();
+    bytes += text.size();
+    if (bytes > kExceptionBytesMax) break;
+    json.raw(text);
+    ++shown;
+  }
+  json.end().member("omitted", news.ranks.size() - shown);
+  return std::move(json.end()).take() + "\n";
+}
+
 std::string run_json(const RunSummary& summary) {
   JsonWriter json(kIndented);
   json.object()

@@ -106,6 +106,12 @@ Result<Unit> AppendFile::sync() {
   return Unit{};
 }
 
+Result<std::uint64_t> AppendFile::size() const {
+  struct stat info {};
+  if (::fstat(fd_, &info) != 0) return system_error(errno, "reading the state of " + path_);
+  return static_cast<std::uint64_t>(info.st_size);
+}
+
 Result<Unit> replace_file(const std::string& path, const std::string& content) {
   const std::string beside = path + ".tmp";
   const int fd = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

@@ -3,6 +3,7 @@
 // byte, so that a temporary error never tears a line.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "lib/base/result.h"
@@ -30,6 +31,8 @@ class AppendFile {
   Result<Unit> flush();
   /// Flush, then fdatasync.
   Result<Unit> sync();
+  /// Return how many bytes the file has, without what is still in the buffer.
+  Result<std::uint64_t> size() const;
 
  private:
   std::string path_;

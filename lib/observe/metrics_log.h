@@ -41,6 +41,8 @@ class MetricsLog final : public ReportSink {
   Result<Unit> on_reports(std::span<const ReportRecord> reports) override;
   Result<Unit> flush() override { return file_.flush(); }
   Result<Unit> sync() override { return file_.sync(); }
+  /// Return how many bytes the file has. After sync() they are whole lines, and on disk.
+  Result<std::uint64_t> size() const { return file_.size(); }
 
   /// Return the rank's last report_seq of the attempt in the log, or 0 if there is none.
   std::uint64_t last_report_seq(std::uint32_t attempt, std::int32_t rank) const;

@@ -189,6 +189,7 @@ void ReportPipeline::sync(News& news) {
   unsynced_ = !synced;
   if (!synced) return log_failed(synced.error(), news);  // the supervisors keep the reports
   log_failure_told_ = false;
+  if (const auto bytes = log_.size()) news.logged = *bytes;
   const std::lock_guard lock(mutex_);
   for (auto& [attempt, sequence] : sequences_) {
     for (const auto& [rank, report_seq] : sequence.synced())

@@ -44,6 +44,7 @@ class ReportPipeline {
     std::optional<std::string> stop;                  // the stop rule that is met
     std::vector<std::string> warnings;                // a sink failed, a batch could not be read
     std::uint64_t flushed = 0;                        // the n-th call of flush() is done
+    std::optional<std::uint64_t> logged;              // so many bytes of the log are on disk
   };
 
   /// `last_metrics`: rank 0's newest metrics under earlier launchers. `adopted`: an earlier

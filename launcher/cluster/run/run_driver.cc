@@ -50,7 +50,7 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
           spec_, *record_, clock_,
           [this](std::function<void()> work) { asio::post(disk_, std::move(work)); }, log_),
       screen_(executor_, progress_options(spec_, *record_, options.output, options.color),
-              view_options(options.screen, options.output), options.screen.separate, clock_,
+              view_options(options.screen, options.output), options.screen, clock_,
               summary_builder_),
       journal_(executor_, record_->journal(), clock_, screen_),
       links_(executor_, scope_, std::move(tls), *this),
@@ -81,12 +81,33 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
                [this](const DataBoundWatch::Change& change) { on_data_bound(change); }),
       time_notes_(clock_, disk_, record_->folder(), controller_) {
   const std::optional<LivingAttempt>& living = record_->start().living;
+  if (options_.driver_fd >= 0) connect_driver();
   // A living attempt's placement follows the spec that it began with.
   ranks_ =
       std::max(spec_.scaling_config.num_workers.max, living ? living->placement.world_size : 0);
   if (!living) return;
   summary_builder_.placed(living->placement);
   screen_.placed(living->id, living->placement);
+}
+
+void RunDriver::connect_driver() {
+  DriverPort::Handlers handlers;
+  handlers.asked = [this](const DriverCommand& command) {
+    switch (command.kind) {
+      case DriverCommand::Kind::Stop:
+        return feed(StopAsked{StopKind::StopCondition, "its driver asked it to"});
+    }
+  };
+  handlers.gone = [this](const std::string& why) {
+    if (finished_) return;
+    screen_.warn(fmt::format("the driver is gone: {}", why));
+    const bool leave = options_.outlives_driver || controller_.is_stopping();
+    if (!leave) feed(StopAsked{StopKind::Terminate, "its driver is gone"});
+  };
+  driver_ =
+      std::make_unique<DriverPort>(executor_, options_.driver_fd, std::move(handlers), screen_);
+  screen_.events().add(
+      [this](const std::string& line, bool newest) { driver_->send(line, newest); });
 }
 
 EventNotifier::Options RunDriver::notify_options() {
@@ -127,6 +148,10 @@ Result<Unit> RunDriver::open_sinks() {
     mlflow_->begin();
     sinks.push_back(mlflow_->sink());
   }
+  TRY(const std::uint64_t logged, log.size());
+  screen_.events().tell([&](Progress& p) {
+    return p.run_opened(run_.run_id, record_->folder().path(), logged, screen_.moment());
+  });
   commits_.metrics_are(std::move(earlier.with_checkpoint));
   pipeline_ = std::make_unique<ReportPipeline>(
       std::move(log), std::move(sinks), std::move(stop),
@@ -153,6 +178,7 @@ int RunDriver::run() {
                              fmt::join(options_.changed_keys, ", ")));
   }
   summary_builder_.checkpoints_found(checkpoints_);
+  if (driver_) driver_->begin(scope_);
   connect();
   scope_.spawn("journal", journal_.run());
   stop_requests_.begin(scope_);
@@ -407,8 +433,13 @@ void RunDriver::on_attempt_ended(const AttemptEnded& ended) {
   inspection_.attempt_ended(ended.attempt);
   summary_builder_.attempt_ended(ended);
   time_notes_.attempt_ended(ended);
-  journal_.hold_until([this, number = pipeline_->flush()] { return flushed_ >= number; });
+  const std::uint64_t flush = pipeline_->flush();
+  journal_.hold_until([this, flush] { return flushed_ >= flush; });
   journal_.remember(record_of(ended, summary_builder_.last_cause()));
+  screen_.events().hold_until(flush);
+  if (ended.failed)
+    screen_.events().put(
+        exception_event(summary_builder_.exception_of(ended.attempt), clock_.wall()));
   output_.close(ended.attempt);
 }
 
@@ -528,6 +559,10 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   (void)co_await std::move(notified);
   (void)co_await shutdown_flush_.wait_for_thread(log_.close());
   screen_.end(*summary);
+  if (driver_) {
+    auto told = within(kDriverEndMax, driver_->sent());
+    (void)co_await std::move(told);
+  }
   context_.stop();
 }
 
@@ -555,7 +590,9 @@ void RunDriver::on_report_news(ReportPipeline::News news) {
       acks[{attempt, *node}].acks.push_back(ack);
   }
   for (const auto& [to, message] : acks) links_.send(to.second, encode(message, to.first));
+  if (news.logged) screen_.events().logged(*news.logged, screen_.moment());
   flushed_ = std::max(flushed_, news.flushed);
+  screen_.events().flushed(flushed_);
   journal_.look_again();
   for (ReportRecord& record : news.with_checkpoint) commits_.reported(std::move(record));
   for (const std::string& warning : news.warnings) screen_.warn(warning);

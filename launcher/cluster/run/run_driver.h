@@ -21,6 +21,7 @@
 #include "launcher/cluster/mlflow/mlflow_logger.h"
 #include "launcher/cluster/notify/run_notifier.h"
 #include "launcher/cluster/reports/report_pipeline.h"
+#include "launcher/cluster/run/driver_port.h"
 #include "launcher/cluster/run/journal_writer.h"
 #include "launcher/cluster/run/output_receiver.h"
 #include "launcher/cluster/run/run_inspection.h"
@@ -69,6 +70,7 @@ class RunDriver final : private LinkObserver {
   void on_attempt_ended(const AttemptEnded& ended);
   asio::awaitable<void> tick_loop();
 
+  void connect_driver();
   EventNotifier::Options notify_options();
   void say(const std::string& text);  // any thread may call
 
@@ -123,6 +125,7 @@ class RunDriver final : private LinkObserver {
   ShutdownFlush shutdown_flush_;
   RunNotifier notifier_;
   std::unique_ptr<MlflowLogger> mlflow_;  // if the spec asks for it
+  std::unique_ptr<DriverPort> driver_;    // if a driver started us
   RunNews news_;
   ValidationExecutor validations_;
   CheckpointCommitter commits_;

@@ -10,6 +10,7 @@
 #include "launcher/cluster/links/private_daemon.h"
 #include "launcher/cluster/links/start_messages.h"
 #include "launcher/cluster/run/detached_run.h"
+#include "launcher/cluster/run/driver_port.h"
 #include "launcher/cluster/run/run_driver.h"
 #include "launcher/cluster/run/run_log.h"
 #include "launcher/cluster/run/run_record.h"
@@ -25,10 +26,10 @@ namespace {
 
 int refuse(const RunOptions& options, const Error& error, int code) {
   print_error("train-run", error);
-  if (options.output == OutputMode::Json) {
-    print_json(boost::json::serialize(
-        boost::json::object{{"event", "end"}, {"code", code}, {"cause", error.message}}));
-  }
+  const std::string end = boost::json::serialize(
+      boost::json::object{{"event", "end"}, {"code", code}, {"cause", error.message}});
+  if (options.output == OutputMode::Json) print_json(end);
+  if (options.driver_fd >= 0) tell_driver(options.driver_fd, end + "\n");
   return code;
 }
 

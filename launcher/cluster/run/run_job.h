@@ -23,6 +23,8 @@ struct RunOptions {
   OutputMode output = OutputMode::Plain;
   bool color = false;
   ScreenOptions screen = {};
+  int driver_fd = -1;                              // the socket to a driver; −1: none
+  bool outlives_driver = false;                    // else the run stops when the driver is gone
   LogFormat log_format = LogFormat::Logfmt;        // of train-run.log
   std::string wait_for_debugger = {};              // the ranks that wait for one; empty: none
   std::map<std::string, std::string> environment;  // the submitter's; workers get it

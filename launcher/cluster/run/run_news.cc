@@ -16,7 +16,9 @@ void RunNews::committed(const Commit& action, const CheckpointManager::Outcome& 
   summary_.checkpoint_committed(outcome, action.attempt, report_seq);
   const CheckpointNews news{.name = std::filesystem::path(info.path).filename(),
                             .path = info.path,
-                            .score = scored_ ? outcome.committed.score : std::nullopt};
+                            .score = scored_ ? outcome.committed.score : std::nullopt,
+                            .attempt = action.attempt.value,
+                            .report_seq = report_seq};
   screen_.show([&](Progress& p, Moment at) { return p.checkpoint(news, at); });
   notifier_.checkpoint_committed(action.attempt);
 }

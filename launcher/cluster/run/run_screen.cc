@@ -77,34 +77,39 @@ OutputViewOptions view_options(const ScreenOptions& options, OutputMode mode) {
 }
 
 RunScreen::RunScreen(asio::any_io_executor executor, ProgressOptions options,
-                     OutputViewOptions view, bool separate, const Clock& clock,
+                     OutputViewOptions view, const ScreenOptions& screen, const Clock& clock,
                      RunSummaryBuilder& summary_builder)
     : clock_(clock),
       summary_builder_(summary_builder),
       mode_(options.mode),
       color_(options.color),
-      progress_(fit_to_terminal(std::move(options)), moment()),
-      separate_(separate),
+      progress_(fit_to_terminal(options), moment()),
+      events_(std::move(options), moment()),
+      separate_(screen.separate),
+      all_events_(screen.all_events),
       output_held_(std::move(executor)) {
-  for (int stream = 0; stream < (separate ? 2 : 1); ++stream) outputs_.emplace_back(view);
+  for (int stream = 0; stream < (separate_ ? 2 : 1); ++stream) outputs_.emplace_back(view);
+  if (all_events_) events_.add([](const std::string& line, bool /*newest*/) { put(stdout, line); });
 }
 
 void RunScreen::warn(const std::string& text) {
   summary_builder_.warn(text);
   flush_output();
-  write(progress_.warning(text, moment()));
+  show([&](Progress& p, Moment at) { return p.warning(text, at); });
 }
 
 void RunScreen::phase(std::string_view text) {
   flush_output();
-  write(progress_.phase(text, moment()));
+  show([&](Progress& p, Moment at) { return p.phase(text, at); });
 }
 
 void RunScreen::state_changed(const StateChanged& change, const RunController& controller) {
   flush_output();
   switch (change.to) {
     case RunState::Preparing:
-      return write(progress_.started(controller.world_size(), controller.node_count(), moment()));
+      return show([&](Progress& p, Moment at) {
+        return p.started(controller.world_size(), controller.node_count(), at);
+      });
     case RunState::Running: {
       const bool found = change.trigger == RunTrigger::GroupFound;
       const AttemptNews news{.attempt = change.attempt.value,
@@ -113,7 +118,7 @@ void RunScreen::state_changed(const StateChanged& change, const RunController& c
                              .resumes_from = found ? "" : newest_checkpoint_of(controller),
                              .found_running = found,
                              .from_standby = controller.from_standby()};
-      return write(progress_.attempt_started(news, moment()));
+      return show([&](Progress& p, Moment at) { return p.attempt_started(news, at); });
     }
     case RunState::Pausing:
       return phase(
@@ -130,7 +135,7 @@ void RunScreen::state_changed(const StateChanged& change, const RunController& c
                              .resumes_from = newest_checkpoint_of(controller),
                              .failures = change.reason,
                              .wait = change.wait};
-      return write(progress_.restarting(news, moment()));
+      return show([&](Progress& p, Moment at) { return p.restarting(news, at); });
     }
     case RunState::Attaching:
     case RunState::Starting:
@@ -178,6 +183,7 @@ void RunScreen::flush_output() {
 
 void RunScreen::end(const RunSummary& summary) {
   show_output([](OutputView& view) { return view.close(); });
+  events_.put(end_event(summary));
   write(progress_.finish(moment()));
   write(mode_ == OutputMode::Json ? end_event(summary) : summary_text(summary, {.color = color_}));
 }
@@ -186,7 +192,7 @@ asio::awaitable<void> RunScreen::run(std::size_t nodes_wanted,
                                      std::function<std::vector<WaitingNode>()> missing) {
   for (;;) {
     if (const auto nodes = missing(); !nodes.empty())
-      write(progress_.waiting(nodes_wanted, nodes, moment()));
+      show([&](Progress& p, Moment at) { return p.waiting(nodes_wanted, nodes, at); });
     if (const auto due = progress_.next_deadline(); due && clock_.now() >= *due)
       write(progress_.tick(moment()));
     if (const auto due = output_deadline(); due && clock_.now() >= *due)
@@ -202,6 +208,7 @@ asio::awaitable<void> RunScreen::run(std::size_t nodes_wanted,
 }
 
 void RunScreen::write(const std::string& text) const {
+  if (all_events_) return;
   put(separate_ ? stderr : stdout, redacted(text));
 }
 

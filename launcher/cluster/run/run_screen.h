@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/cluster/run/driver_events.h"
 #include "launcher/cluster/run/run_summary_builder.h"
 #include "launcher/core/run_controller.h"
 #include "launcher/report/output_view.h"
@@ -40,6 +41,8 @@ struct ScreenOptions {
   std::optional<std::uint64_t> lines_max = {};  // a second and rank; unset: by mode
   /// Workers' stderr goes to stderr, and so does what is ours: stdout is the workers' alone.
   bool separate = false;
+  /// stdout shows the event stream, and nothing else.
+  bool all_events = false;
 };
 
 /// Return the view of workers' output. What is no terminal is read later: there, lines wait longer
@@ -50,12 +53,17 @@ OutputViewOptions view_options(const ScreenOptions& options, OutputMode mode);
 class RunScreen final : public UserMessages {
  public:
   RunScreen(asio::any_io_executor executor, ProgressOptions options, OutputViewOptions view,
-            bool separate, const Clock& clock, RunSummaryBuilder& summary_builder);
+            const ScreenOptions& screen, const Clock& clock, RunSummaryBuilder& summary_builder);
 
+  /// Programs that follow the run are told what the screen shows, and more: see DriverEvents.
+  DriverEvents& events() { return events_; }
+  Moment moment() const { return {clock_.now(), clock_.wall()}; }
   /// Show what `say(progress, moment)` returns.
   template <class Say>
   void show(Say&& say) {
-    write(say(progress_, moment()));
+    const Moment at = moment();
+    events_.tell([&](Progress& progress) { return say(progress, at); });
+    write(say(progress_, at));
   }
   void warn(const std::string& text) override;
   void phase(std::string_view text) override;
@@ -72,7 +80,6 @@ class RunScreen final : public UserMessages {
                             std::function<std::vector<WaitingNode>()> missing);
 
  private:
-  Moment moment() const { return {clock_.now(), clock_.wall()}; }
   void write(const std::string& text) const;
   /// Show the workers' lines that are held back: something else is shown next.
   void flush_output();
@@ -87,7 +94,8 @@ class RunScreen final : public UserMessages {
   OutputMode mode_;
   bool color_;
   Progress progress_;
-  const bool separate_;
+  DriverEvents events_;
+  const bool separate_, all_events_;
   std::vector<OutputView> outputs_;  // of both streams; if they are separate, one of each
   Notifier output_held_;             // one of them has a deadline
 };

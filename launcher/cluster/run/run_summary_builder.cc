@@ -192,6 +192,19 @@ void RunSummaryBuilder::attempt_ended(const AttemptEnded& ended) {
   }
 }
 
+ExceptionNews RunSummaryBuilder::exception_of(Attempt attempt) const {
+  ExceptionNews news{.attempt = attempt.value, .cause = last_cause_};
+  if (root_ && root_->worker) news.ranks.push_back(*root_->worker);
+  const std::int32_t root = news.ranks.empty() ? -1 : news.ranks.front().rank;
+  for (auto failure = failures_.lower_bound({attempt, Rank{0}});
+       failure != failures_.end() && failure->first.first == attempt; ++failure) {
+    const WorkerFailure& rank = failure->second;
+    if (rank.end.clean() || rank.end.stop_requested || rank.rank == root) continue;
+    news.ranks.push_back(rank);
+  }
+  return news;
+}
+
 void RunSummaryBuilder::checkpoint_committed(const CheckpointManager::Outcome& outcome,
                                              Attempt attempt, std::uint64_t report_seq) {
   latest_ = outcome.committed;

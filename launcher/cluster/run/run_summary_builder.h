@@ -49,6 +49,8 @@ class RunSummaryBuilder {
   std::optional<CheckpointSummary> latest_checkpoint() const;
   int nnodes() const { return static_cast<int>(placement_.nodes.size()); }
   const std::string& last_cause() const { return last_cause_; }
+  /// Return the attempt's ranks that failed, the root cause first. Call it after attempt_ended().
+  ExceptionNews exception_of(Attempt attempt) const;
   bool last_failed() const { return last_failed_; }
   /// `time`: of all workers of the run.
   RunSummary summary(const RunEnded& ended, const Metrics& last_metrics,

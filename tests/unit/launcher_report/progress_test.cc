@@ -230,12 +230,16 @@ TEST(JsonProgress, IsAnObjectALine) {
   EXPECT_EQ(json.reports(report(2, epoch(1, 0.25)), at(milliseconds(1050))), "");
   EXPECT_EQ(json.worker_output("[a 0] hello\n", at(milliseconds(1050))), "");
   EXPECT_EQ(
-      json.checkpoint({.name = "checkpoint_000001", .path = "/c/checkpoint_000001", .score = 0.5},
+      json.checkpoint({.name = "checkpoint_000001",
+                       .path = "/c/checkpoint_000001",
+                       .score = 0.5,
+                       .attempt = 1,
+                       .report_seq = 2},
                       at(milliseconds(1060))),
       R"({"event":"report","time":"2026-11-21T09:40:01.060000Z","attempt":0,"report_seq":2,"metrics":{"loss":0.25,"epoch":1}})"
       "\n"
       R"({"event":"checkpoint","time":"2026-11-21T09:40:01.060000Z","name":"checkpoint_000001",)"
-      R"("path":"/c/checkpoint_000001","score":0.5})"
+      R"("path":"/c/checkpoint_000001","attempt":1,"report_seq":2,"score":0.5})"
       "\n");
   EXPECT_EQ(
       json.restarting({.attempt = 0, .cause = "lost", .wait = seconds(1)}, at(seconds(2))),

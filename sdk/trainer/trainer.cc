@@ -1,0 +1,514 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <train/train.h>
+#include <train/trainer.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+#include "sdk/trainer/driver_process.h"
+#include "sdk/trainer/report_rounds.h"
+#include "sdk/trainer/run_folder.h"
+
+namespace train {
+namespace {
+
+using trainer::DriverProcess;
+using trainer::number_of;
+using trainer::ReportRounds;
+using trainer::text_of;
+
+constexpr int kCallbackFailuresMax = 3;  // in a row
+constexpr auto kSlowRoundAfter = std::chrono::seconds(60);
+constexpr std::size_t kReadBytes = 1u << 20;
+constexpr std::size_t kReportBytesMax = 64u << 20;
+
+bool in_worker() { return std::getenv("TRAINRUN_SOCKET") != nullptr; }
+
+std::string program_of(const TrainerOptions& options) {
+  if (!options.program.empty()) return options.program;
+  const char* named = std::getenv("TRAINRUN_PROGRAM");
+  return named != nullptr && *named != '\0' ? named : "train-run";
+}
+
+/// Return "--set key=value" for each, in order of the keys.
+std::vector<std::string> set_words(const Dict& values) {
+  std::vector<std::string> words;
+  for (const auto& [key, value] : values)
+    words.insert(words.end(), {"--set", key + "=" + to_json(value)});
+  return words;
+}
+
+/// Closes a file of the run that the driver reads.
+struct File {
+  int fd = -1;
+  File() = default;
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+RankFailure rank_failure(const Dict& rank) {
+  RankFailure failure;
+  failure.rank = static_cast<int>(number_of(rank, "rank").value_or(-1));
+  failure.node = text_of(rank, "node").value_or("");
+  failure.kind = text_of(rank, "kind").value_or("");
+  failure.cause = text_of(rank, "cause").value_or("");
+  if (const auto code = number_of(rank, "exit_code")) failure.exit_code = static_cast<int>(*code);
+  failure.signal = text_of(rank, "signal").value_or("");
+  if (const auto error = rank.find("error"); error != rank.end() && error->second.is_dict()) {
+    const Dict thrown = error->second.as<Dict>();
+    failure.type = text_of(thrown, "type").value_or("");
+    failure.what = text_of(thrown, "what").value_or("");
+    failure.stack = text_of(thrown, "stack").value_or("");
+  }
+  return failure;
+}
+
+AttemptFailure attempt_failure(const Dict& event) {
+  AttemptFailure failure;
+  failure.attempt = static_cast<int>(number_of(event, "attempt").value_or(0));
+  failure.cause = text_of(event, "cause").value_or("");
+  failure.omitted = static_cast<int>(number_of(event, "omitted").value_or(0));
+  for (const Value& rank : trainer::list_of(event, "ranks")) {
+    if (!rank.is_dict()) continue;
+    RankFailure one = rank_failure(rank.as<Dict>());
+    const int number = one.rank;
+    failure.ranks.emplace(number, std::move(one));
+  }
+  return failure;
+}
+
+}  // namespace
+
+struct Trainer::Impl {
+  struct Listener {
+    std::shared_ptr<Callback> callback;
+    int failures = 0;  // in a row; kCallbackFailuresMax: switched off
+  };
+  TrainerOptions options;
+  std::vector<std::string> words;  // the job: behind "train-run run"
+  std::vector<Listener> listeners;
+
+  std::mutex mutex;  // protects process against stop()
+  std::unique_ptr<DriverProcess> process;
+  bool begun = false, over = false, told_start = false, told_finish = false;
+  std::atomic<bool> stop_asked = false;
+  std::string folder;
+  File metrics;
+  std::uint64_t read_to = 0, logged = 0;  // bytes of metrics.jsonl
+  int newest_attempt = -1;
+  ReportRounds rounds;
+  std::deque<Round> uncommitted;          // told, but their checkpoints are not committed yet
+  std::optional<AttemptFailure> failure;  // the newest attempt's
+  std::optional<Dict> end;
+  std::chrono::steady_clock::time_point moved = std::chrono::steady_clock::now();
+  bool said_slow = false;
+
+  void begin();
+  std::optional<Round> next();
+  void handle(const Dict& event);
+  void on_attempt(const Dict& event);
+  void on_checkpoint(const Dict& event);
+  void give_up_checkpoints(std::size_t keep);
+  std::optional<Round> next_complete();
+  void read_lines();
+  Round read(const trainer::RoundPlaces& places);
+  Dict read_report(const trainer::LinePlace& place, bool& has_checkpoint);
+  void told(const Round& round);
+  void warn_if_slow();
+  void check_equal() const;
+  template <class Call>
+  void tell(const char* what, Call&& call);
+  void finish(const std::string& error);
+  RunResult ended();
+};
+
+template <class Call>
+void Trainer::Impl::tell(const char* what, Call&& call) {
+  for (Listener& listener : listeners) {
+    if (listener.failures >= kCallbackFailuresMax) continue;
+    std::string why;
+    try {
+      call(*listener.callback);
+      listener.failures = 0;
+      continue;
+    } catch (const std::exception& error) {
+      why = error.what();
+    } catch (...) {
+      why = "an exception that is no std::exception";
+    }
+    const bool off = ++listener.failures >= kCallbackFailuresMax;
+    std::fprintf(stderr, "trainrun: warning: %s of %s threw: %s%s\n", what,
+                 listener.callback->name().c_str(), why.c_str(),
+                 off ? "; after three exceptions in a row, it is told nothing more" : "");
+  }
+}
+
+void Trainer::Impl::begin() {
+  if (in_worker())
+    throw Failure("invalid_argument",
+                  "a Trainer runs in a worker of another run; start it in the driver, or use the "
+                  "constructor that takes a training loop");
+  if (std::exchange(begun, true))
+    throw Failure("invalid_argument", "this Trainer has run its job already: make another one");
+  std::vector<std::string> argv{program_of(options), "run"};
+  if (options.leave_run_on_exit) argv.insert(argv.end(), {"--on-driver-exit", "leave"});
+  argv.insert(argv.end(), words.begin(), words.end());
+  const auto program_words = std::find(argv.begin(), argv.end(), "--");
+  argv.insert(program_words, options.arguments.begin(), options.arguments.end());
+  std::unique_ptr<DriverProcess> started;
+  try {
+    started = std::make_unique<DriverProcess>(
+        DriverProcess::Options{.words = argv, .show_output = options.show_output});
+  } catch (const Failure& why) {
+    throw ControllerError(
+        fmt::format("{} (set TRAINRUN_PROGRAM, or put train-run on PATH)", why.what()),
+        RunResult());
+  }
+  const std::lock_guard lock(mutex);
+  process = std::move(started);
+}
+
+/// Follow the run until the next round is complete.
+std::optional<Round> Trainer::Impl::next() {
+  using namespace std::chrono_literals;
+  for (;;) {
+    if (auto round = next_complete()) {
+      told(*round);
+      return round;
+    }
+    if (process->over()) return std::nullopt;
+    const auto line = process->next_line(1s);
+    if (!line) {
+      warn_if_slow();
+      continue;
+    }
+    Dict event;
+    try {
+      event = parse_json(*line).as<Dict>();
+    } catch (const Failure& why) {
+      throw ControllerError(fmt::format("train-run sent a line that is no event: {}", why.what()),
+                            RunResult());
+    }
+    handle(event);
+  }
+}
+
+void Trainer::Impl::handle(const Dict& event) {
+  const std::string name = text_of(event, "event").value_or("");
+  if (name == "run") {
+    folder = text_of(event, "folder").value_or("");
+    read_to = static_cast<std::uint64_t>(number_of(event, "logged").value_or(0));
+    if (!std::exchange(told_start, true))
+      tell("start_training", [&](Callback& callback) { callback.start_training(folder); });
+  } else if (name == "attempt") {
+    on_attempt(event);
+  } else if (name == "logged") {
+    logged = std::max(logged, static_cast<std::uint64_t>(number_of(event, "bytes").value_or(0)));
+  } else if (name == "checkpoint") {
+    on_checkpoint(event);
+  } else if (name == "exception") {
+    give_up_checkpoints(0);
+    failure = attempt_failure(event);
+    tell("after_exception", [&](Callback& callback) { callback.after_exception(*failure); });
+  } else if (name == "end") {
+    give_up_checkpoints(0);
+    end = event;
+  }
+}
+
+void Trainer::Impl::on_attempt(const Dict& event) {
+  give_up_checkpoints(0);
+  failure.reset();
+  newest_attempt = static_cast<int>(number_of(event, "attempt").value_or(0));
+  // An earlier launcher has logged reports of this attempt.
+  if (event.contains("found_running")) read_to = 0;
+  rounds.attempt_began(newest_attempt, static_cast<int>(number_of(event, "world_size").value_or(0)),
+                       text_of(event, "resumes_from").value_or(""));
+  moved = std::chrono::steady_clock::now();
+}
+
+void Trainer::Impl::on_checkpoint(const Dict& event) {
+  const int attempt = static_cast<int>(number_of(event, "attempt").value_or(-1));
+  const auto number = static_cast<std::uint64_t>(number_of(event, "report_seq").value_or(0));
+  rounds.committed(text_of(event, "name").value_or(""), attempt, number);
+  const auto found = std::find_if(uncommitted.begin(), uncommitted.end(), [&](const auto& one) {
+    return one.attempt == attempt && one.number == number;
+  });
+  if (found == uncommitted.end()) return;
+  give_up_checkpoints(static_cast<std::size_t>(uncommitted.end() - found));  // those before it
+  std::optional<Checkpoint> checkpoint;
+  try {
+    checkpoint = Checkpoint::open(std::filesystem::path(folder) / "checkpoints" /
+                                  text_of(event, "name").value_or(""));
+  } catch (const Failure&) {  // in an object store, or already removed by retention
+  }
+  const Round round = std::move(uncommitted.front());
+  uncommitted.pop_front();
+  tell("after_report", [&](Callback& callback) { callback.after_report(round, checkpoint); });
+}
+
+/// Tell that the checkpoints of all rounds but the newest `keep` are given up.
+void Trainer::Impl::give_up_checkpoints(std::size_t keep) {
+  while (uncommitted.size() > keep) {
+    const Round round = std::move(uncommitted.front());
+    uncommitted.pop_front();
+    tell("after_report", [&](Callback& callback) { callback.after_report(round, std::nullopt); });
+  }
+}
+
+void Trainer::Impl::told(const Round& round) {
+  moved = std::chrono::steady_clock::now();
+  said_slow = false;
+  tell("handle_result", [&](Callback& callback) { callback.handle_result(round); });
+  if (round.has_checkpoint)
+    uncommitted.push_back(round);
+  else
+    tell("after_report", [&](Callback& callback) { callback.after_report(round, std::nullopt); });
+}
+
+std::optional<Round> Trainer::Impl::next_complete() {
+  if (auto places = rounds.next()) return read(*places);
+  if (read_to >= logged) return std::nullopt;
+  read_lines();
+  auto places = rounds.next();
+  return places ? std::optional(read(*places)) : std::nullopt;
+}
+
+/// Take in the lines that are on disk, up to those of an attempt that train-run has not told of
+/// yet.
+void Trainer::Impl::read_lines() {
+  if (metrics.fd < 0) {
+    const std::string path = folder + "/metrics.jsonl";
+    metrics.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (metrics.fd < 0)
+      throw Failure("io", fmt::format("opening {}: {}", path, std::strerror(errno)));
+  }
+  std::string buffer(std::min<std::uint64_t>(kReadBytes, logged - read_to), '\0');
+  for (;;) {
+    const ssize_t count =
+        ::pread(metrics.fd, buffer.data(), buffer.size(), static_cast<off_t>(read_to));
+    if (count <= 0)
+      throw Failure("io", fmt::format("reading {}/metrics.jsonl: {}", folder,
+                                      count < 0 ? std::strerror(errno) : "it has become shorter"));
+    const std::string_view text(buffer.data(), static_cast<std::size_t>(count));
+    std::size_t begin = 0;
+    for (std::size_t end = text.find('\n'); end != std::string_view::npos;
+         end = text.find('\n', begin)) {
+      const std::string_view line = text.substr(begin, end - begin);
+      const auto front = trainer::read_front(line);
+      if (front && front->attempt > newest_attempt) {
+        read_to += begin;
+        return;
+      }
+      if (front) rounds.add(*front, {read_to + begin, static_cast<std::uint32_t>(line.size())});
+      begin = end + 1;
+    }
+    read_to += begin;
+    if (begin > 0) return;
+    if (buffer.size() >= kReportBytesMax || buffer.size() >= logged - read_to)
+      throw Failure("corrupt", fmt::format("{}/metrics.jsonl: the line at byte {} has no end",
+                                           folder, read_to));
+    buffer.resize(std::min<std::uint64_t>(buffer.size() * 2, logged - read_to));
+  }
+}
+
+Dict Trainer::Impl::read_report(const trainer::LinePlace& place, bool& has_checkpoint) {
+  std::string line(place.bytes, '\0');
+  const ssize_t count =
+      ::pread(metrics.fd, line.data(), line.size(), static_cast<off_t>(place.offset));
+  if (count != static_cast<ssize_t>(line.size()))
+    throw Failure("io", fmt::format("reading {}/metrics.jsonl at byte {}: {}", folder, place.offset,
+                                    count < 0 ? std::strerror(errno) : "it has become shorter"));
+  const Dict report = parse_json(line).as<Dict>();
+  has_checkpoint = report.at("checkpoint").as<bool>();
+  return report.at("metrics").as<Dict>();
+}
+
+Round Trainer::Impl::read(const trainer::RoundPlaces& places) {
+  Round round{.attempt = places.attempt,
+              .number = places.number,
+              .ordinal = places.ordinal,
+              .redone = places.redone,
+              .reports = {}};
+  for (const trainer::LinePlace& line : places.lines) {
+    bool has_checkpoint = false;
+    round.reports.push_back(read_report(line, has_checkpoint));
+    if (round.reports.size() == 1) round.has_checkpoint = has_checkpoint;
+  }
+  return round;
+}
+
+void Trainer::Impl::warn_if_slow() {
+  if (said_slow || std::chrono::steady_clock::now() - moved < kSlowRoundAfter) return;
+  const std::vector<int> missing = rounds.missing();
+  if (missing.empty()) return;
+  said_slow = true;
+  std::fprintf(stderr,
+               "trainrun: warning: a round has waited for a report of rank %s for %lld s (every "
+               "rank must report equally often)\n",
+               fmt::format("{}", fmt::join(missing, ", ")).c_str(),
+               static_cast<long long>(kSlowRoundAfter.count()));
+}
+
+void Trainer::Impl::check_equal() const {
+  const std::vector<std::uint64_t>& counts = rounds.counts();
+  const bool equal =
+      std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) == counts.end();
+  const bool succeeded = end && text_of(*end, "outcome") == "succeeded" && !text_of(*end, "cause");
+  if (equal || !succeeded || stop_asked) return;
+  std::vector<std::string> parts;
+  for (std::size_t rank = 0; rank < counts.size() && rank < 8; ++rank)
+    parts.push_back(fmt::format("rank {} {}", rank, counts[rank]));
+  throw Failure("ranks_disagree",
+                fmt::format("the ranks have made unequal numbers of reports: {}{}; rounds need "
+                            "each rank to report equally often",
+                            fmt::join(parts, ", "), counts.size() > 8 ? ", …" : ""));
+}
+
+void Trainer::Impl::finish(const std::string& error) {
+  if (std::exchange(told_finish, true) || !begun) return;
+  tell("finish_training", [&](Callback& callback) { callback.finish_training(error); });
+}
+
+/// Return the result, or throw what the run's end calls for.
+RunResult Trainer::Impl::ended() {
+  const int code = process->wait();
+  RunResult result;
+  const bool has_run = !folder.empty() && end && end->contains("outcome");
+  if (has_run) result = trainer::result_of(folder);
+  if (end) {
+    result.outcome = text_of(*end, "outcome").value_or("refused");
+    result.cause = text_of(*end, "cause").value_or("");
+    if (const auto metrics = end->find("metrics");
+        metrics != end->end() && metrics->second.is_dict())
+      result.metrics = metrics->second.as<Dict>();
+  }
+  result.exit_code = code;
+  std::string text = result.cause;
+  if (text.empty()) text = process->errors();
+  while (text.ends_with('\n')) text.pop_back();
+  if (text.empty()) text = fmt::format("train-run ended with {}", code);
+  over = true;
+  if (code == 0) {
+    finish("");
+    return result;
+  }
+  finish(text);
+  if (result.outcome == "interrupted" || result.outcome == "preempted")
+    throw PreemptionError("the run was stopped: " + text, std::move(result));
+  if (result.outcome == "failed" && failure) {
+    const bool hung = std::any_of(failure->ranks.begin(), failure->ranks.end(),
+                                  [](const auto& rank) { return rank.second.kind == "hung"; });
+    if (hung) throw HangError(text, std::move(result), std::move(*failure));
+    throw WorkerGroupError(text, std::move(result), std::move(*failure));
+  }
+  if (result.outcome == "failed")
+    throw WorkerGroupError(text, std::move(result), {.attempt = 0, .cause = text, .ranks = {}});
+  constexpr int kUsage = 2, kBadSpec = 78;
+  constexpr std::array kOfCluster{66, 69, 73, 76, 77};
+  if (code == kUsage || code == kBadSpec) throw SpecError(text, std::move(result));
+  if (std::find(kOfCluster.begin(), kOfCluster.end(), code) != kOfCluster.end())
+    throw ClusterError(text, std::move(result));
+  throw ControllerError(text, std::move(result));
+}
+
+Trainer::Trainer(std::filesystem::path job, Dict overrides, TrainerOptions options)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->options = std::move(options);
+  impl_->words = {job.string()};
+  const std::vector<std::string> set = set_words(overrides);
+  impl_->words.insert(impl_->words.end(), set.begin(), set.end());
+}
+
+Trainer::Trainer(Dict spec, TrainerOptions options) : impl_(std::make_unique<Impl>()) {
+  impl_->options = std::move(options);
+  impl_->words = set_words(spec);
+}
+
+Trainer::Trainer(int argc, char** argv, Dict spec, const std::function<void(const Config&)>& loop,
+                 TrainerOptions options)
+    : impl_(std::make_unique<Impl>()) {
+  if (in_worker()) std::exit(train::run(argc, argv, loop));
+  std::error_code ec;
+  List command{Value(std::filesystem::read_symlink("/proc/self/exe", ec).string())};
+  for (int i = 1; i < argc; ++i) command.emplace_back(argv[i]);
+  spec["command"] = std::move(command);
+  impl_->options = std::move(options);
+  impl_->words = set_words(spec);
+}
+
+Trainer::~Trainer() {
+  if (impl_ == nullptr || impl_->process == nullptr || impl_->over) return;
+  stop();
+  impl_->finish("the driver has left its loop before the run's end");
+}
+
+Trainer::Trainer(Trainer&&) noexcept = default;
+Trainer& Trainer::operator=(Trainer&&) noexcept = default;
+
+void Trainer::add_callback(std::shared_ptr<Callback> callback) {
+  impl_->listeners.push_back({std::move(callback)});
+}
+
+RunResult Trainer::fit() {
+  impl_->begin();
+  while (impl_->next()) {
+  }
+  return impl_->ended();
+}
+
+Rounds Trainer::iterate() {
+  impl_->begin();
+  return Rounds(*impl_);
+}
+
+void Trainer::stop() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->stop_asked = true;
+  if (impl_->process != nullptr) impl_->process->send("{\"command\": \"stop\"}\n");
+}
+
+std::optional<RunResult> Trainer::result(bool force) {
+  if (impl_->process == nullptr)
+    throw Failure("invalid_argument", "this Trainer has not run its job yet");
+  if (impl_->over)
+    throw Failure("invalid_argument", "the result of this Trainer has been returned already");
+  if (!impl_->process->over()) {
+    if (!force) return std::nullopt;
+    stop();
+    while (impl_->next()) {
+    }
+  }
+  return impl_->ended();
+}
+
+std::optional<Round> Rounds::next() {
+  if (auto round = impl_->next()) return round;
+  impl_->check_equal();
+  return std::nullopt;
+}
+
+Rounds::Iterator Rounds::begin() {
+  Iterator first;
+  first.rounds_ = this;
+  first.round_ = next();
+  return first;
+}
+
+}  // namespace train

@@ -1,0 +1,134 @@
+// A program that runs a job by train::Trainer: driver MODE JOB.YAML. It prints what it is told.
+#include <fmt/format.h>
+#include <train/train.h>
+#include <train/trainer.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+namespace {
+
+using namespace train;
+
+void say(const std::string& text) {
+  std::printf("%s\n", text.c_str());
+  std::fflush(stdout);
+}
+
+std::string text_of(const Round& round) {
+  std::string text =
+      fmt::format("round {}.{} ordinal {}", round.attempt, round.number, round.ordinal);
+  if (round.redone) text += " redone";
+  if (round.has_checkpoint) text += " checkpoint";
+  for (const Dict& report : round.reports)
+    text += " " + (report.contains("epoch") ? to_json(report.at("epoch")) : "-");
+  return text;
+}
+
+void say(const RunResult& result) {
+  say(fmt::format("result {} code {} metrics {} returned {} checkpoints {} newest {}",
+                  result.outcome, result.exit_code, to_json(result.metrics),
+                  to_json(result.return_value), result.checkpoints.size(),
+                  result.checkpoint ? to_json(result.checkpoint->to_value()) : "none"));
+}
+
+void say(const AttemptFailure& failure) {
+  std::string text = fmt::format("attempt {} failed: {}", failure.attempt, failure.cause);
+  for (const auto& [rank, one] : failure.ranks)
+    text += fmt::format("\n  rank {}: {} {} {} {}", rank, one.kind, one.exit_code.value_or(0),
+                        one.signal, one.what);
+  say(text);
+}
+
+class Printer final : public Callback {
+ public:
+  explicit Printer(std::string throws_in) : throws_in_(std::move(throws_in)) {}
+  std::string name() const override { return "Printer"; }
+  void start_training(const std::filesystem::path& logdir) override {
+    say("start " + logdir.filename().string());
+  }
+  void handle_result(const Round& round) override {
+    say("handle " + text_of(round));
+    if (throws_in_ == "handle_result") throw std::runtime_error("I give up");
+  }
+  void after_report(const Round& round, const std::optional<Checkpoint>& checkpoint) override {
+    say(fmt::format("after {}.{} {}", round.attempt, round.number,
+                    checkpoint ? to_json(checkpoint->to_value()) : "none"));
+  }
+  void after_exception(const AttemptFailure& failure) override { say(failure); }
+  void finish_training(const std::string& error) override { say("finish " + error); }
+
+ private:
+  const std::string throws_in_;
+};
+
+int drive(const std::string& mode, const std::string& job) {
+  TrainerOptions options;
+  options.show_output = mode != "quiet";
+  options.leave_run_on_exit = mode == "leave";
+  Trainer trainer(std::filesystem::path(job), {}, options);
+  if (mode == "fit" || mode == "quiet") {
+    say(trainer.fit());
+  } else if (mode == "callbacks" || mode == "throwing") {
+    trainer.add_callback(std::make_shared<Printer>(mode == "throwing" ? "handle_result" : ""));
+    say(trainer.fit());
+  } else if (mode == "iterate") {
+    for (const Round& round : trainer.iterate()) say(text_of(round));
+    say(*trainer.result());
+  } else if (mode == "stop") {
+    Rounds rounds = trainer.iterate();
+    for (int count = 0; count < 3; ++count) say(text_of(*rounds.next()));
+    say(trainer.result() ? "a result" : "no result yet");
+    say(*trainer.result(/*force=*/true));
+  } else if (mode == "leave" || mode == "stall") {
+    Rounds rounds = trainer.iterate();
+    say(text_of(*rounds.next()));
+    ::pause();
+  } else {
+    throw Failure("invalid_argument", "mode " + mode);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "self") {
+    Trainer trainer(
+        argc, argv,
+        Dict{{"scaling_config",
+              Dict{{"num_workers", 2}, {"resources_per_worker", Dict{{"CPU", 0}}}}},
+             {"run_config", Dict{{"name", "self"}, {"storage_path", std::getenv("RUNS")}}},
+             {"train_loop_config", Dict{{"epochs", 2}}}},
+        [](const Config& config) {
+          for (int epoch = 0; epoch < config.get<int>("epochs"); ++epoch)
+            report({{"epoch", epoch}});
+          set_result("trained");
+        });
+    say(trainer.fit());
+    return 0;
+  }
+  try {
+    return drive(argv[1], argv[2]);
+  } catch (const HangError& error) {
+    say(fmt::format("HangError {}", error.what()));
+  } catch (const WorkerGroupError& error) {
+    say(fmt::format("WorkerGroupError {}", error.what()));
+    say(error.failure());
+    say(error.result());
+  } catch (const PreemptionError& error) {
+    say(fmt::format("PreemptionError {}", error.what()));
+  } catch (const SpecError& error) {
+    say(fmt::format("SpecError {}", error.what()));
+  } catch (const ClusterError& error) {
+    say(fmt::format("ClusterError {}", error.what()));
+  } catch (const ControllerError& error) {
+    say(fmt::format("ControllerError {}", error.what()));
+  } catch (const Failure& error) {
+    say(fmt::format("Failure {}: {}", error.kind(), error.what()));
+  }
+  return 1;
+}
