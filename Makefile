@@ -1,10 +1,10 @@
-# make demo | build | test | test-hdfs | test-mlflow | test-reach | deb | dist | sim | chaos | soak | fuzz | bench | lint | precommit | asan | tsan | mutants |
+# make demo | build | test | test-hdfs | test-mlflow | test-reach | deb | wheel | dist | sim | chaos | soak | fuzz | bench | lint | precommit | asan | tsan | mutants |
 # vm: each first installs what it needs (packaging/deps/install.sh).
 # Presets (CMakePresets.json) use the build folders build, build-dev, build-asan, …
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: demo build test test-hdfs test-mlflow test-reach deb dist sim chaos soak fuzz bench lint precommit asan tsan mutants vm install
+.PHONY: demo build test test-hdfs test-mlflow test-reach deb wheel dist sim chaos soak fuzz bench lint precommit asan tsan mutants vm install
 
 deps = packaging/deps/install.sh $(1) >/dev/null
 compile = packaging/compile.sh $(1) $(2)
@@ -39,7 +39,7 @@ test-mlflow:
 	@packaging/run_tests.sh build -L mlflow
 
 # Test services and packages with the real systemd, in virtual machines, and with Debian's tools: 10 min.
-test-reach: deb
+test-reach: deb wheel
 	@$(call deps,reach)
 	@$(call compile,build,tests_reach)
 	@packaging/run_tests.sh build -L reach
@@ -51,6 +51,13 @@ deb:
 	@test -e build-deb/build.ninja || cmake --preset deb
 	@$(call compile,build-deb,deb_programs)
 	@packaging/deb.sh build-deb build-deb/packages
+
+# Make the wheel for Python's pip, in build-wheel/wheel.
+wheel:
+	@$(call deps,wheel)
+	@test -e build-wheel/build.ninja || cmake --preset wheel
+	@$(call compile,build-wheel,wheel_programs)
+	@packaging/wheel.sh build-wheel build-wheel/wheel
 
 # Make trainrun-VERSION.tar.gz of the commit, in build-dist: the same commit gives the same bytes.
 dist:

@@ -64,8 +64,16 @@ def libraries_of(build: Path, targets: list[str]) -> set[str]:
     return {str(Path(cache[name]).resolve()) for name in names if name in cache}
 
 
+def compilers_own(build: Path, targets: list[str]) -> set[str]:
+    """Return libstdc++.a if a target has it: the compiler adds it, so that the build does not name it."""
+    if all("libstdc++.so" in run("readelf", "-d", build / target) for target in targets):
+        return set()
+    return {str(Path(run("g++", "-print-file-name=libstdc++.a").strip()).resolve())}
+
+
 def main(build: Path, output: Path, targets: list[str]) -> None:
     headers, archives = read_build(build, targets)
+    archives |= compilers_own(build, targets)
     linkage: dict[tuple[str, str, str], str] = {}  # (name, version, purl) → how
 
     def add(name: str, version: str, purl: str, how: str) -> None:

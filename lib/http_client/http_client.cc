@@ -9,15 +9,22 @@
 namespace train {
 namespace {
 
+Error cannot_load() {
+  const char* why = ::dlerror();
+  return Error{Errc::Unavailable,
+               fmt::format("the HTTP client cannot be loaded: {}", why != nullptr ? why : "?"),
+               "install trainrun's libtrainrun_http.so, and libcurl"};
+}
+
 Result<AskHttp> load_module() {
+#ifdef TRAIN_LOADS_CURL
+  // The module names no libcurl (packaging/cmake/train_static.cmake): it takes the one that is
+  // loaded.
+  if (::dlopen("libcurl.so.4", RTLD_NOW | RTLD_GLOBAL) == nullptr) return cannot_load();
+#endif
   // dlopen() searches the RUNPATH of the program, which is relative to the program itself.
   void* handle = ::dlopen("libtrainrun_http.so", RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* why = ::dlerror();
-    return Error{Errc::Unavailable,
-                 fmt::format("the HTTP client cannot be loaded: {}", why != nullptr ? why : "?"),
-                 "install trainrun's libtrainrun_http.so, and libcurl"};
-  }
+  if (handle == nullptr) return cannot_load();
   const auto entry = reinterpret_cast<HttpModuleEntry>(::dlsym(handle, kHttpModuleEntry));
   if (entry == nullptr)
     return Error{Errc::Internal, "libtrainrun_http.so is of another version of trainrun"};

@@ -12,14 +12,19 @@ set(TRAINRUN_DEPS_DIR ${deps_default} CACHE PATH "Private folder of packaging/de
 
 include(CheckCXXSourceCompiles)
 find_package(Threads REQUIRED)
+if(TRAIN_STATIC)
+  include(train_static)
+else()
+  find_package(fmt REQUIRED)
+  find_package(spdlog REQUIRED)
+  find_package(yaml-cpp REQUIRED)
+  find_package(CURL REQUIRED)
+  find_package(prometheus-cpp REQUIRED)
+  set(TRAIN_DW_LIBRARIES dw elf)
+endif()
 find_package(Boost 1.81 REQUIRED COMPONENTS json filesystem)
-find_package(fmt REQUIRED)
-find_package(spdlog REQUIRED)
-find_package(yaml-cpp REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(OpenSSL REQUIRED)
-find_package(CURL REQUIRED)
-find_package(prometheus-cpp REQUIRED)
 
 # dependency_library(NAME PATH INCLUDES...): define an imported shared library that must exist.
 function(dependency_library name path)
@@ -43,7 +48,11 @@ target_include_directories(train_libarchive SYSTEM INTERFACE ${LIBARCHIVE_INCLUD
 target_link_libraries(train_libarchive INTERFACE ${CMAKE_DL_LIBS})
 
 find_path(RE2_INCLUDE_DIR re2/re2.h REQUIRED)
-find_library(RE2_LIBRARY re2 REQUIRED)
+if(TRAIN_STATIC)
+  find_library(RE2_LIBRARY NAMES libre2.a REQUIRED)
+else()
+  find_library(RE2_LIBRARY re2 REQUIRED)
+endif()
 add_library(train_re2 INTERFACE)
 target_include_directories(train_re2 SYSTEM INTERFACE ${RE2_INCLUDE_DIR})
 target_link_libraries(train_re2 INTERFACE ${RE2_LIBRARY})
@@ -53,12 +62,17 @@ target_include_directories(train_msgpack SYSTEM INTERFACE ${TRAINRUN_DEPS_DIR}/m
 target_compile_definitions(train_msgpack INTERFACE MSGPACK_USE_STD_VARIANT_ADAPTOR)
 
 add_library(train_xxhash INTERFACE)
-target_link_libraries(train_xxhash INTERFACE xxhash)
-# Debian's library has each function for SSE2, AVX2 and AVX-512, and selects by processor. Others may not.
-set(CMAKE_REQUIRED_LIBRARIES xxhash)
-check_cxx_source_compiles("#include <xxh_x86dispatch.h>
-  int main() { return static_cast<int>(XXH3_64bits(nullptr, 0)); }" TRAIN_XXHASH_DISPATCH)
-unset(CMAKE_REQUIRED_LIBRARIES)
+if(TRAIN_STATIC)
+  target_link_libraries(train_xxhash INTERFACE train_xxhash_dispatch)
+  set(TRAIN_XXHASH_DISPATCH ON)
+else()
+  target_link_libraries(train_xxhash INTERFACE xxhash)
+  # Debian's library has each function for SSE2, AVX2 and AVX-512, and selects by processor. Others may not.
+  set(CMAKE_REQUIRED_LIBRARIES xxhash)
+  check_cxx_source_compiles("#include <xxh_x86dispatch.h>
+    int main() { return static_cast<int>(XXH3_64bits(nullptr, 0)); }" TRAIN_XXHASH_DISPATCH)
+  unset(CMAKE_REQUIRED_LIBRARIES)
+endif()
 
 set(arrow_dir ${TRAINRUN_DEPS_DIR}/pyarrow-26.0.1/pyarrow)
 foreach(part IN ITEMS arrow arrow_s3 arrow_compute arrow_acero arrow_dataset parquet)

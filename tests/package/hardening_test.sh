@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # tests/package/hardening_test.sh BUILD_FOLDER: check that no program or library that we build or install loads libraries from a
 # folder that others could fill, and that each has the compiler's and the linker's defences.
+# tests/package/hardening_test.sh --files FOLDER: check those of an unpacked package.
 set -euo pipefail
 
+files=""
+if [ "$1" = --files ]; then files="$2" && shift; fi
 build="$(cd "$1" && pwd)"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
@@ -44,9 +47,20 @@ check() {
   grep -q '__stack_chk_fail' "$work/symbols" || complain "$file" "no function of it has a stack protector"
 }
 
+is_program() { [ "$(head -c 4 "$1" | tr -d '\0')" = $'\x7fELF' ]; }
+
+if [ -n "$files" ]; then
+  while IFS= read -r -d '' file; do
+    if is_program "$file"; then check "$file" 1; fi
+  done < <(find "$build" -type f ! -name '*.a' -print0)
+  [ "$looked_at" -ge 4 ] || complain "$build" "only $looked_at programs were found"
+  [ "$failed" = 0 ] && echo "hardening_test: $looked_at files passed"
+  exit "$failed"
+fi
+
 # Check all programs, examples, test programs, libraries and modules that were built. Symbolic links belong to Arrow.
 while IFS= read -r -d '' file; do
-  if [ "$(head -c 4 "$file" | tr -d '\0')" = $'\x7fELF' ]; then check "$file" 0; fi
+  if is_program "$file"; then check "$file" 0; fi
 done < <(find "$build/bin" "$build/libexec" "$build/tests" "$build/lib" "$build/sdk/client" -type f \( -perm -u+x -o -name '*.so*' \) \
            ! -path '*/CMakeFiles/*' ! -name '*.a' -print0)
 [ "$looked_at" -ge 20 ] || complain "$build" "only $looked_at programs were found"

@@ -62,3 +62,15 @@ __all__ = [
 ]
 
 _install_hook()
+
+
+def __getattr__(name: str) -> str:
+    """Return __version__, the version of the wheel. A source tree has none."""
+    if name == "__version__":
+        import importlib.metadata
+
+        try:
+            return importlib.metadata.version("trainrun")
+        except importlib.metadata.PackageNotFoundError:
+            pass
+    raise AttributeError(f"module 'trainrun' has no attribute '{name}'")
