@@ -262,6 +262,9 @@ int trainrun_wait_for_checkpoint(const char** out) {
 trainrun_checkpoint* trainrun_checkpoint_from_directory(const char* directory) {
   return made([&] { return train::Checkpoint::from_directory(checked(directory, "directory")); });
 }
+trainrun_checkpoint* trainrun_checkpoint_open(const char* directory) {
+  return made([&] { return train::Checkpoint::open(checked(directory, "directory")); });
+}
 trainrun_checkpoint* trainrun_checkpoint_from_json(const char* value_json) {
   return made([&] {
     return train::Checkpoint::from_json(train::parse_json(checked(value_json, "value_json")));

@@ -90,6 +90,9 @@ int trainrun_wait_for_checkpoint(const char** out);
  * trainrun_last_error. Free it with trainrun_checkpoint_free. */
 trainrun_checkpoint* trainrun_checkpoint_from_directory(const char* directory);
 trainrun_checkpoint* trainrun_checkpoint_from_json(const char* value_json);
+/* Open a committed checkpoint of any run: `directory` is one of its checkpoint_... folders. Needs
+ * no run: any program may call it. Return NULL on failure ("corrupt": it is incomplete). */
+trainrun_checkpoint* trainrun_checkpoint_open(const char* directory);
 int trainrun_checkpoint_set_metadata(trainrun_checkpoint* checkpoint, const char* metadata_json);
 /* Set *out to the checkpoint to resume from, after verifying all of its files, or to NULL when
  * there is none. Free it with trainrun_checkpoint_free. */

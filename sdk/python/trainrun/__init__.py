@@ -34,13 +34,41 @@ from ._report import (
     validating,
     wait_for_checkpoint,
 )
+from ._result import Result
+from ._rounds import Round
+from ._trainer import (
+    AttemptFailure,
+    Callback,
+    ClusterError,
+    ControllerError,
+    HangError,
+    PreemptionError,
+    RankFailure,
+    SpecError,
+    Trainer,
+    TrainingFailed,
+    WorkerGroupError,
+)
 
 __all__ = [
+    "AttemptFailure",
+    "Callback",
     "Checkpoint",
+    "ClusterError",
     "Context",
+    "ControllerError",
     "Failure",
+    "HangError",
+    "PreemptionError",
+    "RankFailure",
     "ReportedCheckpoint",
+    "Result",
+    "Round",
+    "SpecError",
     "Stopped",
+    "Trainer",
+    "TrainingFailed",
+    "WorkerGroupError",
     "barrier",
     "broadcast_from_rank_zero",
     "checkpoint_requested",

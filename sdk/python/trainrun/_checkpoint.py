@@ -35,6 +35,12 @@ class Checkpoint:
         """Make a checkpoint of one small value that JSON can hold. to_value() reads it."""
         return cls(_library.handle("checkpoint_from_json", _library.to_json(value)))
 
+    @classmethod
+    def open(cls, path: Union[str, os.PathLike[str]]) -> Checkpoint:
+        """Open a committed checkpoint of any run: `path` is one of its checkpoint_… folders. Connects to no run. Failure
+        ("corrupt") if it is incomplete."""
+        return cls(_library.handle("checkpoint_open", os.fsencode(path), connect=False))
+
     @property
     def _handle(self) -> ctypes.c_void_p:
         if not self._owned:
@@ -44,7 +50,7 @@ class Checkpoint:
     @property
     def path(self) -> str:
         """The folder of a committed checkpoint, for reading. Its files are verified first, once."""
-        loaded = _library.library()
+        loaded = _library.loaded()
         found: Any = loaded.trainrun_checkpoint_directory(self._handle)
         if found is None:
             raise _library.last_error(loaded)
@@ -62,16 +68,16 @@ class Checkpoint:
 
     def to_value(self) -> Any:
         """Return the value that from_value() saved."""
-        return json.loads(_library.text("checkpoint_value_json", self._handle))
+        return json.loads(_library.text("checkpoint_value_json", self._handle, connect=False))
 
     @property
     def metrics(self) -> dict[str, Any]:
         """What rank 0 reported with the checkpoint; empty before it is committed."""
-        return _library.dict_of(_library.text("checkpoint_metrics_json", self._handle))
+        return _library.dict_of(_library.text("checkpoint_metrics_json", self._handle, connect=False))
 
     def get_metadata(self) -> dict[str, Any]:
         """Return the metadata: of a committed checkpoint with the spec's `metadata`, before that what set_metadata() set."""
-        return _library.dict_of(_library.text("checkpoint_metadata_json", self._handle))
+        return _library.dict_of(_library.text("checkpoint_metadata_json", self._handle, connect=False))
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
         """Set the checkpoint's own metadata, before it is reported."""

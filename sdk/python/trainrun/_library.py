@@ -63,7 +63,7 @@ _TEXTS: dict[str, list[Any]] = {
     "checkpoint_metadata_json": [_handle],
     "checkpoint_metrics_json": [_handle],
 }
-_HANDLES: dict[str, list[Any]] = {"checkpoint_from_directory": [_text], "checkpoint_from_json": [_text]}
+_HANDLES: dict[str, list[Any]] = {"checkpoint_from_directory": [_text], "checkpoint_from_json": [_text], "checkpoint_open": [_text]}
 
 
 def find() -> str:
@@ -135,6 +135,15 @@ def iter_until_null(pointer: Any) -> Any:
         index += 1
 
 
+def loaded() -> Any:
+    """Return the library's functions, for those that need no run."""
+    global _library
+    with _lock:
+        if _library is None:
+            _library = _Library()
+        return _library.loaded
+
+
 def library() -> Any:
     """Return the library's functions, connected to the run."""
     global _library, _connected
@@ -180,11 +189,11 @@ def number(name: str) -> int:
     return value
 
 
-def text(name: str, *arguments: Any) -> str:
-    loaded = library()
-    value = getattr(loaded, "trainrun_" + name)(*arguments)
+def text(name: str, *arguments: Any, connect: bool = True) -> str:
+    functions = library() if connect else loaded()
+    value = getattr(functions, "trainrun_" + name)(*arguments)
     if value is None:
-        raise last_error(loaded)
+        raise last_error(functions)
     return str(value.decode(errors="replace"))
 
 
@@ -193,11 +202,11 @@ def dict_of(json_text: str) -> dict[str, Any]:
     return value
 
 
-def handle(name: str, *arguments: Any) -> ctypes.c_void_p:
-    loaded = library()
-    value = getattr(loaded, "trainrun_" + name)(*arguments)
+def handle(name: str, *arguments: Any, connect: bool = True) -> ctypes.c_void_p:
+    functions = library() if connect else loaded()
+    value = getattr(functions, "trainrun_" + name)(*arguments)
     if value is None:
-        raise last_error(loaded)
+        raise last_error(functions)
     return ctypes.c_void_p(value)
 
 

@@ -1,0 +1,429 @@
+"""Runs a job from a program: starts train-run as a child, follows the run, and may stop it (docs/driver.md)."""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import json
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable, Optional, Union
+
+from . import _library, _places
+from ._checkpoint import Checkpoint
+from ._driver import DriverProcess
+from ._errors import Failure
+from ._result import Result, open_checkpoint
+from ._rounds import ReportLog, ReportRounds, Round
+
+_CALLBACK_FAILURES_MAX = 3  # in a row
+_SLOW_ROUND_AFTER = 60.0
+_LOOP_BYTES_MAX = 90 << 10  # of a pickled loop: Linux limits a word of a command to 128 KiB
+_SPEC_KEYS = ("command", "scaling_config", "run_config", "datasets", "dataset_config", "metadata", "env", "working_dir", "cluster")
+
+
+@dataclass(frozen=True)
+class RankFailure:
+    """How one rank of an attempt failed."""
+
+    rank: int
+    node: str
+    kind: str  #: exited, killed, lost, start_failed, hung
+    cause: str  #: one line for people, as train-run shows it
+    exit_code: Optional[int] = None  #: of exited
+    signal: Optional[str] = None  #: of killed: "SIGSEGV"
+    type: str = ""  #: of an exception that ended the worker; else empty
+    what: str = ""
+    stack: str = ""
+
+
+@dataclass(frozen=True)
+class AttemptFailure:
+    """An attempt that failed."""
+
+    attempt: int
+    cause: str  #: the root cause, in one line
+    ranks: dict[int, RankFailure] = field(default_factory=dict)  #: that failed by themselves
+    omitted: int = 0  #: failed ranks that are not in `ranks`, because they are many
+
+
+class TrainingFailed(RuntimeError):
+    """The run did not succeed. `result` is what there is of it; its path is empty if there was no run."""
+
+    def __init__(self, text: str, result: Result) -> None:
+        super().__init__(text)
+        self.result = result
+        result.error = self
+
+
+class WorkerGroupError(TrainingFailed):
+    """A worker or node failed, and no restart was left."""
+
+    def __init__(self, text: str, result: Result, failure: AttemptFailure) -> None:
+        super().__init__(text, result)
+        self.failure = failure
+
+    @property
+    def worker_failures(self) -> dict[int, RankFailure]:
+        return self.failure.ranks
+
+
+class HangError(WorkerGroupError):
+    """Ranks hung, and no restart was left."""
+
+
+class PreemptionError(TrainingFailed):
+    """The run was stopped from outside and can be resumed: a signal, `train-run stop`, a preemption."""
+
+
+class SpecError(TrainingFailed):
+    """The spec or an option is wrong. The text has every mistake."""
+
+
+class ClusterError(TrainingFailed):
+    """There is no usable cluster, no permission, or another train-run has the run."""
+
+
+class ControllerError(TrainingFailed):
+    """train-run cannot be started, died, or cannot write the run's files."""
+
+
+class Callback:
+    """What happens in the run, told in the driver, on the thread that calls fit() or takes rounds, one call at a time, in order.
+    An exception of a callback is printed; after three in a row, it is told nothing more."""
+
+    def start_training(self, logdir: str) -> None:
+        """The run's folder exists. Called once."""
+
+    def handle_result(self, round: Round) -> None:
+        """All ranks have made the round's report. Called once for each round."""
+
+    def after_report(self, round: Round, checkpoint: Optional[Checkpoint]) -> None:
+        """The checkpoint of the round is committed (None: it was given up, or the round had none). Called once for each round,
+        after handle_result()."""
+
+    def after_exception(self, failure: AttemptFailure) -> None:
+        """An attempt has failed; the next one has not begun."""
+
+    def finish_training(self, error: Optional[BaseException]) -> None:
+        """The run has ended, or the driver's own code raised. Called once, last."""
+
+
+def _loop_command(loop: Callable[..., Any]) -> list[str]:
+    """Return the command of a worker that calls the loop."""
+    parameters = [
+        one for one in inspect.signature(loop).parameters.values() if one.default is one.empty and one.kind != one.VAR_KEYWORD
+    ]
+    if len(parameters) > 1:
+        raise ValueError(f"the loop {loop.__qualname__} takes {len(parameters)} parameters; it may take train_loop_config, or nothing")
+    worker = [sys.executable, "-m", "trainrun.worker"]
+    file = inspect.getsourcefile(loop)
+    if file and "<" not in loop.__qualname__ and os.path.isfile(file):
+        return [*worker, f"{os.path.abspath(file)}:{loop.__qualname__}"]
+    try:
+        import cloudpickle
+    except ImportError:
+        raise Failure(
+            "unavailable",
+            f"the loop {loop.__qualname__} is not at the top level of a file, so that workers cannot import it: move it there, or pip "
+            "install cloudpickle",
+        ) from None
+    pickled = base64.b64encode(cloudpickle.dumps(loop)).decode()
+    if len(pickled) > _LOOP_BYTES_MAX:
+        raise Failure(
+            "invalid_argument",
+            f"the loop {loop.__qualname__} takes {len(pickled) >> 10} KiB with what it refers to, more than {_LOOP_BYTES_MAX >> 10}: "
+            "define it at the top level of a file, and let it load its data itself",
+        )
+    return [*worker, f"pickle:{pickled}"]
+
+
+def _set_words(values: dict[str, Any]) -> list[str]:
+    words = []
+    for key, value in values.items():
+        words += ["--set", f"{key}={_library.to_json(value).decode()}"]
+    return words
+
+
+class Trainer:
+    """A run of a job.
+
+    Trainer("job.yaml", overrides={"train_loop_config.lr": 1e-3})     the job of a file
+    Trainer(command=["./train"], scaling_config={"num_workers": 4})   a spec: the keys of the YAML
+    Trainer(loop, train_loop_config={"lr": 1e-3}, ...)                a function of Python is the training loop
+
+    fit() runs it to its end. iterate() gives its rounds instead. A Trainer runs once."""
+
+    def __init__(
+        self,
+        job: Union[str, os.PathLike[str], Callable[..., Any], None] = None,
+        *,
+        overrides: Optional[dict[str, Any]] = None,
+        train_loop_config: Optional[dict[str, Any]] = None,
+        callbacks: Optional[list[Callback]] = None,
+        program: Optional[str] = None,
+        arguments: Optional[list[str]] = None,
+        show_output: bool = True,
+        leave_run_on_exit: bool = False,
+        **spec: Any,
+    ) -> None:
+        """overrides lie over the file: keys are paths, as of `--set`. program: the train-run to start; by default
+        $TRAINRUN_PROGRAM, that of this installation, or that on PATH. arguments: more words for it. leave_run_on_exit: when this
+        process dies, the run continues; else it stops in good order."""
+        unknown = [key for key in spec if key not in _SPEC_KEYS]
+        if unknown:
+            raise TypeError(f"Trainer() got an unexpected keyword argument '{unknown[0]}' (keys of a spec: {', '.join(_SPEC_KEYS)})")
+        values = dict(spec)
+        if train_loop_config is not None:
+            values["train_loop_config"] = train_loop_config
+        words = ["run"]
+        if callable(job):
+            values["command"] = _loop_command(job)
+            library = os.environ.get("TRAINRUN_LIBRARY")  # workers do not inherit what begins with TRAINRUN_
+            if library:
+                values["env"] = {"TRAINRUN_LIBRARY": library, **values.get("env", {})}
+        elif job is not None:
+            words.append(os.fspath(job))
+        words += _set_words(values) + _set_words(overrides or {})
+        if leave_run_on_exit:
+            words += ["--on-driver-exit", "leave"]
+        self._words = words + (arguments or [])
+        self._program, self._show_output = program, show_output
+        self._callbacks = {id(callback): callback for callback in callbacks or []}
+        self._failures: dict[int, int] = {}
+        self._process: Optional[DriverProcess] = None
+        self._log = ReportLog(ReportRounds())
+        self._uncommitted: deque[Round] = deque()
+        self._failure: Optional[AttemptFailure] = None
+        self._end: Optional[dict[str, Any]] = None
+        self._begun = self._over = self._told_start = self._told_finish = self._stop_asked = False
+        self._moved, self._said_slow = time.monotonic(), False
+
+    def add_callback(self, callback: Callback) -> None:
+        self._callbacks[id(callback)] = callback
+
+    def fit(self) -> Result:
+        """Run the job to its end, and return its result. Raises a TrainingFailed if it did not succeed."""
+        for _ in self._rounds():
+            pass
+        return self._ended()
+
+    def iterate(self) -> Iterator[Round]:
+        """Begin the job, and give its rounds as they are complete. After the last one, call result(). If the run succeeds, and its
+        ranks have made unequal numbers of reports, raises Failure ("ranks_disagree"), unless the run was stopped."""
+        yield from self._rounds()
+        self._check_equal()
+
+    def stop(self) -> None:
+        """Ask the run to stop in good order, as a stop condition does: the run succeeds. Any thread may call it."""
+        self._stop_asked = True
+        if self._process is not None:
+            self._process.send({"command": "stop"})
+
+    def result(self, force: bool = False) -> Optional[Result]:
+        """Return the result once the rounds are over; raises as fit() does. If rounds are left: with `force`, stop the run and wait
+        for its end; without, return None."""
+        if self._process is None:
+            raise Failure("invalid_argument", "this Trainer has not run its job yet")
+        if self._over:
+            raise Failure("invalid_argument", "the result of this Trainer has been returned already")
+        if not self._process.over:
+            if not force:
+                return None
+            self.stop()
+            while self._next() is not None:
+                pass
+        return self._ended()
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+        """Stop a run that has not ended, and wait for its end."""
+        if self._process is None or self._over:
+            return
+        self.stop()
+        self._process.close()
+        self._finish(error)
+
+    # ---- the run
+
+    def _begin(self) -> None:
+        if os.environ.get("TRAINRUN_SOCKET"):
+            raise Failure(
+                "invalid_argument",
+                "a Trainer runs in a worker of another run: start it in the driver only (if __name__ == '__main__': ...)",
+            )
+        if self._begun:
+            raise Failure("invalid_argument", "this Trainer has run its job already: make another one")
+        self._begun = True
+        program = self._program or os.environ.get("TRAINRUN_PROGRAM")
+        try:
+            program = program or _places.program("train-run")
+            self._process = DriverProcess(program, self._words, self._show_output)
+        except OSError as error:
+            raise ControllerError(f"cannot start '{program or 'train-run'}': {error.strerror or error}", Result()) from None
+
+    def _rounds(self) -> Iterator[Round]:
+        self._begin()
+        while (round := self._next()) is not None:
+            yield round
+
+    def _next(self) -> Optional[Round]:
+        """Follow the run until the next round is complete."""
+        assert self._process is not None
+        while True:
+            round = self._log.next()
+            if round is not None:
+                self._told(round)
+                return round
+            if self._process.over:
+                return None
+            event = self._process.next_event(1.0)
+            if event is None:
+                self._warn_if_slow()
+            else:
+                self._handle(event)
+
+    def _handle(self, event: dict[str, Any]) -> None:
+        name = event.get("event")
+        if name == "run":
+            self._log.folder, self._log.read_to = event["folder"], event["logged"]
+            if not self._told_start:
+                self._told_start = True
+                self._tell("start_training", event["folder"])
+        elif name == "attempt":
+            self._give_up_checkpoints(0)
+            self._failure = None
+            if event.get("found_running"):  # an earlier launcher has logged reports of this attempt
+                self._log.read_to = 0
+            self._log.rounds.attempt_began(event["attempt"], event["world_size"], event.get("resumes_from"))
+            self._moved = time.monotonic()
+        elif name == "logged":
+            self._log.logged = max(self._log.logged, event["bytes"])
+        elif name == "checkpoint":
+            self._committed(event)
+        elif name == "exception":
+            self._give_up_checkpoints(0)
+            self._failure = _attempt_failure(event)
+            self._tell("after_exception", self._failure)
+        elif name == "end":
+            self._give_up_checkpoints(0)
+            self._end = event
+
+    def _told(self, round: Round) -> None:
+        self._moved, self._said_slow = time.monotonic(), False
+        self._tell("handle_result", round)
+        if round.has_checkpoint:
+            self._uncommitted.append(round)
+        else:
+            self._tell("after_report", round, None)
+
+    def _committed(self, event: dict[str, Any]) -> None:
+        self._log.rounds.committed(event["name"], event["attempt"], event["report_seq"])
+        of = [n for n, one in enumerate(self._uncommitted) if (one.attempt, one.number) == (event["attempt"], event["report_seq"])]
+        if not of:
+            return
+        self._give_up_checkpoints(len(self._uncommitted) - of[0])  # those before it
+        round = self._uncommitted.popleft()
+        if self._callbacks:
+            self._tell("after_report", round, open_checkpoint(Path(self._log.folder, "checkpoints", event["name"])))
+
+    def _give_up_checkpoints(self, keep: int) -> None:
+        while len(self._uncommitted) > keep:
+            self._tell("after_report", self._uncommitted.popleft(), None)
+
+    def _warn_if_slow(self) -> None:
+        missing = self._log.rounds.missing()
+        if self._said_slow or not missing or time.monotonic() - self._moved < _SLOW_ROUND_AFTER:
+            return
+        self._said_slow = True
+        ranks = ", ".join(map(str, missing))
+        print(
+            f"trainrun: warning: a round has waited for a report of rank {ranks} for {_SLOW_ROUND_AFTER:.0f} s (every rank must report "
+            "equally often)",
+            file=sys.stderr,
+        )
+
+    def _check_equal(self) -> None:
+        counts, end = self._log.rounds.counts, self._end or {}
+        if len(set(counts)) < 2 or end.get("outcome") != "succeeded" or end.get("cause") or self._stop_asked:
+            return
+        parts = ", ".join(f"rank {rank} {count}" for rank, count in enumerate(counts[:8])) + (", …" if len(counts) > 8 else "")
+        raise Failure(
+            "ranks_disagree", f"the ranks have made unequal numbers of reports: {parts}; rounds need each rank to report equally often"
+        )
+
+    def _tell(self, what: str, *arguments: Any) -> None:
+        for key, callback in self._callbacks.items():
+            if self._failures.get(key, 0) >= _CALLBACK_FAILURES_MAX:
+                continue
+            try:
+                getattr(callback, what)(*arguments)
+                self._failures[key] = 0
+            except Exception as error:
+                self._failures[key] = self._failures.get(key, 0) + 1
+                off = self._failures[key] >= _CALLBACK_FAILURES_MAX
+                print(
+                    f"trainrun: warning: {what} of {type(callback).__qualname__} raised {type(error).__qualname__}: {error}"
+                    + ("; after three exceptions in a row, it is told nothing more" if off else ""),
+                    file=sys.stderr,
+                )
+
+    def _finish(self, error: Optional[BaseException]) -> None:
+        if not self._told_finish and self._begun:
+            self._told_finish = True
+            self._tell("finish_training", error)
+
+    def _ended(self) -> Result:
+        """Return the result, or raise what the run's end calls for."""
+        assert self._process is not None
+        code, end = self._process.wait(), self._end or {}
+        self._log.close()
+        self._over = True
+        result = Result.from_path(self._log.folder) if self._log.folder and "outcome" in end else Result()
+        result.outcome, result.cause = end.get("outcome") or "refused", end.get("cause") or ""
+        result.exit_code = code
+        if code == 0:
+            self._finish(None)
+            return result
+        text = result.cause or self._process.errors().rstrip("\n") or f"train-run ended with {code}"
+        error = self._error(code, text, result)
+        self._finish(error)
+        raise error
+
+    def _error(self, code: int, text: str, result: Result) -> TrainingFailed:
+        if result.outcome in ("interrupted", "preempted"):
+            return PreemptionError(f"the run was stopped: {text}", result)
+        if result.outcome == "failed":
+            failure = self._failure or AttemptFailure(0, text)
+            hung = any(rank.kind == "hung" for rank in failure.ranks.values())
+            return (HangError if hung else WorkerGroupError)(text, result, failure)
+        if code in (2, 78):
+            return SpecError(text, result)
+        if code in (66, 69, 73, 76, 77):
+            return ClusterError(text, result)
+        return ControllerError(text, result)
+
+
+def _attempt_failure(event: dict[str, Any]) -> AttemptFailure:
+    ranks = {}
+    for rank in event.get("ranks", []):
+        thrown = rank.get("error") or {}
+        ranks[rank["rank"]] = RankFailure(
+            rank=rank["rank"],
+            node=rank.get("node") or "",
+            kind=rank.get("kind") or "",
+            cause=rank.get("cause") or "",
+            exit_code=rank.get("exit_code"),
+            signal=rank.get("signal"),
+            type=thrown.get("type", ""),
+            what=thrown.get("what", ""),
+            stack=thrown.get("stack", ""),
+        )
+    return AttemptFailure(event["attempt"], event.get("cause") or "", ranks, event.get("omitted", 0))

@@ -1,0 +1,196 @@
+// trainrun.Trainer: programs in Python that start train-run and follow the run. It loads the
+// libtrainrun.so of the build.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <sstream>
+
+#include "tests/e2e/cluster.h"
+
+namespace train::e2e {
+namespace {
+
+using Words = std::vector<std::string>;
+
+class PythonDrivers : public testing::Test {
+ protected:
+  Process& drive(const std::string& mode, const std::string& job = "") {
+    Words words{"python3", TRAIN_SOURCE_DIR "/tests/e2e/programs/trainrun_driver.py", mode};
+    if (!job.empty()) words.push_back(job);
+    return cluster.start(words, {.env = {{"TRAINRUN_PROGRAM", built("train-run")},
+                                         {"TRAINRUN_LIBRARY", LIBTRAINRUN},
+                                         {"PYTHONPATH", TRAIN_SOURCE_DIR "/sdk/python"},
+                                         {"PYTHONDONTWRITEBYTECODE", "1"},
+                                         {"RUNS", cluster.storage()}},
+                                 .prefix = {},
+                                 .cwd = ""});
+  }
+  /// Write a job of sdk_worker with two workers. `config` are members of its train_loop_config.
+  std::string job(const std::string& config, const std::string& run_config = "") const {
+    return cluster.job("job",
+                       "command: [" + program("sdk_worker") +
+                           "]\nscaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}\n" +
+                           "train_loop_config: {" + config + "}",
+                       run_config);
+  }
+  Words told(const Process& driver, const std::string& beginning) const {
+    Words lines;
+    std::istringstream stream(driver.out());
+    for (std::string line; std::getline(stream, line);)
+      if (line.starts_with(beginning)) lines.push_back(line);
+    return lines;
+  }
+  Cluster cluster;
+};
+
+TEST_F(PythonDrivers, AFunctionIsTheTrainingLoop) {
+  Process& driver = drive("loop");
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+  EXPECT_EQ(
+      told(driver, "result "),
+      (Words{R"(result succeeded code 0 metrics {"epoch": 1, "rank": 0} returned {"rank": 0} )"
+             R"(checkpoints 2 newest {"epoch": 1})"}))
+      << driver.out();
+  EXPECT_EQ(boost::json::serialize(cluster.run_json("job").at("results")),
+            R"([{"rank":0},{"rank":1}])");
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
+TEST_F(PythonDrivers, ItsExceptionIsThatOfTheRank) {
+  Process& driver = drive("failing");
+  EXPECT_EQ(driver.wait(), 0) << driver.err();
+  EXPECT_TRUE(contains(driver.out(), "WorkerGroupError rank 1 on ")) << driver.out();
+  EXPECT_TRUE(contains(driver.out(),
+                       "\n  rank 1: exited 1 ValueError the learning rate is 0\nresult failed"))
+      << driver.out();
+}
+
+TEST_F(PythonDrivers, ALoopThatWorkersCannotImportTravelsByCloudpickle) {
+  if (cluster.start({"python3", "-c", "import cloudpickle"}).wait() != 0)
+    GTEST_SKIP() << "cloudpickle is not installed for python3";
+  Process& driver = drive("closure");
+  EXPECT_EQ(driver.wait(), 0) << driver.err();
+  EXPECT_EQ(told(driver, "result ").size(), 1u) << driver.out();
+  EXPECT_TRUE(contains(driver.out(), R"(metrics {"epoch": 7} )")) << driver.out();
+}
+
+TEST_F(PythonDrivers, ALoopThatCannotBeCalledIsNamed) {
+  Process& two = drive("two");
+  EXPECT_EQ(two.wait(), 0) << two.err();
+  EXPECT_EQ(two.out(),
+            "ValueError the loop drive.<locals>.<lambda> takes 2 parameters; it may take "
+            "train_loop_config, or nothing\n");
+  // As if cloudpickle were not installed.
+  cluster.write("cloudpickle.py", "raise ImportError\n");
+  Process& driver = cluster.start(
+      {"python3", TRAIN_SOURCE_DIR "/tests/e2e/programs/trainrun_driver.py", "closure"},
+      {.env = {{"PYTHONPATH", cluster.dir() + ":" TRAIN_SOURCE_DIR "/sdk/python"},
+               {"PYTHONDONTWRITEBYTECODE", "1"},
+               {"RUNS", cluster.storage()}},
+       .prefix = {},
+       .cwd = ""});
+  EXPECT_EQ(driver.wait(), 0) << driver.err();
+  EXPECT_EQ(driver.out(),
+            "Failure the loop drive.<locals>.<lambda> is not at the top level of a file, so that "
+            "workers cannot import it: move it there, or pip install cloudpickle\n");
+}
+
+TEST_F(PythonDrivers, CallbacksAreToldInOrderAlsoOfAFailure) {
+  Process& driver = drive(
+      "callbacks", job("mode: epochs, epochs: 4, die_rank: 1, die_epoch: 2, die_after_file: " +
+                           cluster.run_dir("job") + "/checkpoints/checkpoint_000002/.manifest.json",
+                       "  failure_config: {max_failures: 1}\n"));
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+
+  EXPECT_EQ(told(driver, "handle "), (Words{"handle round 0.1 ordinal 1 checkpoint 0 0",
+                                            "handle round 0.2 ordinal 2 checkpoint 1 1",
+                                            "handle round 1.1 ordinal 3 checkpoint 2 2",
+                                            "handle round 1.2 ordinal 4 checkpoint 3 3"}));
+  EXPECT_EQ(told(driver, "after "),
+            (Words{R"(after 0.1 {"epoch": 0})", R"(after 0.2 {"epoch": 1})",
+                   R"(after 1.1 {"epoch": 2})", R"(after 1.2 {"epoch": 3})"}));
+  Words order;
+  for (const std::string& line : told(driver, ""))
+    for (const char* begin : {"start job", "after 0.2", "exception in attempt 0: rank 1 ",
+                              "  rank 1: killed None SIGKILL", "handle round 1.1", "after 1.2",
+                              "finish None", "result succeeded"})
+      if (line.starts_with(begin)) order.emplace_back(begin);
+  EXPECT_EQ(order, (Words{"start job", "after 0.2", "exception in attempt 0: rank 1 ",
+                          "  rank 1: killed None SIGKILL", "handle round 1.1", "after 1.2",
+                          "finish None", "result succeeded"}))
+      << driver.out();
+}
+
+TEST_F(PythonDrivers, ACallbackThatRaisesIsNamed) {
+  Process& driver = drive("throwing", job("mode: epochs, epochs: 3"));
+  EXPECT_EQ(driver.wait(), 0) << driver.out();
+  EXPECT_TRUE(contains(
+      driver.err(), "trainrun: warning: after_report of Printer raised RuntimeError: I give up\n"))
+      << driver.err();
+  EXPECT_EQ(told(driver, "handle ").size(), 3u);
+  EXPECT_EQ(told(driver, "finish None").size(), 1u);
+}
+
+TEST_F(PythonDrivers, OverridesLieOverTheFile) {
+  Process& driver = drive("set", job("mode: epochs, epochs: 5, checkpoint_every: 0"));
+  EXPECT_EQ(driver.wait(), 0) << driver.err();
+  EXPECT_EQ(driver.out(),
+            R"(result succeeded code 0 metrics {"attempt": 0, "epoch": 0, "loss": 1.0} returned )"
+            "null checkpoints 0 newest none\n")
+      << "and the output of train-run is hidden";
+}
+
+TEST_F(PythonDrivers, RoundsComeWhileTheRunGoesOn) {
+  Process& driver = drive("iterate", job("mode: epochs, epochs: 3, checkpoint_every: 0"));
+  EXPECT_EQ(driver.wait(), 0) << driver.err();
+  EXPECT_EQ(told(driver, "round "), (Words{"round 0.1 ordinal 1 0 0", "round 0.2 ordinal 2 1 1",
+                                           "round 0.3 ordinal 3 2 2"}));
+  EXPECT_EQ(told(driver, "invalid_argument this Trainer has run its job already").size(), 1u)
+      << driver.out();
+}
+
+TEST_F(PythonDrivers, UnequalNumbersOfReportsAreNamed) {
+  Process& driver = drive("iterate", job("mode: uneven"));
+  EXPECT_EQ(driver.wait(), 0) << driver.err();
+  EXPECT_TRUE(contains(driver.out(),
+                       "Failure the ranks have made unequal numbers of reports: rank 0 0, rank 1 "
+                       "3; rounds need each rank to report equally often\n"))
+      << driver.out();
+}
+
+TEST_F(PythonDrivers, ADriverStopsTheRunAndItsCheckpointIsKept) {
+  Process& driver = drive(
+      "stop", job("mode: epochs, epochs: 1000000, checkpoint_every: 0, on_stop: true, ahead: 100"));
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+  EXPECT_EQ(told(driver, "no result yet").size(), 1u);
+  EXPECT_TRUE(contains(driver.out(), R"(newest {"epoch": -1, "on_stop": true})")) << driver.out();
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
+TEST_F(PythonDrivers, ADriverThatFailsStopsTheRunAndTellsItsCallbacks) {
+  Process& driver =
+      drive("leave-loop",
+            job("mode: epochs, epochs: 1000000, checkpoint_every: 0, on_stop: true, ahead: 100"));
+  EXPECT_EQ(driver.wait(), 1);
+  EXPECT_EQ(told(driver, "finish "), Words{"finish KeyError('a mistake of the driver')"});
+  EXPECT_EQ(cluster.exit_json("job").at("code").to_number<int>(), 0);
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
+TEST_F(PythonDrivers, TheRunOfADriverThatIsKilledStopsInGoodOrder) {
+  Process& driver =
+      drive("stall",
+            job("mode: epochs, epochs: 1000000, checkpoint_every: 0, on_stop: true, ahead: 100"));
+  ASSERT_TRUE(wait_until([&] { return !told(driver, "round ").empty(); })) << driver.err();
+  driver.signal(SIGKILL);
+  driver.wait();
+
+  ASSERT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+  EXPECT_EQ(cluster.exit_json("job").at("code").to_number<int>(), 75);
+  EXPECT_EQ(cluster.checkpoints("job").size(), 1u);
+}
+
+}  // namespace
+}  // namespace train::e2e

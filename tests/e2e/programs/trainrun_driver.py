@@ -1,0 +1,115 @@
+"""A program that runs a job by trainrun.Trainer: trainrun_driver.py MODE [JOB.YAML]. It prints what it is told."""
+import json
+import os
+import signal
+import sys
+
+import trainrun
+
+
+def loop(config):
+    """The training loop of the modes that have no job."""
+    context = trainrun.get_context()
+    for epoch in range(config["epochs"]):
+        trainrun.report({"epoch": epoch, "rank": context.get_world_rank()}, trainrun.Checkpoint.from_value({"epoch": epoch}))
+    if config.get("fail") == context.get_world_rank():
+        raise ValueError("the learning rate is 0")
+    return {"rank": context.get_world_rank()}
+
+
+def say(*words):
+    print(*words, flush=True)
+
+
+def text_of(round):
+    flags = (" redone" if round.redone else "") + (" checkpoint" if round.has_checkpoint else "")
+    return f"round {round.attempt}.{round.number} ordinal {round.ordinal}{flags} " + " ".join(str(one.get("epoch", "-")) for one in round.reports)
+
+
+def say_result(result):
+    newest = json.dumps(result.checkpoint.to_value()) if result.checkpoint else "none"
+    say(f"result {result.outcome} code {result.exit_code} metrics {json.dumps(result.metrics)} returned {json.dumps(result.return_value)} "
+        f"checkpoints {len(result.best_checkpoints)} newest {newest}")
+
+
+class Printer(trainrun.Callback):
+    def __init__(self, throws=False):
+        self.throws = throws
+
+    def start_training(self, logdir):
+        say("start", os.path.basename(logdir))
+
+    def handle_result(self, round):
+        say("handle", text_of(round))
+
+    def after_report(self, round, checkpoint):
+        say(f"after {round.attempt}.{round.number}", json.dumps(checkpoint.to_value()) if checkpoint else "none")
+        if self.throws:
+            raise RuntimeError("I give up")
+
+    def after_exception(self, failure):
+        say(f"exception in attempt {failure.attempt}: {failure.cause}")
+        for rank in failure.ranks.values():
+            say(f"  rank {rank.rank}: {rank.kind} {rank.exit_code} {rank.signal} {rank.type} {rank.what}")
+
+    def finish_training(self, error):
+        say("finish", repr(error))
+
+
+def of_loop(function, **config):
+    return trainrun.Trainer(function, train_loop_config={"epochs": 2, **config},
+                            scaling_config={"num_workers": 2, "resources_per_worker": {"CPU": 0}},
+                            run_config={"name": "job", "storage_path": os.environ["RUNS"]})
+
+
+def drive(mode, job):
+    if mode == "loop":
+        say_result(of_loop(loop).fit())
+    elif mode == "failing":
+        of_loop(loop, fail=1).fit()
+    elif mode == "closure":
+        say_result(of_loop(lambda: trainrun.report({"epoch": 7})).fit())
+    elif mode == "two":
+        of_loop(lambda a, b: None)
+    elif mode == "callbacks":
+        say_result(trainrun.Trainer(job, callbacks=[Printer()]).fit())
+    elif mode == "throwing":
+        say_result(trainrun.Trainer(job, callbacks=[Printer(throws=True)]).fit())
+    elif mode == "set":
+        say_result(trainrun.Trainer(job, overrides={"train_loop_config.epochs": 1}, show_output=False).fit())
+    elif mode == "iterate":
+        trainer = trainrun.Trainer(job)
+        for round in trainer.iterate():
+            say(text_of(round))
+        say_result(trainer.result())
+        try:
+            trainer.fit()
+        except trainrun.Failure as failure:
+            say(failure.kind, failure)
+    elif mode == "stop":
+        with trainrun.Trainer(job) as trainer:
+            rounds = trainer.iterate()
+            for _ in range(3):
+                say(text_of(next(rounds)))
+            say("no result yet" if trainer.result() is None else "a result")
+            say_result(trainer.result(force=True))
+    elif mode == "leave-loop":
+        with trainrun.Trainer(job, callbacks=[Printer()]) as trainer:
+            next(trainer.iterate())
+            raise KeyError("a mistake of the driver")
+    elif mode == "stall":
+        rounds = trainrun.Trainer(job).iterate()
+        say(text_of(next(rounds)))
+        signal.pause()
+
+
+if __name__ == "__main__":
+    try:
+        drive(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None)
+    except trainrun.WorkerGroupError as error:
+        say(type(error).__name__, error)
+        for rank in error.worker_failures.values():
+            say(f"  rank {rank.rank}: {rank.kind} {rank.exit_code} {rank.type} {rank.what}")
+        say_result(error.result)
+    except (trainrun.TrainingFailed, trainrun.Failure, ValueError) as error:
+        say(type(error).__name__, error)
