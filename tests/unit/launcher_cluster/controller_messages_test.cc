@@ -300,6 +300,14 @@ TEST(ControllerMessages, AnIngestWorkerServesAndEnds) {
   EXPECT_EQ(gone.last_lines, (std::vector<std::string>{"oh"}));
 }
 
+TEST(ControllerMessages, AnIngestWorkersAddressesMayBeAsLongAsTheirLimit) {
+  const std::string longest(kIngestAddressBytesMax, 'x');
+  const auto serves = event_of<IngestServes>(IngestUp{longest, "train", 2, longest, longest}).place;
+  EXPECT_EQ(serves.name, longest);
+  EXPECT_EQ(serves.socket, longest);
+  EXPECT_EQ(serves.flight, longest);
+}
+
 TEST(ControllerMessages, WhatAnIngestWorkerSaysIsBounded) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(

@@ -147,6 +147,9 @@ TEST_F(LogFollowerTest, IgnoresFilesThatGiveNoPosition) {
     LogFollower follower(path());
     EXPECT_EQ(read_all(follower).size(), 100u + 50u + 81u) << text;
   }
+  std::ofstream(path() + ".1") << std::string(150, 'Q');
+  LogFollower longer(path());
+  EXPECT_EQ(read_all(longer).find('Q'), std::string::npos) << "its bytes have no place";
   for (const char* name : {".head", ".1"}) std::filesystem::remove(path() + name);
   std::filesystem::create_directory(path() + ".head");
   ASSERT_EQ(::mkfifo((path() + ".1").c_str(), 0600), 0);

@@ -98,6 +98,8 @@ TEST(MlflowApi, UnderstandsAnswers) {
             (Error{Errc::InvalidArgument, "BAD: why"}));
   EXPECT_EQ(mlflow_answer({404, "{}", ""}).error().code, Errc::NotFound);
   EXPECT_TRUE(mlflow_answer({200, "", ""}));
+  EXPECT_TRUE(mlflow_answer({200, "[1]", ""}));
+  EXPECT_EQ(mlflow_answer({503, "[1]", ""}).error(), (Error{Errc::Unavailable, "status 503"}));
 }
 
 TEST(MlflowOptions, ComeFromMlflowsVariables) {

@@ -118,6 +118,7 @@ TEST(Notification, TellsTheEndAsTheSummaryDoes) {
   RunSummary summary{.outcome = Outcome::Failed, .reason = "no restart is left"};
   summary.attempts = {{.attempt = 0}, {.attempt = 1}};
   summary.world_size = 4;
+  summary.nnodes = 3;
   WorkerFailure worker{.rank = 2, .node = "n1"};
   worker.end.status = 3;
   summary.root = root_cause_of(worker, 0);
@@ -130,6 +131,7 @@ TEST(Notification, TellsTheEndAsTheSummaryDoes) {
   EXPECT_EQ(n.exit_code, 3);
   EXPECT_EQ(n.attempt, 1u);
   EXPECT_EQ(n.world_size, 4);
+  EXPECT_EQ(n.nnodes, 3);
 
   summary = {.outcome = Outcome::Interrupted, .reason = "Ctrl-C"};
   n = end_notification(summary);

@@ -79,6 +79,19 @@ TEST_F(OutputTimesTest, ReadsWhatTheNextLauncherAddsBehindALineThatIsCut) {
   EXPECT_EQ(mark(kOut, 4), "1@20");
 }
 
+TEST_F(OutputTimesTest, TheNextLauncherAddsRightBehindALineThatIsWhole) {
+  std::ofstream(path_) << "0 0 1 0\n" << std::flush;  // the first moment that there is
+  OutputTimes next(path_);
+  next.note(kOut, 4, at(20)).value();
+  reader_.update();
+
+  EXPECT_EQ(reader_.count(), 2u);
+  EXPECT_EQ(reader_.find(kOut, 3)->at.time_since_epoch().count(), 0);
+  std::ifstream file(path_);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(text.find("\n\n"), std::string::npos) << text;
+}
+
 TEST_F(OutputTimesTest, AMarkWhoseOutputIsMissingGivesWayToTheNextOne) {
   times_.note(kOut, 0, at(0)).value();
   times_.note(kOut, 4, at(10)).value();  // and was killed before it wrote the output

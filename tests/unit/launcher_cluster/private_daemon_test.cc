@@ -82,6 +82,18 @@ TEST_F(PrivateDaemonTest, OneThatLivesInAFolderOfOursIsFound) {
   EXPECT_FALSE(found->ended());
 }
 
+TEST_F(PrivateDaemonTest, OneThatHasExitedHasEnded) {
+  PrivateDaemon daemon;
+  ASSERT_TRUE(daemon.start());
+  siginfo_t end{};  // wait for it, and leave it to be reaped
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(daemon.pid()), &end, WEXITED | WNOWAIT), 0);
+
+  EXPECT_TRUE(daemon.ended());
+  EXPECT_TRUE(daemon.ended());
+  EXPECT_EQ(daemon.failures(), 0) << "/bin/true ends well";
+  daemon.clean_up();
+}
+
 TEST_F(PrivateDaemonTest, AFolderWithoutOurMarkIsNone) {
   fs::create_directory(in("somebody's"));
   fs::permissions(in("somebody's"), fs::perms::owner_all);

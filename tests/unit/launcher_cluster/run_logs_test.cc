@@ -71,7 +71,9 @@ TEST_F(RunLogsTest, GivesRankByRankOrInOrderOfTime) {
   std::string by_rank;
   RunLogs logs(folder_, {});
   logs.find();
-  logs.read(true, into(by_rank), [&] { by_rank += "-\n"; });
+  EXPECT_TRUE(logs.read(true, into(by_rank), [&] { by_rank += "-\n"; }));
+  std::string more;
+  EXPECT_FALSE(logs.read(true, into(more), [] {})) << "there is nothing more: " << more;
   EXPECT_EQ(by_rank, "0:a\n0:half\n-\n1:b\n1:end\n-\n1:c\n-\n");
   EXPECT_EQ(merged(), "1:b\n0:a\n1:c\n0:half\n1:end\n");
   EXPECT_TRUE(logs.take_untimed().empty());

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/launcher_cluster/temp_folder.h"
+
 namespace train {
 namespace {
 
@@ -23,6 +25,26 @@ TEST(RunScreen, TheRunEndsWhereItsStopConditionsOrItsTotalsSay) {
   spec.run_config.stop.clear();
   spec.train_loop_config = {{"epochs", "ten"}, {"steps", nullptr}};  // users define these
   EXPECT_EQ(goals(spec), Goals{});
+}
+
+TEST(RunScreen, TheMetricsThatTheSpecNamesAreShownFirst) {
+  const TempFolder temp;
+  JobSpec spec;
+  spec.run_config.name = "vit";
+  spec.run_config.storage_path = temp.path();
+  spec.run_config.stop = {{"val_acc", 0.9}};
+  spec.run_config.checkpoint_config.score_attribute = "val_loss";
+  const auto record = RunRecord::open(spec, {});
+  ASSERT_TRUE(record) << record.error().describe();
+
+  const ProgressOptions options = progress_options(spec, **record, OutputMode::Plain, true);
+
+  EXPECT_EQ(options.mode, OutputMode::Plain);
+  EXPECT_TRUE(options.color);
+  EXPECT_EQ(options.run, "vit");
+  EXPECT_EQ(options.path, temp.path() + "/vit");
+  EXPECT_EQ(options.metrics, (std::vector<std::string>{"val_acc", "val_loss"}));
+  EXPECT_EQ(options.goals.size(), 1u);
 }
 
 }  // namespace

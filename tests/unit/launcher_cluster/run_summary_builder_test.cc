@@ -207,15 +207,36 @@ TEST_F(RunSummaryBuilderTest, AWorkerThatCannotBeKilledIsNamedBesideTheDeathThat
             std::string::npos);
 }
 
+// Of the ranks of an attempt, and in the order of guilt: not those that we have stopped.
+TEST_F(RunSummaryBuilderTest, TheRanksOfAFailedAttemptAreTold) {
+  begin(0, seconds(0));
+  builder_->rank_exited("n0", killed(1, 11));
+  builder_->rank_exited("n0", killed(0, 6));
+  builder_->rank_exited("n0", {Attempt{0}, Rank{2}, {.status = 3, .stop_requested = true}});
+  builder_->rank_exited("n0", {Attempt{0}, Rank{3}, {}});
+  builder_->rank_exited("n0", {Attempt{1}, Rank{4}, {.status = 3}});
+  builder_->attempt_ended(failed(0, 1));
+
+  const ExceptionNews news = builder_->exception_of(Attempt{0});
+
+  EXPECT_EQ(news.attempt, 0u);
+  EXPECT_EQ(news.cause, builder_->last_cause());
+  std::vector<std::int32_t> ranks;
+  for (const WorkerFailure& failure : news.ranks) ranks.push_back(failure.rank);
+  EXPECT_EQ(ranks, (std::vector<std::int32_t>{1, 0}));
+}
+
 TEST_F(RunSummaryBuilderTest, AnEarlierFailureIsNotTheCauseOfALaterEnd) {
   begin(0, seconds(0));
   builder_->rank_exited("n0", killed(1, 11));
   builder_->attempt_ended(failed(0, 1));
+  EXPECT_TRUE(builder_->last_failed());
   begin(1, seconds(3));
   AttemptEnded drained = ended_well(1);
   drained.cause = "node n0 is being drained: its traind was told to leave";
   drained.failure = FailureKind::Preempted;
   builder_->attempt_ended(drained);
+  EXPECT_FALSE(builder_->last_failed());
 
   const RunSummary told = summary(RunState::Errored);
 

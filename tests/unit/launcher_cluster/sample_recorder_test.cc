@@ -150,10 +150,16 @@ TEST_F(SampleRecorderTest, LeavesWhatDatasetsDidInTheWholeRun) {
   sample_data(0);
   sample_data(4);
   record_until([this] { return find(newest(), SampleKind::Data) != nullptr; });
+  const std::int64_t first = newest().front().end_ms;
+  sample(2, 2, 20);
+  sample_data(4);
+  record_until([&] { return newest().front().end_ms > first; });
   recorder_.ended(Attempt{0}, Rank{0});
   recorder_.last_write()();
 
   const auto tables = newest();
+  const auto of_ranks = [](const SampleTable& table) { return table.kind == SampleKind::Ranks; };
+  EXPECT_EQ(std::count_if(tables.begin(), tables.end(), of_ranks), 1) << "only the newest second";
   EXPECT_NE(find(tables, SampleKind::Ranks), nullptr);
   const SampleTable* data = find(tables, SampleKind::Data);
   ASSERT_NE(data, nullptr);

@@ -80,5 +80,19 @@ TEST(ValidationExecutor, OfMoreThanFitAFrameTheNewestAreTold) {
   EXPECT_LT(encode(message, Attempt{0}).payload.size(), kFramePayloadBytesMax);
 }
 
+TEST(ValidationExecutor, LongErrorsCountAsWell) {
+  std::vector<KnownCheckpoint> all;
+  for (std::uint64_t number = 1; number <= 100; ++number) {
+    all.push_back(known(number));
+    all.back().error = std::string(60'000, 'e');
+  }
+
+  const auto message = reported_message({}, all, {});
+
+  EXPECT_EQ(message.checkpoints.back().number, 100u);
+  EXPECT_EQ(message.checkpoints.size(), 34u);
+  EXPECT_LT(encode(message, Attempt{0}).payload.size(), kFramePayloadBytesMax);
+}
+
 }  // namespace
 }  // namespace train
