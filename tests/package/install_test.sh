@@ -70,6 +70,8 @@ checkpoint of report 2: checkpoints/checkpoint_000002
 report 1: epoch=0 loss=0.5
 report 2: epoch=1 loss=0.3333333333333333' "$(run "$work/build/user_sdk" | LC_ALL=C sort)"
 
+expect "a program with trainrun::c" 'report 1: loss=0.5' "$(run "$work/build/user_c")"
+
 echo '{"datasets": {"train": {"format": "items", "items": [{"x": 1}, {"x": 2}, {"x": 3}]}}}' >"$work/spec.json"
 expect "a program with trainrun::data" 'report 1: rows=3' "$(run "$work/build/user_data" "--trainrun-spec=$work/spec.json")"
 

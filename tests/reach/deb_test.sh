@@ -93,11 +93,11 @@ mkdir project && cd project
 cat >CMakeLists.txt <<'CMAKE'
 cmake_minimum_required(VERSION 3.25)
 project(user LANGUAGES C CXX)
-find_package(trainrun REQUIRED COMPONENTS sdk)
+find_package(trainrun REQUIRED COMPONENTS sdk c)
 add_executable(worker worker.cc)
 target_link_libraries(worker PRIVATE trainrun::sdk)
 add_executable(c_worker c_worker.c)
-target_link_libraries(c_worker PRIVATE trainrun)
+target_link_libraries(c_worker PRIVATE trainrun::c)
 CMAKE
 cat >worker.cc <<'CC'
 #include <train/train.h>

@@ -68,6 +68,7 @@ def stop(context, config):
                 trainrun.report({"at": at})
             except Exception:
                 say("swallowed")
+                break
     finally:
         say("cleaned up")
 

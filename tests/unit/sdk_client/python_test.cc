@@ -117,6 +117,7 @@ while True:
         trainrun.report({"n": 1})
     except Exception:
         print("swallowed", flush=True)
+        break
 )",
                   under(supervisor));
   });
