@@ -66,7 +66,8 @@ def libraries_of(build: Path, targets: list[str]) -> set[str]:
 
 def compilers_own(build: Path, targets: list[str]) -> set[str]:
     """Return libstdc++.a if a target has it: the compiler adds it, so that the build does not name it."""
-    if all("libstdc++.so" in run("readelf", "-d", build / target) for target in targets):
+    linked = [target for target in targets if not target.endswith(".a")]
+    if all("libstdc++.so" in run("readelf", "-d", build / target) for target in linked):
         return set()
     return {str(Path(run("g++", "-print-file-name=libstdc++.a").strip()).resolve())}
 

@@ -24,7 +24,7 @@ cmake --install "$build" --prefix "$installed" --component Unspecified --strip >
 mkdir -p "$tree/trainrun/lib" "$data/data/lib" "$data/data/share" "$info/licenses" "$info/sboms"
 cp "$source_folder"/sdk/python/trainrun/{*.py,py.typed} "$tree/trainrun/"
 mv "$installed/include" "$tree/trainrun/include"
-mv "$installed"/lib/{cmake,libtrainrun_sdk.a} "$tree/trainrun/lib/"
+mv "$installed"/lib/{cmake,libtrainrun_sdk.a,libtrainrun_data.a} "$tree/trainrun/lib/"
 soname="$(readelf -d "$installed/lib/libtrainrun.so" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')"
 cp -L "$installed/lib/$soname" "$tree/trainrun/lib/"   # a wheel has no links
 mv "$installed/bin" "$data/scripts"
@@ -36,7 +36,7 @@ mv "$installed"/share/{man,trainrun,bash-completion,zsh,fish} "$data/data/share/
 for file in METADATA WHEEL; do sed "s/@VERSION@/$version/" "$source_folder/packaging/wheel/$file.in" >"$info/$file"; done
 cp "$source_folder/LICENSE" "$info/licenses/"
 "$source_folder/packaging/sbom.py" "$build" "$info/sboms/trainrun.cdx.json" bin/train-run bin/traind bin/trainrun-unwind \
-  sdk/client/libtrainrun.so lib/libtrainrun_http.so >&2
+  sdk/client/libtrainrun.so lib/libtrainrun_http.so packaging/libtrainrun_sdk.a packaging/libtrainrun_data.a >&2
 # The licence of each third party of which the wheel has a part: those of Debian by the names of their sources.
 python3 - "$info/sboms/trainrun.cdx.json" <<'PYTHON' |
 import json, re, sys
@@ -46,7 +46,7 @@ for part in json.load(open(sys.argv[1]))["components"]:
         print(part["name"], part["version"], source[1] if source else part["name"])
 PYTHON
   while read -r name number source; do
-    for text in "/usr/share/doc/$name/copyright" "$deps/$name-$number"/LICENSE{,.rst} "$deps/$name-$number"/usr/share/doc/*/copyright; do
+    for text in "/usr/share/doc/$name/copyright" "$deps/$name-$number"/LICENSE{,.rst} "$deps/$name-$number"/{usr/share/doc/*/copyright,*.dist-info/licenses/LICENSE*}; do
       if [ -e "$text" ]; then cp -L "$text" "$info/licenses/$source"; continue 2; fi
     done
     echo "wheel.sh: no licence of $name $number was found" >&2

@@ -36,10 +36,12 @@ function(dependency_library name path)
   target_include_directories(${name} SYSTEM INTERFACE ${ARGN})
 endfunction()
 
-find_package(PNG REQUIRED)
-find_path(TURBOJPEG_INCLUDE_DIR turbojpeg.h REQUIRED)
-find_library(TURBOJPEG_LIBRARY turbojpeg REQUIRED)
-dependency_library(dep_turbojpeg ${TURBOJPEG_LIBRARY} ${TURBOJPEG_INCLUDE_DIR})
+if(NOT TRAIN_STATIC)
+  find_package(PNG REQUIRED)
+  find_path(TURBOJPEG_INCLUDE_DIR turbojpeg.h REQUIRED)
+  find_library(TURBOJPEG_LIBRARY turbojpeg REQUIRED)
+  dependency_library(dep_turbojpeg ${TURBOJPEG_LIBRARY} ${TURBOJPEG_INCLUDE_DIR})
+endif()
 
 # Only its headers: launcher/bundle and lib/data load the library on demand.
 find_path(LIBARCHIVE_INCLUDE_DIR archive.h REQUIRED)

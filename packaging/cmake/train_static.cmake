@@ -44,6 +44,8 @@ static_archive(train_lzma lzma)
 static_archive(train_elf elf train_zlib)
 static_archive(train_dw dw train_elf train_lzma train_bzip2 train_zlib ${CMAKE_DL_LIBS})
 set(TRAIN_DW_LIBRARIES train_dw train_elf)
+static_archive(PNG::PNG png16 train_zlib m)
+static_archive(dep_turbojpeg turbojpeg)
 
 # The archive of xxHash has SSE2 only: choose at run time, as Debian's shared library does.
 static_archive(train_xxhash_archive xxhash)

@@ -29,7 +29,11 @@ if [ "${2:-}" = layer ]; then
   for folder in dev sys; do mount --rbind "/$folder" "$layer/root/$folder"; done
   for folder in run tmp; do mount -t tmpfs "$folder" "$layer/root/$folder"; done
   mount -t proc proc "$layer/root/proc"
-  mkdir "$layer/root/wheel" && cp "$wheel" "$layer/root/wheel/" && cp -r "$5" "$layer/root/wheel/files" && cp "$4" "$layer/root/check.sh"
+  mkdir -p "$layer"/root/wheel/{pyarrow,pictures}
+  cp "$wheel" "$source_folder/tests/package/user_project/user_data.cc" "$layer/root/wheel/"
+  cp "$source_folder"/tests/unit/lib_data/pictures/rgb.{png,jpg} "$layer/root/wheel/pictures/"
+  mount --bind "$deps/pyarrow-26.0.1/pyarrow" "$layer/root/wheel/pyarrow"
+  cp -r "$5" "$layer/root/wheel/files" && cp "$4" "$layer/root/check.sh"
   chroot "$layer/root" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin bash /check.sh
   exit
 fi
@@ -59,8 +63,11 @@ for extra in torch data; do grep -qx "Provides-Extra: $extra" "$info/METADATA" |
 for name in LICENSE openssl boost1.81 fmt spdlog prometheus msgpack gcc-12 elfutils xxhash; do
   [ -s "$info/licenses/$name" ] || fail "the licence of $name is missing"
 done
-names="$(nm --defined-only "$work/files/trainrun/lib/libtrainrun_sdk.a" 2>/dev/null | awk '{ print $NF }' | grep -E 'N5boost|N3fmt|^XXH' | head -3 || true)"
-expect "third parties' names in libtrainrun_sdk.a" "" "$names"
+for name in sdk data; do   # in C, __cxa_throw alone is as others name it
+  names="$(nm --defined-only -g "$work/files/trainrun/lib/libtrainrun_$name.a" 2>/dev/null | awk 'NF == 3 { print $3 }' |
+    grep -E '5boost|3fmt2|7msgpack|^[^_]|^_[^_Z]' | grep -Ev '^trainrun_|^DW.ref|[0-9]trainrun_(boost|fmt|msgpack)' | head -3 || true)"
+  expect "third parties' names in libtrainrun_$name.a" "" "$names"
+done
 
 # 2. In a new environment, without network, as another user than the one who installed it.
 /usr/bin/python3 -m venv "$work/venv"   # its user may not look into the root's home
@@ -126,9 +133,9 @@ inside / <<'SCRIPT'
 set -euo pipefail
 fail() { printf 'wheel_test: %s\n' "$*" >&2; exit 1; }
 mapfile -t gone < <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' 'libboost*-dev' libfmt-dev libspdlog-dev libxxhash-dev libyaml-cpp-dev libre2-dev \
-  libcli11-dev prometheus-cpp-dev libssl-dev libdw-dev 2>/dev/null | sed -n 's/^installed //p')
+  libcli11-dev prometheus-cpp-dev libssl-dev libdw-dev libpng-dev libturbojpeg0-dev 2>/dev/null | sed -n 's/^installed //p')
 dpkg --remove --force-depends "${gone[@]}" >/dev/null 2>&1 || fail "Debian's packages could not be removed"
-for header in fmt boost xxhash.h; do [ ! -e "/usr/include/$header" ] || fail "/usr/include/$header is still there"; done
+for header in fmt boost xxhash.h png.h turbojpeg.h; do [ ! -e "/usr/include/$header" ] || fail "/usr/include/$header is still there"; done
 python3 -m venv /venv
 /venv/bin/pip install -q --disable-pip-version-check --no-index /wheel/*.whl || fail "pip install"
 mkdir /project && cd /project
@@ -163,9 +170,32 @@ prefix="$(/venv/bin/python -m trainrun --cmake-prefix-path)"
 [ "$(./build/c_worker | tail -n 1)" = "1 invalid_argument" ] || fail "the program in C: $(./build/c_worker)"
 /venv/bin/train-run -n 2 --name built --storage runs --set train_loop_config.x=7 -- ./build/worker >said 2>&1 || fail "the program in C++: $(cat said)"
 [ -d runs/built/checkpoints/checkpoint_000001 ] && [ "$(grep -c '"x":7' runs/built/metrics.jsonl)" = 2 ] || fail "what the program in C++ reported: $(cat said)"
-sed -i 's/COMPONENTS sdk c/COMPONENTS sdk data/' CMakeLists.txt
-if cmake -B other -DCMAKE_PREFIX_PATH="$prefix" >log 2>&1; then fail "a project with trainrun::data"; fi
-tr -s ' \n' ' ' <log | grep -q 'the wheel has neither trainrun::data nor trainrun::torch' || fail "trainrun::data is refused without a reason: $(cat log)"
+# refused COMPONENT TEXT
+refused() {
+  sed "s/COMPONENTS sdk c/COMPONENTS sdk $1/" CMakeLists.txt >other/CMakeLists.txt
+  if cmake -S other -B "other/$1" -DCMAKE_PREFIX_PATH="$prefix" >log 2>&1; then fail "a project with trainrun::$1 is configured"; fi
+  tr -s ' \n' ' ' <log | grep -qF "$2" || fail "trainrun::$1 is refused without the reason: $(cat log)"
+}
+mkdir other
+refused data "pip install 'trainrun[data]' puts it there."
+refused torch "the wheel has no trainrun::torch"
+
+# As pip install 'trainrun[data]' would.
+ln -s /wheel/pyarrow "$prefix/../pyarrow"
+mkdir data
+cp /wheel/user_data.cc data/
+cat >data/CMakeLists.txt <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(user LANGUAGES CXX)
+find_package(trainrun REQUIRED COMPONENTS data)
+add_executable(worker user_data.cc)
+target_link_libraries(worker PRIVATE trainrun::data)
+CMAKE
+{ cmake -S data -B data/build -DCMAKE_PREFIX_PATH="$prefix" && cmake --build data/build; } >log 2>&1 || fail "a project with trainrun::data: $(cat log)"
+printf '%s\n' 'command: [./data/build/worker]' 'scaling_config: {num_workers: 1}' 'run_config: {name: data, storage_path: runs}' \
+  'datasets: {train: {format: images, path: /wheel/pictures, size: [8, 8]}}' >job.yaml
+/venv/bin/train-run job.yaml >said 2>&1 || fail "a program with trainrun::data: $(cat said)"
+grep -q '"rows":2' runs/data/metrics.jsonl || fail "what the program with trainrun::data read: $(cat said)"
 SCRIPT
 
 # 4. In a system without any of the libraries.
