@@ -98,6 +98,16 @@ expect "trainrun.__version__" "$version" "$(as_other python -c 'import trainrun;
 site="$(as_other python -c 'import trainrun, os; print(os.path.dirname(trainrun.__file__))')"
 expect "python -m trainrun --library" "$site/lib/libtrainrun.so.0" "$(as_other python -m trainrun --library)"
 expect "python -m trainrun --cmake-prefix-path" "$site" "$(as_other python -m trainrun --cmake-prefix-path)"
+cat >"$work/empty/driver.py" <<'PYTHON'
+import trainrun
+def loop(config):
+    trainrun.report({"x": config["x"], "rank": trainrun.get_context().get_world_rank()})
+if __name__ == "__main__":
+    trainer = trainrun.Trainer(loop, train_loop_config={"x": 5}, scaling_config={"num_workers": 2}, run_config={"name": "driven", "storage_path": "runs"})
+    print("x was", trainer.fit().metrics["x"])
+PYTHON
+said="$(as_other env PATH=/usr/bin:/bin "$work/venv/bin/python" driver.py 2>&1)" || fail "a driver in Python: $said"
+grep -qx 'x was 5' <<<"$said" || fail "a driver in Python: $said"
 # The module for HTTP is found, and the system's libcurl with it.
 cat >"$work/empty/serve.py" <<'PYTHON'
 import http.server, os
