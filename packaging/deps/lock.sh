@@ -25,6 +25,7 @@ lock tools tensorboard==2.20.0 jsonschema==4.25.1 "pyarrow==$(version PYARROW)" 
   'moto[server]==5.2.5' gcp-storage-emulator==2026.7.19
 lock browser playwright==1.65.2
 lock torch "$torch" numpy
+lock clients optuna==5.0.0 cloudpickle==3.1.3 pandas==3.1.1 numpy
 lock wheel wheel==0.48.0 auditwheel==6.8.2
 # A server needs neither; without them, it is half as large.
 OMIT='contourpy cycler docker fonttools gunicorn joblib kiwisolver matplotlib narwhals pillow prettytable pyarrow pyparsing scikit-learn scipy skops threadpoolctl wcwidth' \

@@ -147,6 +147,11 @@ std::string tools_python() {
   return ::access(path.c_str(), X_OK) == 0 ? path : "";
 }
 
+std::string clients_python() {
+  const std::string path = std::string(TRAIN_DEPS_DIR) + "/clients-venv-1/bin/python";
+  return ::access(path.c_str(), X_OK) == 0 ? path : "";
+}
+
 std::string py_spy_folder() {
   const std::string folder = std::string(TRAIN_DEPS_DIR) + "/py-spy-0.4.3";
   return ::access((folder + "/bin/py-spy").c_str(), X_OK) == 0 ? folder : "";

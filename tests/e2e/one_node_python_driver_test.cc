@@ -16,8 +16,10 @@ using Words = std::vector<std::string>;
 
 class PythonDrivers : public testing::Test {
  protected:
-  Process& drive(const std::string& mode, const std::string& job = "") {
-    Words words{"python3", TRAIN_SOURCE_DIR "/tests/e2e/programs/trainrun_driver.py", mode};
+  Process& drive(const std::string& mode, const std::string& job = "",
+                 const std::string& python = "python3",
+                 const std::string& driver = "trainrun_driver.py") {
+    Words words{python, TRAIN_SOURCE_DIR "/tests/e2e/programs/" + driver, mode};
     if (!job.empty()) words.push_back(job);
     return cluster.start(words, {.env = {{"TRAINRUN_PROGRAM", built("train-run")},
                                          {"TRAINRUN_LIBRARY", LIBTRAINRUN},
@@ -68,9 +70,8 @@ TEST_F(PythonDrivers, ItsExceptionIsThatOfTheRank) {
 }
 
 TEST_F(PythonDrivers, ALoopThatWorkersCannotImportTravelsByCloudpickle) {
-  if (cluster.start({"python3", "-c", "import cloudpickle"}).wait() != 0)
-    GTEST_SKIP() << "cloudpickle is not installed for python3";
-  Process& driver = drive("closure");
+  if (clients_python().empty()) GTEST_SKIP() << "Optuna and cloudpickle are not installed";
+  Process& driver = drive("closure", "", clients_python());
   EXPECT_EQ(driver.wait(), 0) << driver.err();
   EXPECT_EQ(told(driver, "result ").size(), 1u) << driver.out();
   EXPECT_TRUE(contains(driver.out(), R"(metrics {"epoch": 7} )")) << driver.out();
@@ -190,6 +191,51 @@ TEST_F(PythonDrivers, TheRunOfADriverThatIsKilledStopsInGoodOrder) {
   ASSERT_TRUE(wait_until([&] { return nothing_left(cluster); }));
   EXPECT_EQ(cluster.exit_json("job").at("code").to_number<int>(), 75);
   EXPECT_EQ(cluster.checkpoints("job").size(), 1u);
+}
+
+// With the real Optuna.
+class OptunaStudies : public PythonDrivers {
+ protected:
+  void SetUp() override {
+    if (clients_python().empty()) GTEST_SKIP() << "Optuna is not installed";
+  }
+  Process& search(const std::string& mode, const std::string& job) {
+    return drive(mode, job, clients_python(), "optuna_driver.py");
+  }
+  /// As job(), but the run is named by the trial.
+  std::string trial(const std::string& config) const {
+    return cluster.write(
+        "trial.yaml", "command: [" + program("sdk_worker") +
+                          "]\nscaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}\n" +
+                          "train_loop_config: {" + config +
+                          "}\nrun_config: {storage_path: " + cluster.storage() + "}\n");
+  }
+};
+
+TEST_F(OptunaStudies, EachTrialIsARunThatMayBePruned) {
+  Process& driver = search("search", trial("mode: epochs, checkpoint_every: 0, ahead: 100"));
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+
+  EXPECT_EQ(driver.out(),
+            "0 COMPLETE my-study-1-trial-0 succeeded value True steps all checkpoint False\n"
+            "epochs True frame True\n"
+            "1 PRUNED my-study-1-trial-1 succeeded value True steps all checkpoint True\n"
+            "2 COMPLETE my-study-1-trial-2 succeeded value True steps all checkpoint False\n"
+            "3 PRUNED my-study-1-trial-3 succeeded value True steps all checkpoint True\n");
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
+TEST_F(OptunaStudies, WhatIsNotReportedIsNamed) {
+  Process& metric = search("metric", trial("mode: epochs, epochs: 2, checkpoint_every: 0"));
+  EXPECT_EQ(metric.wait(), 0) << metric.err();
+  EXPECT_EQ(metric.out(),
+            "Failure rank 0 has reported no number 'accuracy': it reports attempt, epoch, loss\n"
+            "['FAIL']\n");
+  Process& step = search("step", trial("mode: epochs, epochs: 2, checkpoint_every: 0"));
+  EXPECT_EQ(step.wait(), 0) << step.err();
+  EXPECT_EQ(step.out().substr(0, step.out().find('\n')),
+            "Failure rank 0's 'loss' is to count steps, and is 0.5");
+  EXPECT_TRUE(nothing_left(cluster));
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import os
@@ -120,5 +119,4 @@ class Result:
         path = Path(self.path) / "progress.csv"
         if not path.is_file():
             raise Failure("not_found", f"there is no {path}: run_config.callbacks does not have csv, or nothing was reported")
-        with open(path, newline="", encoding="utf-8") as file:
-            return pandas.DataFrame(list(csv.DictReader(file))).apply(pandas.to_numeric, errors="ignore")
+        return pandas.read_csv(path)

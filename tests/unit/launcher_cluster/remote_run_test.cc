@@ -486,6 +486,11 @@ TEST_F(TakingOver, OneThatLivesKeepsItsRun) {
   EXPECT_TRUE(objects_->has("stop"));
 }
 
+TEST_F(TakingOver, AnOwnerThatCannotBeReadMayLive) {
+  objects_->put("owner.json", std::string(65 << 20, 'x'));
+  EXPECT_FALSE(claim([] {}));
+}
+
 TEST_F(TakingOver, OneThatEndsMeanwhileLeavesIt) {
   EXPECT_TRUE(claim([this] { objects_->remove("owner.json"); }));
   EXPECT_NE(said_, "");
