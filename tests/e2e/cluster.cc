@@ -152,6 +152,11 @@ std::string clients_python() {
   return ::access(path.c_str(), X_OK) == 0 ? path : "";
 }
 
+std::string ray_python() {
+  const std::string path = std::string(TRAIN_DEPS_DIR) + "/ray-venv-2.60.0-2/bin/python";
+  return ::access(path.c_str(), X_OK) == 0 ? path : "";
+}
+
 std::string py_spy_folder() {
   const std::string folder = std::string(TRAIN_DEPS_DIR) + "/py-spy-0.4.3";
   return ::access((folder + "/bin/py-spy").c_str(), X_OK) == 0 ? folder : "";

@@ -131,6 +131,8 @@ std::string tools_python();
 /// Return the Python of the programs that use ours (Optuna, pandas, cloudpickle), or "" if it is
 /// not installed.
 std::string clients_python();
+/// Return the Python of Ray, or "" if it is not installed: only benchmarks install it.
+std::string ray_python();
 /// Return the folder of py-spy, which has it in bin/, or "" if it is not installed.
 std::string py_spy_folder();
 /// Return the folder of the webdataset package for the tools' Python, or "" if it is not installed.

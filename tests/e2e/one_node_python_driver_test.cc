@@ -238,5 +238,22 @@ TEST_F(OptunaStudies, WhatIsNotReportedIsNamed) {
   EXPECT_TRUE(nothing_left(cluster));
 }
 
+// With the real Ray Tune, which kills the processes of trials that its scheduler stops.
+TEST_F(PythonDrivers, TrialsOfRayTuneLeaveNothingBehind) {
+  if (ray_python().empty()) GTEST_SKIP() << "Ray is not installed: make bench installs it";
+  Process& driver = drive(cluster.storage(), "", ray_python(), "tune_driver.py");
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+
+  EXPECT_EQ(told(driver, "errors "), Words{"errors 0"});
+  EXPECT_EQ(told(driver, "0.0 "), Words{"0.0 all epochs True"});
+  EXPECT_EQ(told(driver, "1.0 "), Words{"1.0 stopped True"});
+  EXPECT_EQ(told(driver, "2.0 "), Words{"2.0 stopped True"});
+  EXPECT_EQ(told(driver, "best "), Words{"best 0.0"});
+  EXPECT_TRUE(wait_until([&] {
+    return cluster.workers().empty() && cluster.processes("traind").empty() &&
+           cluster.processes("train-run").empty();
+  }));
+}
+
 }  // namespace
 }  // namespace train::e2e

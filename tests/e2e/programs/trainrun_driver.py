@@ -3,6 +3,7 @@ import json
 import os
 import signal
 import sys
+import time
 
 import trainrun
 
@@ -15,6 +16,15 @@ def loop(config):
     if config.get("fail") == context.get_world_rank():
         raise ValueError("the learning rate is 0")
     return {"rank": context.get_world_rank()}
+
+
+def steady_loop(config):
+    """Report 40 epochs, as a training would that takes its time. The worse the larger `bias` is."""
+    epoch = 0
+    trainrun.on_stop(lambda: trainrun.Checkpoint.from_value({"epoch": epoch}))
+    for epoch in range(40):
+        time.sleep(0.05)
+        trainrun.report({"epoch": epoch, "loss": config["bias"] + 1 / (epoch + 1)})
 
 
 def say(*words):
