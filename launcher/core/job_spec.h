@@ -234,9 +234,16 @@ struct DatasetSpec {
   bool operator==(const DatasetSpec&) const = default;
 };
 
+/// Whether train-run starts a traind on each node of the Slurm job that it runs in. Auto: if no
+/// nodes are named.
+enum class SlurmUse { Auto, Never, Required };
+
 struct ClusterConfig {
-  std::vector<std::string> nodes;  // "host:port"; empty: a private traind
+  std::vector<std::string> nodes;  // "host:port"; empty: Slurm's, or a private traind
   std::string token_file, tls;     // a file, a folder of certificates; at most one is not empty
+  SlurmUse slurm = SlurmUse::Auto;
+  /// How long before the end of the Slurm job the run stops; 0: it does not.
+  Duration stop_before_end = std::chrono::minutes(2);
   bool operator==(const ClusterConfig&) const = default;
 };
 
