@@ -23,6 +23,7 @@ constexpr std::array<std::string_view, 7> kNotifyEvents{
     "started", "restarted", "hung", "checkpoint", "failed", "finished", "stopped"};
 constexpr std::array<std::string_view, 4> kLogLevels{"debug", "info", "warning", "error"};
 constexpr std::array<std::string_view, 3> kHangActions{"auto", "observe", "fail"};
+constexpr std::array<std::string_view, 3> kSlurmUses{"auto", "never", "required"};
 
 constexpr std::array<std::string_view, 9> kLimitNames{"as",      "core",   "cpu",   "data", "fsize",
                                                       "memlock", "nofile", "nproc", "stack"};
@@ -207,13 +208,17 @@ constexpr std::array kFields{
           "Any values, but not the key data. Each worker's context and every checkpoint hold them.", {}, 0, 0, {}, R"({"team": "vision"})"},
     Field{"resume_from_checkpoint", Kind::Storage, [](const Target& t) -> Ref { return &t.spec->resume_from_checkpoint; },
           "The committed checkpoint to start from: its folder or URL (s3://, gs://, hdfs://).", {}, 0, 0, {}, R"("/nfs/runs/vit/checkpoints/checkpoint_000007")"},
-    Field{"cluster", Kind::Section, nowhere, "The nodes. Without any, train-run starts a private traind on this machine."},
+    Field{"cluster", Kind::Section, nowhere, "The nodes. Without any, train-run starts a traind on each node of the Slurm job that it runs in; outside Slurm, a private one on this machine."},
     Field{"cluster.nodes", Kind::Nodes, [](const Target& t) -> Ref { return &t.spec->cluster.nodes; },
           "Addresses of traind, host:port. By default, train-run uses the variable TRAINRUN_CLUSTER (comma-separated).", {}, 0, 0, {}, R"(["gpu-1:7070", "gpu-2:7070"])"},
     Field{"cluster.token_file", Kind::Path, [](const Target& t) -> Ref { return &t.spec->cluster.token_file; },
           "The file with the secret that train-run and traind share.", {}, 0, 0, {}, R"("/etc/traind/token")"},
     Field{"cluster.tls", Kind::Path, [](const Target& t) -> Ref { return &t.spec->cluster.tls; },
           "The folder of this user's certificate (ca.crt, tls.crt, tls.key), as traind certs makes it. Use it instead of a token.", {}, 0, 0, {}, R"("~/.config/trainrun/tls")"},
+    Field{"cluster.slurm", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.spec->cluster.slurm); },
+          "Whether train-run starts the daemons itself, by srun, if it runs in a Slurm job (docs/clusters.md). auto: if no nodes are named. never: train-run does not look at Slurm's variables. required: outside a Slurm job, train-run refuses the spec.", kSlurmUses},
+    Field{"cluster.stop_before_end", Kind::Duration, [](const Target& t) -> Ref { return &t.spec->cluster.stop_before_end; },
+          "In a Slurm job: how long before its time limit the run makes a checkpoint and stops, with exit code 75. At least stop_grace and twice the time of the longest checkpoint so far, but never more than a quarter of the job's time. 0s: only Slurm's signals stop the run.", {}, 0, kDayMs},
 };
 
 constexpr std::array kPlannedChoices{

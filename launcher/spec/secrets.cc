@@ -7,6 +7,7 @@
 #include <boost/json.hpp>
 #include <functional>
 
+#include "launcher/core/slurm_allocation.h"
 #include "launcher/spec/spec_file.h"
 #include "lib/base/secrets.h"
 #include "lib/yaml/reader.h"
@@ -160,6 +161,8 @@ Result<std::map<std::string, std::string>> worker_environment(
     const JobSpec& spec, const std::map<std::string, std::string>& submitter) {
   TRY(auto job_env, resolve_environment(spec, submitter));
   std::map<std::string, std::string> env = without_our_own(submitter);
+  // Libraries would take each of our workers for the task of Slurm that the batch script is.
+  std::erase_if(env, [](const auto& variable) { return is_of_slurm_task(variable.first); });
   for (auto& [name, value] : job_env) env[name] = std::move(value);
   train::learn_secrets(env);
   return env;

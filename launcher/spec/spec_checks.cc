@@ -321,7 +321,11 @@ void check_replicas(Reading& reading, const JobSpec& spec) {
   constexpr std::string_view kPath = "run_config.checkpoint_config.replicas";
   const Origin* replicas = reading.given(kPath);
   if (replicas == nullptr || spec.run_config.checkpoint_config.replicas == 0) return;
-  if (spec.cluster.nodes.empty())
+  const SlurmUse slurm = spec.cluster.slurm;
+  const bool in_slurm =
+      slurm == SlurmUse::Required ||
+      (slurm == SlurmUse::Auto && reading.source.environment.contains("SLURM_JOB_ID"));
+  if (spec.cluster.nodes.empty() && !in_slurm)
     reading.diagnostics.error(replicas->at,
                               fmt::format("{} is {}, but there are no cluster.nodes to store them",
                                           kPath, spec.run_config.checkpoint_config.replicas),
@@ -334,7 +338,12 @@ void check_replicas(Reading& reading, const JobSpec& spec) {
                       "run_config.storage_path"));
 }
 
-void check_cluster(Reading& reading) {
+void check_cluster(Reading& reading, const JobSpec& spec) {
+  const Origin* slurm = reading.given("cluster.slurm");
+  if (slurm != nullptr && spec.cluster.slurm == SlurmUse::Required && !spec.cluster.nodes.empty())
+    reading.diagnostics.error(
+        slurm->at, "cluster.slurm is required, but cluster.nodes names the nodes",
+        with_location(reading, slurm->at, "remove one of them", "cluster.nodes"));
   const Origin* token = reading.given("cluster.token_file");
   const Origin* tls = reading.given("cluster.tls");
   if (token == nullptr || tls == nullptr) return;
@@ -389,7 +398,7 @@ void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
   check_limits(reading, spec.run_config.failure_config);
   check_checkpoints(reading, spec.run_config.checkpoint_config);
   check_replicas(reading, spec);
-  check_cluster(reading);
+  check_cluster(reading, spec);
   check_validation(reading, spec);
   check_metadata(reading, spec, top);
   resolve_maps(reading, spec, top);

@@ -24,7 +24,7 @@ namespace json = boost::json;
 
 /// A schema cannot find the errors of these specs: contradictions between keys, text that is not
 /// YAML, other files.
-constexpr std::array<std::string_view, 54> kBeyondSchema{"alias_bomb",
+constexpr std::array<std::string_view, 56> kBeyondSchema{"alias_bomb",
                                                          "alias_in_itself",
                                                          "backend_none_with_config",
                                                          "backoff_order",
@@ -47,6 +47,8 @@ constexpr std::array<std::string_view, 54> kBeyondSchema{"alias_bomb",
                                                          "gpu_without_use_gpu",
                                                          "gpu_without_use_gpu_default",
                                                          "ingest_too_many",
+                                                         "slurm_and_nodes",
+                                                         "slurm_off",
                                                          "interpolated_secret",
                                                          "interpolation_syntax",
                                                          "interpolation_unset",
