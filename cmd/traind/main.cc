@@ -122,6 +122,13 @@ int main(int argc, char** argv) {
   app.add_flag(
       "--leave-with-stdin", daemon.leave_with_stdin,
       "Exit, as on SIGINT, when stdin closes, that is, when the ssh or srun that started it ends");
+  app.add_flag("--token-stdin", daemon.token_stdin,
+               "Read the cluster's shared secret from the first line of stdin")
+      ->excludes(tls);
+  app.add_flag("--announce", daemon.announce,
+               "For a launcher that starts it by srun or ssh: print the node's name and address "
+               "once it listens; without --listen, on the address that leads to srun; without "
+               "--runtime-dir, in folders of its own, which it removes. At its end, stop workers");
   app.add_option("--log-level", daemon.log_level, "debug, info, warn or error")
       ->envname("TRAINRUN_LOG_LEVEL");
   app.add_flag("--private", daemon.leave_with_last_run, "Leave with the last run")->group("");
@@ -190,7 +197,8 @@ int main(int argc, char** argv) {
     if (becomes->count() > 0) supervisor.account = account;
     return train::run_supervisor(supervisor);
   }
-  if (daemon.runtime_dir.empty()) daemon.runtime_dir = train::default_runtime_dir();
+  if (daemon.runtime_dir.empty() && !daemon.announce)
+    daemon.runtime_dir = train::default_runtime_dir();
   if (release->parsed()) {
     const auto done = train::release_cgroup(daemon.runtime_dir, train::raw_own_cgroup_locations());
     if (done) return 0;
@@ -203,7 +211,9 @@ int main(int argc, char** argv) {
     return train::run_drain(drain);
   }
   daemon.drain_grace = std::chrono::milliseconds(drain_grace_ms);
-  if (daemon.listen.empty()) daemon.listen = {"unix:" + daemon.runtime_dir + "/traind.sock"};
-  if (daemon.spool_dir.empty()) daemon.spool_dir = train::default_spool_dir();
+  const bool alone = daemon.announce && daemon.runtime_dir.empty();  // it makes its folders
+  if (daemon.listen.empty() && !daemon.announce)
+    daemon.listen = {"unix:" + daemon.runtime_dir + "/traind.sock"};
+  if (daemon.spool_dir.empty() && !alone) daemon.spool_dir = train::default_spool_dir();
   return train::run_daemon(daemon);
 }

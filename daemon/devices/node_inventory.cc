@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/devices/nvml.h"
+#include "daemon/devices/slurm_grant.h"
 #include "daemon/devices/visible_gpus.h"
 
 namespace train {
@@ -82,6 +83,11 @@ NodeInventory read_node_inventory() {
   found.amounts.cpu = cpu_count();
   found.amounts.gpu = static_cast<double>(found.gpus.size());
   found.amounts.memory_bytes = memory_bytes();
+  limit_to_slurm_grant({.node = std::getenv("SLURMD_NODENAME"),
+                        .cpus_on_node = std::getenv("SLURM_CPUS_ON_NODE"),
+                        .mem_per_node = std::getenv("SLURM_MEM_PER_NODE"),
+                        .mem_per_cpu = std::getenv("SLURM_MEM_PER_CPU")},
+                       found.amounts);
   return found;
 }
 

@@ -15,8 +15,8 @@ struct NodeInventory {
 };
 
 /// Read the cores from affinity and cgroup quota, the memory from the cgroup limit and
-/// /proc/meminfo, and the GPUs from NVML (none if it cannot be loaded). If our own environment has
-/// CUDA_VISIBLE_DEVICES, only those GPUs are ours.
+/// /proc/meminfo, both no more than Slurm has granted, and the GPUs from NVML (none if it cannot be
+/// loaded). If our own environment has CUDA_VISIBLE_DEVICES, only those GPUs are ours.
 NodeInventory read_node_inventory();
 
 }  // namespace train

@@ -25,6 +25,7 @@
 #include "daemon/server/launcher_port.h"
 #include "daemon/server/metrics_port.h"
 #include "daemon/server/node_reporter.h"
+#include "daemon/server/remote_start.h"
 #include "daemon/server/service_status.h"
 #include "daemon/server/stdin_leash.h"
 #include "daemon/server/supervisor_files.h"
@@ -41,6 +42,7 @@
 #include "lib/base/open_files.h"
 #include "lib/base/overloaded.h"
 #include "lib/base/print.h"
+#include "lib/base/write_all.h"
 #include "lib/net/handshake.h"
 #include "lib/net/listener.h"
 #include "lib/net/notifier.h"
@@ -94,6 +96,8 @@ class Daemon {
         status_(std::move(manager), changed_, [this] { return agent_.counts(); }) {}
 
   Result<Unit> open();
+  /// Tell the launcher that started us where we are.
+  Result<Unit> announce() const;
   void serve() {
     context_.run();
     status_.stopping();
@@ -195,6 +199,10 @@ Result<Unit> Daemon::open() {
   if (options_.leave_with_stdin) scope_.spawn("stdin", leave_with_stdin());
   if (options_.leave_with_last_run) scope_.spawn("leave when idle", leave_when_idle());
   return Unit{};
+}
+
+Result<Unit> Daemon::announce() const {
+  return write_all(STDOUT_FILENO, announcement(node_name_, launcher_port_->endpoint()), "stdout");
 }
 
 WorkerSpace& Daemon::space_of_run(const std::string& run_id) {
@@ -506,7 +514,8 @@ asio::awaitable<void> Daemon::wait_for_signal() {
     }
     // Slurm sends TERM twice, some ms apart: only a later TERM is urgent.
     const bool again = asked && clock_.now() >= *asked + kSecondTermAfter;
-    const bool leave = number != SIGTERM || again || options_.leave_with_last_run;
+    const bool at_once = number == SIGINT && !options_.announce;
+    const bool leave = at_once || again || options_.leave_with_last_run;
     if (leave) {
       log_.info("exiting; workers keep running", {{"signal", number}});
       context_.stop();
@@ -514,15 +523,16 @@ asio::awaitable<void> Daemon::wait_for_signal() {
     }
     if (asked) continue;
     asked = clock_.now();
-    begin_drain(options_.drain_grace, "SIGTERM");
+    begin_drain(options_.drain_grace, number == SIGINT ? "SIGINT" : "SIGTERM");
   }
 }
 
 // Exit at the end of stdin. Workers keep running, as during an upgrade: the next traind finds them
-// again.
+// again. But nobody looks for those of a traind that was started for one launcher: stop them.
 asio::awaitable<void> Daemon::leave_with_stdin() {
   const auto ended = co_await wait_for_end_of_stdin(executor_);
   if (ended.has_error() && ended.error().code == Errc::Cancelled) co_return;
+  if (options_.announce) co_return begin_drain(Duration{0}, "the launcher's end");
   log_.info("exiting; workers keep running",
             {{"why", ended.has_error() ? ended.error().describe() : "stdin was closed"}});
   context_.stop();
@@ -599,6 +609,34 @@ Result<std::string> name_of_node(const DaemonOptions& options, const TlsFiles& t
 
 std::string default_spool_dir() { return fmt::format("/var/tmp/trainrun-{}", ::geteuid()); }
 
+namespace {
+
+/// Fill in what a traind that a launcher starts finds out by itself, unless the options say it.
+Result<Unit> complete_remote(DaemonOptions& options) {
+  if (!options.announce) return Unit{};
+  if (options.listen.empty()) {
+    TRY(std::string towards, listen_towards_launcher());
+    options.listen.push_back(std::move(towards));
+  }
+  const char* node = std::getenv("SLURMD_NODENAME");  // as Slurm calls it
+  if (options.node_name.empty() && node != nullptr) options.node_name = node;
+  if (!options.runtime_dir.empty()) return Unit{};
+  TRY(const RemoteFolders folders, make_remote_folders());
+  options.runtime_dir = folders.runtime;
+  options.spool_dir = folders.spool;
+  options.removes_folders = true;
+  return Unit{};
+}
+
+Result<TlsFiles> read_tls(const DaemonOptions& options) {
+  if (!options.token_stdin)
+    return TlsFiles::read({options.token_file, options.tls_folder}, CertificateRole::Node);
+  TRY(const Token token, read_token_line(STDIN_FILENO, kTokenLimit));
+  return TlsFiles::of_token(token, CertificateRole::Node);
+}
+
+}  // namespace
+
 int run_daemon(DaemonOptions options) {
   ::signal(SIGPIPE, SIG_IGN);
   if (options.leave_with_last_run) ::signal(SIGHUP, SIG_IGN);
@@ -611,11 +649,13 @@ int run_daemon(DaemonOptions options) {
   };
   auto level = parse_log_level(options.log_level);
   if (!level) return fail(level.error(), 64);
-  auto tls = TlsFiles::read({options.token_file, options.tls_folder}, CertificateRole::Node);
+  auto tls = read_tls(options);
   if (!tls) return fail(tls.error(), 78);
   auto name = name_of_node(options, *tls);
   if (!name) return fail(name.error(), 78);
   options.node_name = *std::move(name);
+  if (const auto completed = complete_remote(options); !completed)
+    return fail(completed.error(), 78);
   auto log =
       Log::open({.level = *level}, {.component = "traind", .run = "", .node = options.node_name});
   if (!log) return fail(log.error(), 74);
@@ -626,8 +666,13 @@ int run_daemon(DaemonOptions options) {
   int code = 0;
   if (const auto opened = daemon.open(); !opened)
     code = fail(opened.error(), opened.error().code == Errc::Unavailable ? 69 : 78);
+  else if (const Result<Unit> told = options.announce ? daemon.announce() : Unit{}; !told)
+    code = fail(told.error(), 74);
   else
     daemon.serve();
+  if (options.removes_folders)
+    for (const std::string& folder : {options.spool_dir, options.runtime_dir})
+      (void)remove_own_folder(folder);
   leave_without_unwinding(code);
 }
 

@@ -26,6 +26,11 @@ struct DaemonOptions {
   std::map<std::string, double> resources;
   bool leave_with_last_run = false;  // a private traind
   bool leave_with_stdin = false;     // exit at the end of stdin: for one that was started over ssh
+  bool token_stdin = false;          // the token is the first line of stdin
+  /// Started for one launcher, which reads from stdout where this node listens. It has folders of
+  /// its own, unless they are named, and ends with all that it has started.
+  bool announce = false;
+  bool removes_folders = false;  // at its end; run_daemon() sets it for folders that it has made
   Duration drain_grace = seconds(60);  // at SIGTERM and SIGUSR1
   std::vector<std::string> run_as;     // the users that workers may run as; empty: only this user
   bool allow_root = false;             // let a traind that is not private run workers as root

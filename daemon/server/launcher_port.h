@@ -35,6 +35,8 @@ class LauncherPort {
   /// Listen on "unix:PATH" or "HOST:PORT". HOST:PORT needs TLS: Unauthenticated without it.
   /// Unavailable if another process listens there already.
   Result<Unit> listen(const std::string& text);
+  /// Return the first address that it listens on, with the port that the system picked.
+  Endpoint endpoint() const { return listeners_.front()->local_endpoint(); }
   /// Accept no more connections. Existing ones stay open.
   void close();
 

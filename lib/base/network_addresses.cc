@@ -3,6 +3,10 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include "lib/base/file_descriptor.h"
 
 namespace train {
 
@@ -29,6 +33,24 @@ std::vector<std::string> read_node_addresses() {
   v4.insert(v4.end(), v6.begin(), v6.end());
   v4.insert(v4.end(), loopback.begin(), loopback.end());
   return v4;
+}
+
+std::string own_address_towards(const std::string& peer) {
+  addrinfo wanted{};
+  wanted.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  wanted.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(peer.c_str(), "9", &wanted, &found) != 0) return "";
+  const FileDescriptor fd(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const bool reached = fd.get() >= 0 && ::connect(fd.get(), found->ai_addr, found->ai_addrlen) == 0;
+  ::freeaddrinfo(found);
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  if (!reached || ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) return "";
+  char text[NI_MAXHOST] = {};
+  const int failed = ::getnameinfo(reinterpret_cast<const sockaddr*>(&own), size, text, sizeof text,
+                                   nullptr, 0, NI_NUMERICHOST);
+  return failed == 0 ? text : "";
 }
 
 }  // namespace train

@@ -65,6 +65,12 @@ Result<TlsFiles> TlsFiles::read(TlsPaths paths, CertificateRole role) {
   return files;
 }
 
+TlsFiles TlsFiles::of_token(const Token& token, CertificateRole role) {
+  TlsFiles files({}, role);
+  files.context_.emplace(TlsContext::from_token(token));
+  return files;
+}
+
 bool TlsFiles::changed(TimePoint now) {
   if (now - looked_at_ < kLookEvery) return false;
   looked_at_ = now;

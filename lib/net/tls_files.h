@@ -11,6 +11,7 @@
 #include "lib/base/time.h"
 #include "lib/net/certificate.h"
 #include "lib/net/tls.h"
+#include "lib/net/token.h"
 
 namespace train {
 
@@ -28,6 +29,9 @@ class TlsFiles {
   /// trust. InvalidArgument: the content of a file is wrong, or the certificate is for the other
   /// role.
   static Result<TlsFiles> read(TlsPaths paths, CertificateRole role);
+
+  /// Use a token that is in no file. It never changes.
+  static TlsFiles of_token(const Token& token, CertificateRole role);
 
   /// Return the context, or nothing if there are no files. read_again() changes it in place;
   /// existing connections keep the old one.

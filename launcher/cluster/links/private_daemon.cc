@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -25,50 +24,10 @@
 #include "lib/net/hmac.h"
 #include "lib/storage/own_folder.h"
 #include "lib/storage/posix_file_system.h"
+#include "lib/storage/private_roots.h"
 
 namespace train {
 namespace {
-
-// Leaves room for the sockets below it: a socket's path has at most 107 bytes.
-constexpr std::size_t kRootBytesMax = 39;
-
-constexpr const char *kTmp = "/tmp", *kVarTmp = "/var/tmp";
-
-/// Return whether nobody else can replace what we make in the folder: it belongs to us or to root,
-/// and if others may write to it, it is sticky. The system's own folders are safe, even if a user
-/// namespace hides their owner.
-bool is_safe_root(const std::string& path) {
-  if (path == kTmp || path == kVarTmp) return true;
-  struct stat status {};
-  if (!path.starts_with('/') || ::stat((path + "/").c_str(), &status) != 0) return false;
-  const bool closed = (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-  return (status.st_uid == ::geteuid() || status.st_uid == 0) &&
-         (closed || (status.st_mode & S_ISVTX) != 0);
-}
-
-bool is_usable_root(const std::string& path) {
-  return path.size() <= kRootBytesMax && is_safe_root(path) &&
-         ::access(path.c_str(), W_OK | X_OK) == 0;
-}
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-std::string runtime_root() {
-  const std::string named = variable("XDG_RUNTIME_DIR");
-  return is_usable_root(named) ? named : kTmp;
-}
-
-/// Return the folders for a spool, best first. A spool holds worker output and checkpoints in
-/// transit, which may be large, and the runtime folder is often in memory. A batch system may have
-/// set a TMPDIR that is not on this machine.
-std::vector<std::string> spool_roots() {
-  std::vector<std::string> roots{variable("TMPDIR"), kVarTmp, kTmp};
-  std::erase_if(roots, [](const std::string& root) { return !is_usable_root(root); });
-  return roots;
-}
 
 /// Return the socket's address, or nothing if the path is too long for one.
 std::optional<sockaddr_un> socket_address(const std::string& path) {
@@ -77,27 +36,6 @@ std::optional<sockaddr_un> socket_address(const std::string& path) {
   if (path.size() >= sizeof address.sun_path) return std::nullopt;
   path.copy(address.sun_path, path.size());
   return address;
-}
-
-/// Return whether sockets can be made in the folder. Not every file system that a TMPDIR names
-/// supports them.
-bool holds_sockets(const std::string& folder) {
-  const std::string path = folder + "/.socket";
-  const auto address = socket_address(path);
-  if (!address) return false;
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const bool bound =
-      fd >= 0 && ::bind(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0;
-  if (fd >= 0) ::close(fd);
-  return bound && ::unlink(path.c_str()) == 0;
-}
-
-/// Return "trainrun_0-5118976aab" for "/tmp/trainrun-0-5118976aab", because both may lie in one
-/// folder. The name is no longer than the other one, since a socket's path has no byte to spare.
-std::string spool_name(const std::string& runtime_dir) {
-  std::string name = runtime_dir.substr(runtime_dir.rfind('/') + 1);
-  if (const auto dash = name.find('-'); dash != std::string::npos) name[dash] = '_';
-  return name;
 }
 
 // How often, and for how long in all, to look again for folders that vanish.
@@ -119,10 +57,8 @@ bool is_gone(pid_t pid) {
 }  // namespace
 
 PrivateDaemon::PrivateDaemon() {
-  const std::string chance = random_bytes(5);  // nobody else can have made a folder of that name
-  std::string name = fmt::format("trainrun-{}-", ::geteuid());
-  for (const char c : chance) name += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  runtime_dir_ = runtime_root() + "/" + name;
+  // Nobody else can have made a folder of that name.
+  runtime_dir_ = runtime_root() + "/" + runtime_name(random_bytes(5));
 }
 
 std::optional<PrivateDaemon> PrivateDaemon::find(const std::string& note) {

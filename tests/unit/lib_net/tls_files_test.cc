@@ -42,6 +42,15 @@ class TlsFilesTest : public HandshakeTest {
   const TimePoint start_{std::chrono::hours(1)};
 };
 
+TEST_F(TlsFilesTest, ATokenNeedsNoFile) {
+  TlsFiles files = TlsFiles::of_token(Token(std::string(32, 'a')), kNode);
+  EXPECT_TRUE(lets_in(files, 'a'));
+  EXPECT_FALSE(lets_in(files, 'b'));
+  EXPECT_FALSE(files.changed(start_));
+  EXPECT_TRUE(files.read_again().has_value());
+  EXPECT_TRUE(lets_in(files, 'a'));
+}
+
 TEST_F(TlsFilesTest, WithoutFilesThereIsNoTls) {
   auto none = TlsFiles::read({}, kNode);
   ASSERT_TRUE(none.has_value());
