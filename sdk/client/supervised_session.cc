@@ -1,6 +1,7 @@
 #include "sdk/client/supervised_session.h"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
 
 #include <cstdio>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "sdk/client/metrics_dict.h"
 #include "sdk/client/progress.h"
 #include "sdk/client/report_time.h"
+#include "sdk/client/term_guard.h"
 
 namespace train::sdk {
 namespace {
@@ -95,6 +97,10 @@ SupervisedSession::SupervisedSession(JoinedSocket joined)
     const std::lock_guard lock(mutex_);
     if (!closed_ && !goodbye_sent_) push_message(piece);
   });
+  ucred supervisor{};
+  socklen_t size = sizeof supervisor;
+  if (::getsockopt(joined.fd, SOL_SOCKET, SO_PEERCRED, &supervisor, &size) == 0)
+    guard_against_term(supervisor.pid);
   SupervisorLink::Owner owner;
   owner.fill = [this](std::string& out) { fill(out); };
   owner.on_frame = [this](const Frame& frame) { return on_frame(frame); };
@@ -461,6 +467,7 @@ Result<Unit> SupervisedSession::on_pause(const PauseWorkers& message) {
     stop_checkpoint_made_ = false;
   }
   stopping_ = gate_.stopping();
+  stop_is_ordered();
   return Unit{};
 }
 
