@@ -23,6 +23,7 @@ struct JobOptions {
   std::string program = {};  // what a run without a file is called after; empty: its command
   std::optional<std::string> hosts, hosts_file;
   std::string token_file, tls;
+  bool no_slurm = false;
 };
 /// How the terminal shows workers' output.
 struct OutputWords {
@@ -42,6 +43,7 @@ struct RunCommand {
   std::string on_driver_exit = "stop";  // or leave
   bool dry_run = false, print_config = false, force = false;
   bool detach = false;
+  bool requeue = false;
   std::string wait_for_debugger;  // the ranks that wait: "0-3,7" or "all"; empty: none
   std::string runtime_dir;        // of the traind that runs a detached run's controller
   bool detached = false;          // we are that controller

@@ -17,6 +17,7 @@
 #include "launcher/cluster/run/driver_port.h"
 #include "launcher/cluster/run/run_job.h"
 #include "launcher/cluster/run/run_record.h"
+#include "launcher/cluster/run/slurm_job.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/host.h"
@@ -80,6 +81,7 @@ Result<SpecSource> source_of(const JobOptions& job) {
                                   "--token-file");
   if (!job.tls.empty())
     source.overrides.emplace_back("cluster.tls=" + path_value(job.tls), "--tls");
+  if (job.no_slurm) source.overrides.emplace_back("cluster.slurm=never", "--no-slurm");
   return source;
 }
 
@@ -128,6 +130,7 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text,
                  .changed_keys = std::move(changed_keys),
                  .detached = options.detached,
                  .restarted = options.restarted,
+                 .requeue = options.requeue,
                  .private_daemon = options.private_daemon,
                  .output = options.detached ? OutputMode::Plain : output_mode(options.output),
                  .environment = submitters_environment(),
@@ -172,6 +175,13 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text,
     add_options(words, {"--wait-for-debugger=" + options.wait_for_debugger});
   }
   if (!options.detach) return run_job(run);
+  const auto slurm = slurm_job_of(run.parsed.spec, run.environment);
+  if (slurm && *slurm && starts_daemons(run.parsed.spec, **slurm)) {
+    print_error({Errc::InvalidArgument,
+                 "a detached run would end with this Slurm job's script, as its daemons do",
+                 "leave --detach out, or add --no-slurm"});
+    return exit_code::kUsage;
+  }
   add_options(words, words_of(options.worker_output));
   if (options.force) add_options(words, {"--force"});
   add_options(words, {"--log-format", options.log_format});
@@ -190,7 +200,8 @@ std::optional<ParsedSpec> parse_stored(const RunFolder& folder,
                               .hosts = {},
                               .hosts_file = {},
                               .token_file = "",
-                              .tls = ""},
+                              .tls = "",
+                              .no_slurm = false},
                    &source);
 }
 
@@ -204,6 +215,7 @@ std::vector<std::string> words_of(const JobOptions& job) {
   if (job.hosts_file) words.insert(words.end(), {"--hosts-file", *job.hosts_file});
   if (!job.token_file.empty()) words.insert(words.end(), {"--token-file", job.token_file});
   if (!job.tls.empty()) words.insert(words.end(), {"--tls", job.tls});
+  if (job.no_slurm) words.emplace_back("--no-slurm");
   if (job.arguments) {
     words.push_back("--");
     words.insert(words.end(), job.arguments->begin(), job.arguments->end());
@@ -287,7 +299,16 @@ int run_command(const JobOptions& job, const RunCommand& options) {
     print_out("{}", Lines{parsed->annotated_yaml});
     return 0;
   }
-  if (options.dry_run) return dry_run(*parsed);
+  if (options.dry_run) {
+    const auto slurm = slurm_job_of(parsed->spec, source.environment);
+    if (!slurm) {
+      print_error(slurm.error());
+      return exit_code::kUnavailable;
+    }
+    if (*slurm && starts_daemons(parsed->spec, **slurm))
+      parsed->spec.cluster.nodes = (*slurm)->nodes;
+    return dry_run(*parsed);
+  }
   std::error_code ec;
   if (options.detach && !job.path.empty() && !std::filesystem::is_regular_file(job.path, ec)) {
     print_err(

@@ -233,6 +233,8 @@ void add_job_options(CLI::App* command, train::JobOptions& job) {
       ->add_option("--tls", job.tls,
                    "The folder of your certificate, in place of a token (instead of cluster.tls)")
       ->envname("TRAINRUN_TLS");
+  command->add_flag("--no-slurm", job.no_slurm,
+                    "In a Slurm job: do not start daemons on its nodes (cluster.slurm=never)");
 }
 
 void add_log_option(CLI::App* command, std::string& format) {
@@ -369,6 +371,12 @@ void add_debugger_option(CLI::App* command, std::string& ranks) {
       ->envname("TRAINRUN_WAIT_FOR_DEBUGGER");
 }
 
+void add_requeue_option(CLI::App* command, train::RunCommand& run) {
+  command->add_flag("--requeue", run.requeue,
+                    "In a Slurm job: if the run stops with exit code 75, have Slurm start the job "
+                    "again (scontrol requeue)");
+}
+
 void add_detach_options(CLI::App* command, train::RunCommand& run) {
   command->add_flag(
       "--detach", run.detach,
@@ -439,6 +447,7 @@ int main(int argc, char** argv) {
   add_driver_options(run_command, run);
   add_debugger_option(run_command, run.wait_for_debugger);
   add_detach_options(run_command, run);
+  add_requeue_option(run_command, run);
 
   add_job_options(
       commands.add(app, "validate", "Check a job's YAML, and report every mistake in it",
@@ -552,6 +561,7 @@ int main(int argc, char** argv) {
   add_debugger_option(resume, resumed.wait_for_debugger);
   resume->add_flag("--force", resumed.force, "Take the run over from another train-run");
   add_detach_options(resume, resumed);
+  add_requeue_option(resume, resumed);
   add_reference(
       commands.add(app, "can-restore",
                    "Print what resume would continue from; if it cannot, say why and exit with 1",

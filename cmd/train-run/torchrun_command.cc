@@ -7,6 +7,7 @@
 #include "cmd/train-run/commands.h"
 #include "cmd/train-run/parse_job.h"
 #include "daemon/devices/node_inventory.h"
+#include "launcher/core/slurm_allocation.h"
 #include "launcher/torchrun/arguments.h"
 #include "launcher/torchrun/launch.h"
 #include "lib/base/print.h"
@@ -55,6 +56,15 @@ std::size_t count_hosts(const std::optional<std::vector<std::string>>& hosts,
          static_cast<std::size_t>(std::count(cluster->second.begin(), cluster->second.end(), ','));
 }
 
+/// Return how many nodes the Slurm job has that we are in, if the options ask for several:
+/// train-run starts their daemons.
+std::size_t count_slurm_nodes(const TorchrunArguments& arguments, const Environment& environment) {
+  const std::string nnodes = arguments.text("nnodes");
+  if (arguments.flag("standalone") || nnodes == "1" || nnodes == "1:1") return 0;
+  const auto allocation = read_slurm_allocation(environment);
+  return allocation && *allocation ? (*allocation)->nodes.size() : 0;
+}
+
 }  // namespace
 
 int torchrun_command(const std::vector<std::string>& words) {
@@ -72,10 +82,15 @@ int torchrun_command(const std::vector<std::string>& words) {
   const auto hosts = named_hosts(job);
   if (!hosts) return wrong(hosts.error());
   const Resources here = read_node_inventory().amounts;
+  std::size_t count = count_hosts(*hosts, *arguments, environment);
+  if (count == 0) {
+    count = count_slurm_nodes(*arguments, environment);
+    job.no_slurm = count == 0 && environment.contains("SLURM_JOB_ID");
+  }
   const auto launch = torchrun_launch(
       *arguments, {.cpus = static_cast<int>(std::max(1l, ::sysconf(_SC_NPROCESSORS_ONLN))),
                    .gpus = static_cast<int>(here.gpu),
-                   .hosts = count_hosts(*hosts, *arguments, environment),
+                   .hosts = count,
                    .environment = environment});
   if (!launch) return wrong(launch.error());
   for (const std::string& note : launch->notes) print_err("train-run: note: {}\n", note);

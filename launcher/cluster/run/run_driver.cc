@@ -124,6 +124,16 @@ CheckpointContext RunDriver::checkpoint_context() {
   return {executor_, disk_, checkpoints_, news_, *this, clock_};
 }
 
+void RunDriver::is_in_slurm(const SlurmAllocation& job, SlurmStep* step) {
+  SlurmJob::Handlers handlers{.warn = [this](const std::string& text) { screen_.warn(text); },
+                              .stop =
+                                  [this](const StopAsked& stop) {
+                                    if (!stop_asked_ && !controller_.done()) on_stop_asked(stop);
+                                  },
+                              .lost = [this](const Error& error) { refused(error); }};
+  slurm_ = std::make_unique<SlurmJob>(clock_, job, step, spec_, std::move(handlers));
+}
+
 Result<Unit> RunDriver::open_sinks() {
   TRY(auto log, MetricsLog::open(record_->folder().metrics()));
   std::optional<Attempt> adopted;  // if rank 0 has reported in it
@@ -188,6 +198,7 @@ int RunDriver::run() {
   scope_.spawn("time notes", time_notes_.run());
   scope_.spawn("screen", screen_.run(links_.size(), [this] { return missing_nodes(); }));
   if (daemon_) scope_.spawn("private traind", keep_private_daemon());
+  if (slurm_) slurm_->begin(scope_);
   // Both files exist before any worker does, for a `resume`; nobody needs to wait for the syncs.
   if (const auto put = record_->put_specs(options_.spec_text, options_.parsed.resolved_yaml); !put)
     screen_.warn(put.error().describe());
@@ -282,6 +293,9 @@ void RunDriver::received(NodeId node, const Frame& frame) {
                  [&](const DataSamples& m) {
                    if (!is_over) samples_.data_sampled(from.attempt, m);
                    feed(to_event(from, m));
+                 },
+                 [&](const NodeDraining& m) {
+                   if (!slurm_ || !slurm_->takes(m)) feed(to_event(from, m));
                  },
                  [&](NodeStatus& m) { on_node_status(links_.name(node), std::move(m)); },
                  [&](const StacksTaken& m) { inspection_.received(from, m); },
@@ -441,6 +455,7 @@ void RunDriver::on_attempt_ended(const AttemptEnded& ended) {
     screen_.events().put(
         exception_event(summary_builder_.exception_of(ended.attempt), clock_.wall()));
   output_.close(ended.attempt);
+  if (slurm_) slurm_->attempt_ended();
 }
 
 asio::awaitable<void> RunDriver::tick_loop() {
@@ -486,6 +501,7 @@ asio::awaitable<void> RunDriver::commit(Commit action) {
   if (!reports) co_return;  // then rank 0's metrics of that report are here
   auto committing = commits_.commit(std::move(action), pipeline_->last_metrics());
   co_await std::move(committing);
+  if (slurm_) slurm_->checkpoint_ended();
 }
 
 asio::awaitable<void> RunDriver::release(Release action) {
@@ -512,6 +528,7 @@ Task<Unit> RunDriver::disk_is_idle() {
 
 asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   if (std::exchange(ending_, true)) co_return;
+  if (slurm_) slurm_->run_ends();
   bool left_on_nodes = false;
   if (spec_.run_config.checkpoint_config.replicas > 0) {
     bool gathered = false;
@@ -594,7 +611,10 @@ void RunDriver::on_report_news(ReportPipeline::News news) {
   flushed_ = std::max(flushed_, news.flushed);
   screen_.events().flushed(flushed_);
   journal_.look_again();
-  for (ReportRecord& record : news.with_checkpoint) commits_.reported(std::move(record));
+  for (ReportRecord& record : news.with_checkpoint) {
+    if (slurm_) slurm_->checkpoint_reported();
+    commits_.reported(std::move(record));
+  }
   for (const std::string& warning : news.warnings) screen_.warn(warning);
   if (!news.shown.empty()) {
     summary_builder_.reported(news.shown.back());
@@ -605,6 +625,7 @@ void RunDriver::on_report_news(ReportPipeline::News news) {
 }
 
 void RunDriver::on_stop_asked(const StopAsked& stop) {
+  if (slurm_ && slurm_->is_repeated(stop)) return;
   const bool ending = controller_.done();
   if (ending || std::exchange(stop_asked_, true)) shutdown_flush_.escalate();
   downloader_.cancel();

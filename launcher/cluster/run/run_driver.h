@@ -33,6 +33,7 @@
 #include "launcher/cluster/run/run_summary_builder.h"
 #include "launcher/cluster/run/sample_recorder.h"
 #include "launcher/cluster/run/shutdown_flush.h"
+#include "launcher/cluster/run/slurm_job.h"
 #include "launcher/cluster/run/stop_requests.h"
 #include "launcher/cluster/run/time_notes.h"
 #include "launcher/core/run_controller.h"
@@ -50,6 +51,9 @@ class RunDriver final : private LinkObserver {
             std::map<std::string, std::string> worker_env, std::vector<NotifyTarget> notify,
             std::optional<MlflowOptions> mlflow, Log log);
 
+  /// The run is part of a Slurm job. `step`: with its daemons; null if others have started them. It
+  /// must outlive this. Call this before run().
+  void is_in_slurm(const SlurmAllocation& job, SlurmStep* step);
   /// Open the sinks for reports. Call this once, before run().
   Result<Unit> open_sinks();
   /// Perform the run to its end, and return the exit code.
@@ -132,6 +136,7 @@ class RunDriver final : private LinkObserver {
   RunInspection inspection_;
   SampleRecorder samples_;
   TimeNotes time_notes_;
+  std::unique_ptr<SlurmJob> slurm_;  // if it is part of one
 };
 
 }  // namespace train

@@ -14,6 +14,8 @@
 #include "launcher/cluster/run/run_driver.h"
 #include "launcher/cluster/run/run_log.h"
 #include "launcher/cluster/run/run_record.h"
+#include "launcher/cluster/run/slurm_commands.h"
+#include "launcher/cluster/run/slurm_job.h"
 #include "launcher/report/summary.h"
 #include "launcher/spec/secrets.h"
 #include "lib/base/exit_code.h"
@@ -33,14 +35,32 @@ int refuse(const RunOptions& options, const Error& error, int code) {
   return code;
 }
 
-}  // namespace
+void say(const std::string& text) { print_err("train-run: {}\n", text); }
 
-int run_job(const RunOptions& options) {
-  ::signal(SIGPIPE, SIG_IGN);
-  raise_open_files();  // a rank has two logs, a node has a link
+/// The Slurm job that we are in, and the step with our daemons.
+struct InSlurm {
+  std::optional<SlurmAllocation> job;
+  std::optional<SlurmStep> step;
+};
+
+Result<TlsFiles> read_tls(const JobSpec& spec, const InSlurm& slurm) {
+  if (slurm.step) return TlsFiles::of_token(slurm.step->token(), CertificateRole::Launcher);
+  return TlsFiles::read({spec.cluster.token_file, spec.cluster.tls}, CertificateRole::Launcher);
+}
+
+/// End the step. If the run asks for that, have Slurm end this job and start it again: that ends
+/// us, too, so it comes last.
+int leave_slurm(const RunOptions& options, InSlurm& slurm, int code) {
+  if (slurm.step) slurm.step->close();
+  if (code != exit_code::kRequeue || !options.requeue || !slurm.job) return code;
+  if (const auto asked = requeue(slurm.job->job_id); !asked)
+    say("warning: the job is not requeued: " + asked.error().describe());
+  return code;
+}
+
+int run_with(const RunOptions& options, InSlurm& slurm) {
   const JobSpec& spec = options.parsed.spec;
-  ::umask(static_cast<mode_t>(spec.run_config.umask.bits));  // for all that is made from here on
-  auto tls = TlsFiles::read({spec.cluster.token_file, spec.cluster.tls}, CertificateRole::Launcher);
+  auto tls = read_tls(spec, slurm);
   if (!tls) return refuse(options, tls.error(), exit_code::kPermission);
   if (const std::string soon = tls->soon_over(std::time(nullptr)); !soon.empty())
     print_err("train-run: {}\n", soon);
@@ -65,13 +85,13 @@ int run_job(const RunOptions& options) {
   auto found = private_daemon_of(options);
   if (!found) return refuse(options, found.error(), exit_code::kUnavailable);
   std::optional<PrivateDaemon> daemon = std::move(*found);
-  auto record = RunRecord::open(
-      spec, {.unique_name = options.unique_name,
-             .force = options.force,
-             .restarted = options.restarted,
-             .changed = !options.changed_keys.empty(),
-             .build = options.build,
-             .say = [](const std::string& text) { print_err("train-run: {}\n", text); }});
+  auto record = RunRecord::open(spec, {.unique_name = options.unique_name,
+                                       .force = options.force,
+                                       .restarted = options.restarted,
+                                       .changed = !options.changed_keys.empty(),
+                                       .new_daemons = slurm.step.has_value(),
+                                       .build = options.build,
+                                       .say = say});
   if (!record) {
     if (daemon) daemon->stop();
     return refuse(options, record.error(),
@@ -87,11 +107,39 @@ int run_job(const RunOptions& options) {
   }
   auto log = open_run_log(folder, (*record)->name(), spec.run_config.log_level, options.log_format);
   if (!log) print_err("train-run: warning: {}; continuing without a log\n", log.error().describe());
+  if (slurm.step) slurm.step->keep_log(folder.path() + "/traind.log");
   RunDriver driver(options, std::move(*record), std::move(daemon), std::move(*tls), std::move(*env),
                    std::move(*notify), std::move(mlflow), log ? std::move(*log) : Log());
+  if (slurm.job) driver.is_in_slurm(*slurm.job, slurm.step ? &*slurm.step : nullptr);
   if (const auto opened = driver.open_sinks(); !opened)
     return refuse(options, opened.error(), exit_code::kIo);
-  leave_without_unwinding(finish_output(driver.run()));  // all that matters is on disk
+  const int code = leave_slurm(options, slurm, driver.run());
+  leave_without_unwinding(finish_output(code));  // all that matters is on disk
+}
+
+}  // namespace
+
+int run_job(const RunOptions& options) {
+  ::signal(SIGPIPE, SIG_IGN);
+  raise_open_files();  // a rank has two logs, a node has a link
+  const JobSpec& spec = options.parsed.spec;
+  ::umask(static_cast<mode_t>(spec.run_config.umask.bits));  // for all that is made from here on
+  InSlurm slurm;
+  auto job = slurm_job_of(spec, options.environment);
+  if (!job) return refuse(options, job.error(), exit_code::kUnavailable);
+  slurm.job = std::move(*job);
+  if (!slurm.job || !options.private_daemon.empty() || !starts_daemons(spec, *slurm.job))
+    return run_with(options, slurm);
+  auto started = start_daemons(*slurm.job, options.environment, say);
+  if (!started)
+    return refuse(options, started.error(),
+                  started.error().code == Errc::InvalidArgument ? exit_code::kUsage
+                                                                : exit_code::kUnavailable);
+  RunOptions with_nodes = options;
+  with_nodes.parsed.spec.cluster.nodes = started->daemons();
+  slurm.step.emplace(std::move(*started));
+  const int code = run_with(with_nodes, slurm);  // it returns only if the run is refused
+  return leave_slurm(options, slurm, code);
 }
 
 }  // namespace train

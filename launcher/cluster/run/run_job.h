@@ -19,6 +19,7 @@ struct RunOptions {
   std::vector<std::string> changed_keys = {};  // where the spec differs from the run's previous one
   bool detached = false;                       // a traind runs this controller
   bool restarted = false;                      // in place of one that died
+  bool requeue = false;                        // have Slurm start the job again after exit code 75
   std::string private_daemon;  // the runtime folder of that traind, if it is private
   OutputMode output = OutputMode::Plain;
   bool color = false;

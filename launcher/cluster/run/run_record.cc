@@ -385,6 +385,11 @@ void RunRecord::read_time(const RunHistory& history) {
 Result<Unit> RunRecord::check_living(const JobSpec& spec, const RunRecordOptions& options,
                                      const RunHistory& history) {
   const LivingAttempt& living = *start_.living;
+  if (options.new_daemons) {
+    start_.living.reset();
+    start_.placed = {};
+    return Unit{};
+  }
   if (options.changed) {
     return Error{Errc::AlreadyExists,
                  fmt::format("attempt {} of {} has not ended: its workers may still be running "

@@ -29,6 +29,9 @@ struct RunRecordOptions {
   /// A traind restarts the run's controller, so requests to stop still hold.
   bool restarted = false;
   bool changed = false;  // the spec has changed: refused while the run's workers may live
+  /// The daemons are new, and those of earlier launchers have ended with these: no worker of theirs
+  /// lives.
+  bool new_daemons = false;
   std::string build;
   /// Reports progress if it takes long; may be empty.
   std::function<void(const std::string&)> say = {};

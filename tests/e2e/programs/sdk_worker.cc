@@ -101,7 +101,8 @@ void hold(const Config& config, int epoch) {
 // epoch, the others an empty one. die_rank dies by die_signal in epoch die_epoch of the attempts
 // below die_attempts. Every rank dies in those below die_each_attempts, once a new checkpoint is
 // committed. Ranks on the machine die_on_address die in epoch die_epoch of each attempt.
-// epochs_after_restore: number of epochs of an attempt that begins from a checkpoint.
+// step_ms: how long an epoch takes at least. epochs_after_restore: number of epochs of an attempt
+// that begins from a checkpoint.
 void epochs(const Config& config) {
   const int rank = get_context().world_rank();
   const int every = config.get<int>("checkpoint_every", 1);
@@ -128,6 +129,7 @@ void epochs(const Config& config) {
   for (int epoch = train::start_epoch(); epoch < end; ++epoch) {
     hold(config, epoch);
     pace.before_a_report();
+    std::this_thread::sleep_for(std::chrono::milliseconds(config.get<int>("step_ms", 0)));
     if (here(config, "die_rank") && epoch == config.get<int>("die_epoch") &&
         get_context().attempt() < config.get<int>("die_attempts", 1)) {
       if (const auto file = config.get<std::string>("die_after_file", ""); !file.empty())
