@@ -11,7 +11,7 @@
 #   packaging/deps/install.sh vm        the same as build, and QEMU with a Debian kernel, to run tests (packaging/vm.sh)
 #   packaging/deps/install.sh deb       the same as build, and what builds and checks Debian packages
 #   packaging/deps/install.sh wheel     the same as build, and what makes and checks a wheel
-#   packaging/deps/install.sh reach     the same as vm, deb and wheel, and a root of Debian 13, zsh and fish (make test-reach)
+#   packaging/deps/install.sh reach     the same as vm, deb and wheel, and a root of Debian 13, zsh, fish and Slurm (make test-reach)
 #   packaging/deps/install.sh lint      the same as build, and clang-format, clang-tidy and shellcheck
 #
 # The private folder is $TRAINRUN_DEPS_DIR, by default ~/.cache/trainrun/deps. Each part is installed there under its own
@@ -184,7 +184,7 @@ case "$goal" in
       vm_kernel="$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: //p' | head -1)"
       part "vm-kernel-1" get_vm_kernel
       if [ "$goal" = reach ]; then
-        apt_packages "${deb_packages[@]}" mmdebstrap zsh fish curl iproute2 procps
+        apt_packages "${deb_packages[@]}" mmdebstrap zsh fish curl iproute2 procps util-linux slurmctld slurmd slurm-client munge
         part vm-trixie-1 get_vm_trixie
         wheel_parts
       fi ;;
