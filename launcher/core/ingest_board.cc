@@ -246,7 +246,7 @@ IngestRoster IngestBoard::roster_for(NodeId node) const {
       roster.endpoints.push_back({.name = place.told.name,
                                   .dataset = name,
                                   .socket = here ? place.told.socket : "",
-                                  .flight = place.told.flight});
+                                  .flight = here ? "" : place.told.flight});
     }
   }
   return roster;

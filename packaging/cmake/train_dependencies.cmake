@@ -77,7 +77,7 @@ else()
 endif()
 
 set(arrow_dir ${TRAINRUN_DEPS_DIR}/pyarrow-26.0.1/pyarrow)
-foreach(part IN ITEMS arrow arrow_s3 arrow_compute arrow_acero arrow_dataset parquet)
+foreach(part IN ITEMS arrow arrow_s3 arrow_flight arrow_compute arrow_acero arrow_dataset parquet)
   dependency_library(dep_${part} ${arrow_dir}/lib${part}.so.2600 ${arrow_dir}/include)
 endforeach()
 # arrow_beside_programs(PARTS...): have these parts of Arrow in lib/trainrun, here (as links) and installed, so that no RUNPATH of

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "lib/data/serve/flight_module.h"
 #include "lib/data/serve/ingest_reader.h"
 #include "sdk/client/session.h"
 #include "sdk/data/failure.h"
@@ -46,7 +47,8 @@ void count_shares(DatasetMeters& meters, const std::vector<data::OperatorShare>&
 
 Result<std::unique_ptr<data::IngestPeer>> connect(const IngestEndpoint& endpoint) {
   if (!endpoint.socket.empty()) return data::connect_unix_peer(endpoint.socket);
-  return Error{Errc::Unavailable, "it is on another node"};
+  TRY(const data::FlightAccess access, data::read_flight_access(endpoint.flight));
+  return data::connect_flight_peer(access);
 }
 
 }  // namespace

@@ -5,8 +5,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
 #include <mutex>
 
+#include "lib/data/serve/flight_module.h"
 #include "lib/data/serve/ingest_server.h"
 #include "sdk/client/session.h"
 #include "sdk/data/mapped_parts.h"
@@ -55,7 +57,17 @@ int serve_dataset(const IngestService& service) {
         std::fprintf(stderr, "trainrun: %s: %s\n", name.c_str(), line.c_str());
       });
   if (server.has_error()) return failed(service, std::move(server).error());
-  service.up({});
+  std::unique_ptr<data::FlightServer> flight;                          // for ranks on other nodes
+  const char* const address = std::getenv("TRAINRUN_INGEST_ADDRESS");  // of this node, for others
+  if (role.flight && address != nullptr) {
+    auto started =
+        data::start_flight_server({.host = address, .serve = [&](data::RankChannel& channel) {
+                                     (*server)->serve_rank(channel);
+                                   }});
+    if (started.has_error()) return failed(service, std::move(started).error());
+    flight = std::move(*started);
+  }
+  service.up(flight ? text_of(flight->access()) : "");
   std::mutex mutex;
   std::condition_variable never;
   for (int tick = 1; !service.should_stop(); ++tick) {
@@ -64,6 +76,7 @@ int serve_dataset(const IngestService& service) {
     never.wait_for(lock, kTick);
   }
   service.busy(figures_of(**server));
+  (*server)->stop();  // what ends all calls of Flight
   return 0;
 }
 

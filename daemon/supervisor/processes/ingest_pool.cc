@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "daemon/supervisor/workers/worker_environment.h"
+#include "lib/model/ingest_flight.h"
 #include "lib/net/within.h"
 #include "lib/storage/own_folder.h"
 
@@ -155,11 +156,12 @@ Result<std::shared_ptr<IngestPool::Process>> IngestPool::spawn(const StartIngest
   process->group = fmt::format("ingest-{}", number);
   process->cgroup = parts_.confinement.ingest_group(process->group, order.claim);
   process->memory = MemoryAccount::begin(process->cgroup);
+  auto env =
+      ingest_environment(orders.node_environment(*orders.start), process->name, order.claim.cpu);
+  if (order.flight) env["TRAINRUN_INGEST_ADDRESS"] = orders.prepare->bind_address;
   TRY(process->process, spawn_piped(parts_.executor, {.argv = orders.start->command,
                                                       .working_dir = orders.start->working_dir,
-                                                      .env = ingest_environment(
-                                                          orders.node_environment(*orders.start),
-                                                          process->name, order.claim.cpu),
+                                                      .env = std::move(env),
                                                       .inherit_fds = {},
                                                       .cgroup = process->cgroup,
                                                       .rules = parts_.confinement.rules()}));
@@ -290,8 +292,8 @@ Result<Unit> IngestPool::received(const std::string& name, const Frame& frame) {
   switch (frame.type) {
     case MessageType::IngestUp: {
       TRY(IngestUp message, decode<IngestUp>(frame));
-      if (message.flight.size() > kIngestAddressBytesMax)
-        return Error{Errc::Protocol, "the address of its Flight server is too long"};
+      if (message.flight.size() > kIngestFlightBytesMax)
+        return Error{Errc::Protocol, "what it says of its Flight server is too long"};
       if (std::exchange(process.serves, true)) return Unit{};
       process.flight = message.flight;
       message.name = process.name;

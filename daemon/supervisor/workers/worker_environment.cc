@@ -45,7 +45,8 @@ Environment common_environment(const NodeEnvironment& node, double cpus) {
   } else if (!set_by_job(start, "CUDA_VISIBLE_DEVICES")) {
     env["CUDA_VISIBLE_DEVICES"] = "";
   }
-  env.erase("TRAINRUN_INGEST");  // of an outer run
+  for (const char* of_outer_run : {"TRAINRUN_INGEST", "TRAINRUN_INGEST_ADDRESS"})
+    env.erase(of_outer_run);
   set(env, "TRAINRUN_SOCKET", node.socket_path);
   set(env, "TRAINRUN_RUN_ID", start.run.run_id);
   set(env, "TRAINRUN_RUN_NAME", start.run.run_name);

@@ -11,6 +11,7 @@
 #include "lib/base/overloaded.h"
 #include "lib/base/secrets.h"
 #include "lib/base/utf8.h"
+#include "lib/model/ingest_flight.h"
 
 namespace train {
 namespace {
@@ -82,7 +83,7 @@ constexpr std::int64_t kAgainMsMax = 3'600'000;
 bool is_plausible(const IngestPlace& place) {
   return place.name.size() <= kIngestAddressBytesMax &&
          place.socket.size() <= kIngestAddressBytesMax &&
-         place.flight.size() <= kIngestAddressBytesMax;
+         place.flight.size() <= kIngestFlightBytesMax;
 }
 
 }  // namespace

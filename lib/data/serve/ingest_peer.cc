@@ -75,6 +75,8 @@ class UnixPeer final : public IngestPeer {
       case ServeType::OpenPass:
       case ServeType::Ask:
       case ServeType::Release:
+      case ServeType::Ping:
+      case ServeType::Pong:
         break;
     }
     return Error{Errc::Protocol, fmt::format("an ingest worker sends a frame of type {}",

@@ -22,6 +22,8 @@ class IngestPeer {
   virtual int descriptor() const = 0;
   /// Return whether something waits until the descriptor is ready to write.
   virtual bool wants_to_write() const = 0;
+  /// Return whether the ingest worker can be asked yet: something of it has come.
+  virtual bool is_up() const { return true; }
   virtual Result<Unit> open(const OpenPass& pass) = 0;
   virtual Result<Unit> ask(const Ask& ask) = 0;
   /// Send what waits, and append the answers that have come. After an error, the peer is of no use.

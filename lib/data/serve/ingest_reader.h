@@ -65,7 +65,7 @@ class IngestReader final : public BatchSource {
     Clock::time_point retry_at = {};
     bool slow = false;     // has missed a deadline, and not answered since
     bool refused = false;  // cannot serve this pass
-    bool usable() const { return connection && !slow && !refused; }
+    bool usable() const { return connection && connection->is_up() && !slow && !refused; }
   };
   using Peers = std::map<std::string, Peer>;
   struct Asked {

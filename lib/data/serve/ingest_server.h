@@ -1,5 +1,5 @@
-// Serves rows to the ranks on this node: a thread for each connection reads what the rank asks for
-// and puts it into slots (slots.h). It does not know how rows are made: who starts it says that.
+// Serves rows to the ranks on this node, with a thread for each connection (rank_session.h), and to
+// those whose channels somebody else brings: lib/data/flight.
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "lib/data/serve/part_reader.h"
+#include "lib/data/serve/rank_session.h"
 #include "lib/data/serve/unix_channel.h"
 
 namespace train::data {
@@ -29,8 +30,8 @@ class IngestServer {
   /// Takes a line for the user.
   using Say = std::function<void(const std::string& line)>;
 
-  /// Listen at `path` (listen_at()), and serve. `open` and `say` are called on the connections'
-  /// threads.
+  /// Listen at `path` (listen_at()), and serve. `open` and `say` are called on the threads that
+  /// serve ranks.
   static Result<std::unique_ptr<IngestServer>> start(const std::string& path, OpenPart open,
                                                      Say say);
   /// Close all connections. Waits for the parts that are being read.
@@ -38,12 +39,17 @@ class IngestServer {
   IngestServer(const IngestServer&) = delete;
   IngestServer& operator=(const IngestServer&) = delete;
 
+  /// Serve a rank over this channel on this thread until it leaves, or until stop(). Whoever calls
+  /// this returns before the server is destroyed.
+  void serve_rank(RankChannel& channel);
+  /// End serve_rank() on all threads, also where it reads.
+  void stop();
+
   Counts counts() const;
 
  private:
-  class Connection;
   struct Served {
-    std::unique_ptr<Connection> connection;
+    std::unique_ptr<RankChannel> channel;
     std::thread thread;
     std::atomic<bool> over = false;
   };
@@ -58,7 +64,7 @@ class IngestServer {
   const Say say_;
   FileDescriptor stop_read_, stop_write_;  // a pipe: its end wakes all threads
   std::atomic<bool> stopping_ = false;
-  std::atomic<std::int64_t> rows_ = 0, bytes_ = 0;
+  HandedOver handed_over_;
   std::atomic<int> ranks_ = 0;
   std::list<Served> served_;  // only the accepting thread uses it, and the destructor after it
   std::thread thread_;

@@ -202,6 +202,17 @@ Result<Failed> read_failed(std::string_view fields) {
   return checked(in, std::move(message), "failed");
 }
 
+std::string frame_of(ServeType without_fields) { return framed(without_fields, Packer()); }
+
+Result<ServeFrame> whole_frame(std::string_view bytes) {
+  std::uint32_t length = 0;
+  if (bytes.size() > kLengthBytes) Unpacker(bytes.substr(0, kLengthBytes)).number(length);
+  if (length == 0 || length > kServeFrameBytesMax || bytes.size() != kLengthBytes + length)
+    return Error{Errc::Protocol, fmt::format("{} bytes are not one frame", bytes.size())};
+  return ServeFrame{static_cast<ServeType>(bytes[kLengthBytes]),
+                    std::string(bytes.substr(kLengthBytes + 1))};
+}
+
 void ServeFrames::feed(std::string_view bytes) {
   if (begin_ > 0) {
     buffer_.erase(0, begin_);

@@ -27,7 +27,8 @@ inline constexpr std::size_t kSlotsMax = 96;  // of a connection
 /// Asks that wait for their answer on one connection.
 inline constexpr std::size_t kAsksMax = 4096;
 
-enum class ServeType : std::uint8_t { OpenPass = 1, Ask, Release, Answer, Failed };
+/// Ping and Pong have no fields, and are only for Flight (lib/data/flight).
+enum class ServeType : std::uint8_t { OpenPass = 1, Ask, Release, Answer, Failed, Ping, Pong };
 
 /// A pass of a rank: what the rows of its steps are. It replaces an earlier one, and its asks.
 struct OpenPass {
@@ -114,6 +115,7 @@ std::string frame_of(const Ask& message);
 std::string frame_of(const Release& message);
 std::string frame_of(const Answer& message);
 std::string frame_of(const Failed& message);
+std::string frame_of(ServeType without_fields);
 
 /// Read the fields behind the type. Protocol if they are none of this message.
 Result<OpenPass> read_open_pass(std::string_view fields);
@@ -126,6 +128,9 @@ struct ServeFrame {
   ServeType type = {};
   std::string fields = {};
 };
+
+/// Return the frame that these bytes are. Protocol if they are not exactly one.
+Result<ServeFrame> whole_frame(std::string_view bytes);
 
 /// Cuts a stream of bytes into frames.
 class ServeFrames {

@@ -105,6 +105,15 @@ arrow::Status validate(const arrow::Array& column) {
   return arrow::MakeArray(bytes)->ValidateFull();
 }
 
+arrow::Status validate(const arrow::RecordBatch& rows) {
+  for (const auto& column : rows.columns()) {
+    if (column->length() != rows.num_rows())
+      return arrow::Status::Invalid("a column has another number of rows");
+    ARROW_RETURN_NOT_OK(validate(*column));
+  }
+  return arrow::Status::OK();
+}
+
 arrow::Result<std::shared_ptr<arrow::RecordBatch>> read_rows(
     const std::vector<SlotMessage>& messages, std::shared_ptr<arrow::Buffer> slot) {
   arrow::ipc::IpcReadOptions options;
@@ -118,15 +127,17 @@ arrow::Result<std::shared_ptr<arrow::RecordBatch>> read_rows(
   std::shared_ptr<arrow::RecordBatch> rows;
   ARROW_RETURN_NOT_OK(reader->ReadNext(&rows));
   if (!rows) return arrow::Status::Invalid("there are no rows");
-  for (const auto& column : rows->columns()) {
-    if (column->length() != rows->num_rows())
-      return arrow::Status::Invalid("a column has another number of rows");
-    ARROW_RETURN_NOT_OK(validate(*column));
-  }
+  ARROW_RETURN_NOT_OK(validate(*rows));
   return rows;
 }
 
 }  // namespace
+
+Result<Unit> check_rows(const arrow::RecordBatch& rows) {
+  if (const auto valid = validate(rows); !valid.ok())
+    return Error{Errc::Corrupt, error_from(valid, kReceiving).message};
+  return Unit{};
+}
 
 Result<RowsToSend> RowsToSend::make(const arrow::RecordBatch& rows) {
   RowsToSend sent;

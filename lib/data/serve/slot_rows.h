@@ -33,4 +33,8 @@ class RowsToSend {
 Result<std::shared_ptr<arrow::RecordBatch>> rows_in_slot(const std::vector<SlotMessage>& messages,
                                                          std::shared_ptr<arrow::Buffer> slot);
 
+/// Check rows that a peer has sent: that all offsets and lengths lie within their columns. Corrupt
+/// if not.
+Result<Unit> check_rows(const arrow::RecordBatch& rows);
+
 }  // namespace train::data

@@ -89,7 +89,7 @@ TEST(Architecture, ThirdPartiesStayInTheirRow) {
       {R"(#\s*include\s*<re2/)", {"launcher/report"}},
       {R"(#\s*include\s*<spdlog/)", {"lib/observe"}},
       {R"(#\s*include\s*<msgpack)", {"lib/wire"}},
-      {R"(#\s*include\s*<openssl/)", {"lib/net", "lib/storage/remote"}},
+      {R"(#\s*include\s*<openssl/)", {"lib/data/flight", "lib/net", "lib/storage/remote"}},
       {R"(#\s*include\s*<(arrow|parquet)/)",
        {"cmd/train-data", "lib/data", "lib/storage/remote", "sdk/data", "sdk/torch", "sdk/include",
         "examples"}},

@@ -69,6 +69,7 @@ class IngestPoolTest : public testing::Test {
   /// Start a rank that sleeps. The same command is that of ingest workers: `script`.
   void begin(const std::string& script) {
     supervisor_.attach(1);
+    supervisor_.order().bind_address = "10.0.0.3";
     supervisor_.prepare(1);
     StartWorkers start{.run = {.run_id = "r1", .run_name = "vit"}, .workers = {WorkerRanks{}}};
     start.working_dir = supervisor_.dir();
@@ -142,7 +143,9 @@ TEST_F(IngestPoolTest, AnIngestWorkerIsToldWhatToDoAndTheLauncherThatItServes) {
   EXPECT_EQ(supervisor_.wait_for<IngestLoad>(),
             (IngestLoad{"ingest-train-0002", "train", 2, 1, 2, 3}));
   EXPECT_TRUE(fakes::eventually([&] { return !read_text(path("environment")).empty(); }));
-  EXPECT_THAT(read_text(path("environment")), HasSubstr("TRAINRUN_INGEST=ingest-train-0002\n"));
+  EXPECT_THAT(read_text(path("environment")),
+              testing::AllOf(HasSubstr("TRAINRUN_INGEST=ingest-train-0002\n"),
+                             HasSubstr("TRAINRUN_INGEST_ADDRESS=10.0.0.3\n")));
 }
 
 TEST_F(IngestPoolTest, ADeathIsToldWithItsLastLinesAndAnotherOneIsStarted) {

@@ -310,7 +310,8 @@ TEST(ControllerMessages, AnIngestWorkersAddressesMayBeAsLongAsTheirLimit) {
 TEST(ControllerMessages, WhatAnIngestWorkerSaysIsBounded) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(
-      event_of<IngestServes>(IngestUp{"n", "train", 2, "/s", std::string(400, 'x')}).place.slot, 0);
+      event_of<IngestServes>(IngestUp{"n", "train", 2, "/s", std::string(3000, 'x')}).place.slot,
+      0);
   EXPECT_LT(event_of<IngestSampled>(IngestLoad{.cpu_us = kMost}).cpu,
             std::chrono::hours(24 * 20000));
   EXPECT_EQ(event_of<IngestSampled>(IngestLoad{.cpu_us = -5}).cpu, Duration{});

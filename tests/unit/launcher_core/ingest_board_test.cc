@@ -111,7 +111,7 @@ TEST(IngestBoard, TellsAllRanksOfThoseThatServe) {
 
   const auto effects = test.board.on(serves(kA, 1, "one"), "node-a");
 
-  const IngestEndpoint near{"one", "train", "/spool/one", "10.0.0.1:4001"};
+  const IngestEndpoint near{"one", "train", "/spool/one", ""};
   const IngestEndpoint far{"one", "train", "", "10.0.0.1:4001"};
   EXPECT_EQ(only<SendRoster>(effects),
             (std::vector{SendRoster{kAttempt, kA, IngestRoster{1, {near}}},

@@ -8,11 +8,9 @@
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -22,122 +20,14 @@
 
 #include "lib/data/arrow_error.h"
 #include "lib/data/read/stop_reading.h"
-#include "tests/unit/lib_data/numbers_server.h"
-#include "tests/unit/lib_data/parquet_files.h"
+#include "tests/unit/lib_data/ingest_reader_fixture.h"
+#include "tests/unit/lib_data/served_process.h"
 
 namespace train::data {
 namespace {
 
 using std::chrono_literals::operator""ms;
 using Batches = std::vector<ReadBatch>;
-
-class IngestReaderTest : public testing::Test {
- protected:
-  void SetUp() override {
-    must(arrow::compute::Initialize());
-    ::chmod(folder_.path().c_str(), 0700);
-    write_parquet(folder_ / "data/1.parquet", numbered_rows(0, 1500), 100);
-    write_parquet(folder_ / "data/2.parquet", numbered_rows(1500, 1500), 70);
-    source_ = std::move(*open_files({.paths = {folder_ / "data"}}));
-    layout_ = layout_of_source(*source_);
-    become({.batch_sizes = {32, 32},
-            .rank = 1,
-            .order = {.shuffle = Shuffle::Window, .seed = 5, .lanes = 16, .block_rows = 9}});
-  }
-
-  /// Read this pass from now on.
-  void become(PlanInput input) {
-    input.layout = layout_;
-    pass_ = {.dataset = "train",
-             .layout = digest_of(layout_),
-             .order = input.order,
-             .epoch = input.epoch,
-             .batch_sizes = input.batch_sizes,
-             .rank = input.rank,
-             .rows_consumed = input.rows_consumed,
-             .drop_last = input.drop_last,
-             .credit_bytes = 1 << 20};
-    plan_ = std::make_shared<ShardPlan>(*ShardPlan::make(std::move(input)));
-  }
-
-  std::string socket_of(const std::string& name) { return folder_ / (name + ".sock"); }
-
-  std::unique_ptr<IngestServer> serve(const std::string& name) {
-    return serve(name, plain_parts(source_));
-  }
-  std::unique_ptr<IngestServer> serve(const std::string& name, OpenPart open) {
-    return std::move(
-        *IngestServer::start(socket_of(name), std::move(open), [](const std::string&) {}));
-  }
-
-  /// Let the roster have these ingest workers.
-  void set_roster(const std::vector<std::string>& names) {
-    ++roster_.version;
-    roster_.endpoints.clear();
-    for (const std::string& name : names)
-      roster_.endpoints.push_back({.name = name, .dataset = "train", .socket = socket_of(name)});
-  }
-
-  std::unique_ptr<BatchSource> alone() const {
-    return std::make_unique<BatchReader>(source_, plan_);
-  }
-
-  IngestReader::Uses uses() {
-    return {.roster = [this] { return roster_; },
-            .connect =
-                [](const IngestEndpoint& endpoint) { return connect_unix_peer(endpoint.socket); },
-            .read_alone =
-                [this] {
-                  ++alone_count_;
-                  return alone();
-                },
-            .leave_out =
-                [this](std::int64_t unit, std::int64_t row, Error why) {
-                  left_out_.push_back(why.message + " " + std::to_string(unit) + " " +
-                                      std::to_string(row));
-                  return Result<Unit>(Unit{});
-                },
-            .count =
-                [this](const std::vector<OperatorShare>& shares) {
-                  for (const OperatorShare& share : shares) counted_ += share.rows;
-                },
-            .describe =
-                [](std::int64_t unit, std::int64_t row) {
-                  return "unit " + std::to_string(unit) + ", row " + std::to_string(row);
-                },
-            .say = [this](const std::string& line) { said_.push_back(line); }};
-  }
-
-  IngestReader reader(IngestReader::Limits limits = {.alone_after = std::chrono::hours(1)}) {
-    return IngestReader(plan_, pass_, uses(), nullptr, limits);
-  }
-
-  /// Expect that a batch has the rows of the plan, and all of their values.
-  void expect_planned(const ReadBatch& batch, std::int64_t step) {
-    const ReadBatch planned = *alone()->read(step);
-    ASSERT_TRUE(batch.rows->Equals(*planned.rows)) << step;
-    EXPECT_EQ(batch.valid_rows, planned.valid_rows);
-    EXPECT_EQ(batch.rows_consumed, planned.rows_consumed);
-    EXPECT_EQ(batch.weight, planned.weight);
-  }
-  /// Read a step, and expect the rows of the plan.
-  void expect_step(IngestReader& reader, std::int64_t step) {
-    auto batch = reader.read(step);
-    ASSERT_TRUE(batch.has_value()) << batch.error().describe();
-    expect_planned(*batch, step);
-  }
-
-  TestFolder folder_;
-  std::shared_ptr<const RowSource> source_;
-  UnitLayout layout_;
-  OpenPass pass_;
-  std::shared_ptr<const ShardPlan> plan_;
-  IngestRoster roster_;
-  int alone_count_ = 0;
-  std::int64_t counted_ = 0;
-  std::vector<std::string> left_out_;
-  std::vector<std::string> said_;
-};
 
 TEST_F(IngestReaderTest, GivesTheBatchesOfThePlanInEachOrder) {
   const auto a = serve("a"), b = serve("b"), c = serve("c");
@@ -553,45 +443,8 @@ TEST_F(IngestReaderTest, IsRefusedByAServerWithAFolderThatOthersMayEnter) {
   EXPECT_EQ(started.error().code, Errc::Permission);
 }
 
-/// An ingest worker that is a process of its own.
-class Process {
- public:
-  Process(const std::string& socket, const std::string& folder) {
-    int in[2], out[2];
-    EXPECT_EQ(::pipe2(in, O_CLOEXEC), 0);
-    EXPECT_EQ(::pipe2(out, O_CLOEXEC), 0);
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
-    ::posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    const std::string program = TRAIN_BINARY_DIR "/tests/lib_data_serve_numbers";
-    std::vector<std::string> words{program, socket, folder};
-    std::vector<char*> arguments;
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    EXPECT_EQ(::posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments.data(), environ),
-              0);
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::close(in[0]);
-    ::close(out[1]);
-    in_.reset(in[1]);
-    char up[3] = {};
-    EXPECT_EQ(::read(out[0], up, 3), 3) << "it does not serve";
-    ::close(out[0]);
-  }
-  ~Process() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  void send(int signal) const { ::kill(pid_, signal); }
-
- private:
-  pid_t pid_ = -1;
-  FileDescriptor in_;
-};
-
 TEST_F(IngestReaderTest, GivesTheSameRowsWhileIngestWorkersAreKilled) {
-  const Process a(socket_of("a"), folder_ / "data"), b(socket_of("b"), folder_ / "data"),
+  const ServedProcess a(socket_of("a"), folder_ / "data"), b(socket_of("b"), folder_ / "data"),
       c(socket_of("c"), folder_ / "data");
   set_roster({"a", "b", "c"});
   IngestReader pass = reader();
@@ -604,7 +457,7 @@ TEST_F(IngestReaderTest, GivesTheSameRowsWhileIngestWorkersAreKilled) {
 }
 
 TEST_F(IngestReaderTest, GivesTheSameRowsWhileAnIngestWorkerIsStopped) {
-  const Process a(socket_of("a"), folder_ / "data"), b(socket_of("b"), folder_ / "data");
+  const ServedProcess a(socket_of("a"), folder_ / "data"), b(socket_of("b"), folder_ / "data");
   set_roster({"a", "b"});
   IngestReader pass = reader({.ask_least = 20ms, .alone_after = std::chrono::hours(1)});
   for (std::int64_t step = 0; step < plan_->batches(); ++step) {
@@ -616,7 +469,7 @@ TEST_F(IngestReaderTest, GivesTheSameRowsWhileAnIngestWorkerIsStopped) {
 }
 
 TEST_F(IngestReaderTest, ReadsForItselfWhenAllAreKilled) {
-  const Process a(socket_of("a"), folder_ / "data"), b(socket_of("b"), folder_ / "data");
+  const ServedProcess a(socket_of("a"), folder_ / "data"), b(socket_of("b"), folder_ / "data");
   set_roster({"a", "b"});
   IngestReader pass = reader({.alone_after = 1ms, .reconnect_after = 0ms});
   for (std::int64_t step = 0; step < plan_->batches(); ++step) {
