@@ -6,6 +6,7 @@
 #include <train/dataset.h>
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "lib/data/plan/mix_order.h"
@@ -42,6 +43,8 @@ struct DatasetShard::Impl {
   std::weak_ptr<BatchStream> last_pass;
   /// Whether the newest pass reads for itself, as there are no ingest workers. Shared with it.
   std::shared_ptr<bool> reads_alone = std::make_shared<bool>(false);
+  /// Units at which ingest workers have died, in any pass. Likewise.
+  std::shared_ptr<std::set<std::int64_t>> deadly_units = std::make_shared<std::set<std::int64_t>>();
   std::shared_ptr<sdk::LoopSpeed> speed;  // of the last pass, if it is measured
 };
 

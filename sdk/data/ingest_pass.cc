@@ -78,6 +78,8 @@ std::unique_ptr<data::BatchSource> ingest_reader(const DatasetShard::Impl& shard
           },
       .describe = [source = shard.source](std::int64_t unit,
                                           std::int64_t row) { return source->describe(unit, row); },
+      .reads_alone = shard.reads_alone,
+      .deadly_units = shard.deadly_units,
       .say =
           [name = shard.name](const std::string& line) {
             std::fprintf(stderr, "trainrun: dataset '%s': %s\n", name.c_str(), line.c_str());

@@ -1,6 +1,8 @@
 #include "lib/data/serve/ingest_reader.h"
 
+#include <arrow/array/util.h>
 #include <arrow/record_batch.h>
+#include <arrow/type.h>
 #include <fmt/format.h>
 #include <poll.h>
 
@@ -8,6 +10,7 @@
 #include <iterator>
 
 #include "lib/base/check.h"
+#include "lib/data/arrow_error.h"
 #include "lib/data/read/stop_reading.h"
 #include "lib/data/row_bytes.h"
 #include "lib/progress/dataset_meters.h"
@@ -18,6 +21,25 @@ namespace {
 /// How long it waits at most before it looks at the roster, at deadlines, and whether to stop.
 constexpr int kTickMs = 20;
 constexpr std::int64_t kStepsAheadAtFirst = 2;
+
+/// Make a part of whose rows none could be read. What it has in their place is never used, unless
+/// there is nothing else in the batch.
+Result<PartRows> nothing_like(const IngestReader::Like& like, std::int64_t rows, const Error& why) {
+  arrow::ArrayVector columns;
+  for (const auto& field : like.schema->fields()) {
+    ARROW_TRY(auto column, "cannot leave rows out",
+              arrow::MakeArrayOfNull(field->type(), like.is_flat ? 0 : rows));
+    columns.push_back(std::move(column));
+  }
+  PartRows none{
+      .rows = arrow::RecordBatch::Make(like.schema, like.is_flat ? 0 : rows, std::move(columns))};
+  for (std::int64_t row = 0; row < rows; ++row) {
+    none.bad.push_back({row, why});
+    if (!like.is_flat) none.lost.push_back(row);
+  }
+  if (like.is_flat) none.counts.assign(static_cast<std::size_t>(rows), 0);
+  return none;
+}
 
 }  // namespace
 
@@ -43,14 +65,8 @@ Result<ReadBatch> IngestReader::read(std::int64_t index) {
     TRY_VOID(ask_ahead(index));
     const auto step = steps_.find(index);
     if (step != steps_.end()) {
+      TRY_VOID(leave_deadly_rows_out(index));
       const std::vector<Part>& parts = step->second.parts;
-      const auto lost = std::find_if(parts.begin(), parts.end(), [&](const Part& part) {
-        return !part.answer && part.deaths >= limits_.deaths_max;
-      });
-      if (lost != parts.end()) {
-        say_deaths(index, *lost);
-        return read_alone(index);
-      }
       if (std::all_of(parts.begin(), parts.end(),
                       [](const Part& part) { return part.answer.has_value(); }))
         return finish(index);
@@ -77,7 +93,8 @@ void IngestReader::update_peers() {
       peer.endpoint = std::move(endpoint);
     }
     for (auto& [name, peer] : peers_)
-      if (!named.contains(name)) lose(peer, {Errc::Unavailable, "it is in the roster no longer"});
+      if (!named.contains(name))
+        lose(peer, {Errc::Unavailable, "it is in the roster no longer"}, false);
     std::erase_if(peers_, [&](const auto& one) { return !named.contains(one.first); });
   }
   for (auto& [name, peer] : peers_)
@@ -108,12 +125,14 @@ void IngestReader::connect(Peer& peer) {
 }
 
 /// Give a connection up. What was asked of it is asked of others.
-void IngestReader::lose(Peer& peer, const Error& why) {
+void IngestReader::lose(Peer& peer, const Error& why, bool named) {
   if (!peer.connection) return;
   peer.connection.reset();
   if (why.code != Errc::Unavailable && told_.insert(peer.endpoint.name).second)
     uses_.say(fmt::format("{} is not asked any longer: {}", peer.endpoint.name, why.describe()));
+  const bool has_ended = why.code == Errc::Unavailable && !peer.slow && named;
   bool first = true;
+  std::optional<std::int64_t> deadly;
   for (auto& [number, step] : steps_) {
     for (Part& part : step.parts) {
       const auto asked = std::find_if(part.asked.begin(), part.asked.end(), [&](const Asked& one) {
@@ -122,10 +141,73 @@ void IngestReader::lose(Peer& peer, const Error& why) {
       if (asked == part.asked.end()) continue;
       places_.erase(asked->sequence);
       part.asked.erase(asked);
-      // It reads what is needed first.
-      if (std::exchange(first, false)) ++part.deaths;
+      // It reads what is needed first. One that does not answer has not ended.
+      if (std::exchange(first, false) && has_ended) {
+        ++part.deaths;
+        if (!step.is_fine && part.deaths > 1) deadly = number;
+      }
     }
   }
+  if (deadly) narrow_down(*deadly);
+}
+
+/// Ask for the rows of a step by single addresses, to learn at which of them ingest workers die.
+void IngestReader::narrow_down(std::int64_t at_step) {
+  std::erase_if(places_, [&](const auto& ask) { return ask.second.step == at_step; });
+  Step& step = steps_.at(at_step);
+  const auto most =
+      std::max_element(step.parts.begin(), step.parts.end(),
+                       [](const Part& a, const Part& b) { return a.deaths < b.deaths; });
+  const AddressSet suspects = most->addresses;
+  const int deaths = most->deaths;  // one more shows which of them it is
+  step = divide(at_step, /*finely=*/true);
+  for (Part& part : step.parts) {
+    const auto at = std::find(part.addresses.begin(), part.addresses.end(), true);
+    if (suspects[static_cast<std::size_t>(at - part.addresses.begin())])
+      part.deaths = std::max(part.deaths, deaths);
+  }
+}
+
+/// Return the rows of a part in their order: of which units they are.
+std::vector<IngestReader::RowPlace> IngestReader::rows_of(std::int64_t at_step, std::size_t part,
+                                                          const Step& divided) const {
+  std::vector<RowPlace> all, of_part;
+  for (const RowRange& range : plan_->batch(at_step).ranges)
+    for (std::int64_t row = 0; row < range.count; ++row)
+      all.push_back({range.unit, range.first + row});
+  std::size_t at = 0;
+  for (const RowsFromPart& from : divided.order)
+    for (std::int64_t i = 0; i < from.count && at < all.size(); ++i, ++at)
+      if (from.part == part) of_part.push_back(all[at]);
+  return of_part;
+}
+
+/// Take the rows at which ingest workers have died for rows that cannot be decoded. An error unless
+/// such rows are left out.
+Result<Unit> IngestReader::leave_deadly_rows_out(std::int64_t index) {
+  Step& step = steps_.at(index);
+  const auto is_deadly = [&](const Part& part) {
+    return !part.answer && part.deaths >= limits_.deaths_max;
+  };
+  for (std::size_t number = 0; number < step.parts.size(); ++number) {
+    Part& part = step.parts[number];
+    if (!is_deadly(part)) continue;
+    const std::vector<RowPlace> rows = rows_of(index, number, step);
+    Error why{Errc::Unavailable,
+              fmt::format("{} ingest workers have ended while they read it", part.deaths)};
+    const auto other = std::find_if(rows.begin(), rows.end(), [&](const RowPlace& place) {
+      return place.unit != rows.front().unit;
+    });
+    if (other != rows.end()) why.message += ", or " + uses_.describe(other->unit, other->row);
+    for (const RowPlace& place : rows) TRY_VOID(uses_.leave_out(place.unit, place.row, why));
+    if (!rows.empty() && other == rows.end()) uses_.deadly_units->insert(rows.front().unit);
+    if (like_) {
+      TRY(part.answer, nothing_like(*like_, part.rows, why));
+    } else if (std::all_of(step.parts.begin(), step.parts.end(), is_deadly)) {
+      return Error(why).with_context(fmt::format("no row of step {} can be read", index));
+    }
+  }
+  return Unit{};
 }
 
 /// Return whether there has been nobody to ask for too long. Say so once, and when there is again.
@@ -190,6 +272,7 @@ void IngestReader::take(Peer& peer, PartAnswer answer) {
     return;
   }
   part.answer = std::move(*answer.part);
+  like_ = {part.answer->rows->schema(), !part.answer->counts.empty()};
   uses_.count(part.answer->operators);
 }
 
@@ -205,19 +288,32 @@ void IngestReader::count_time(const Asked& asked) {
 }
 
 /// Divide a step among those that can be asked.
-IngestReader::Step IngestReader::divide(std::int64_t step) const {
+IngestReader::Step IngestReader::divide(std::int64_t step, bool finely) const {
+  const std::set<std::int64_t>& deadly = *uses_.deadly_units;
+  if (!finely && !deadly.empty()) {
+    const PlannedBatch planned = plan_->batch(step);
+    finely = std::any_of(planned.ranges.begin(), planned.ranges.end(),
+                         [&](const RowRange& range) { return deadly.contains(range.unit); });
+  }
   Step divided;
-  std::map<std::size_t, std::size_t> part_of;  // by owner
+  divided.is_fine = finely;
+  std::map<std::size_t, std::size_t> part_of;  // by owner; finely: by address
   for (const LaneRows& rows : plan_->lane_rows(step)) {
     const auto address = static_cast<std::size_t>(addresses_.of(rows.lane, step));
-    const auto [found, is_new] = part_of.try_emplace(owners_[address], divided.parts.size());
+    const auto [found, is_new] =
+        part_of.try_emplace(finely ? address : owners_[address], divided.parts.size());
     if (is_new) {
       Part part;
-      for (const std::size_t owner : owners_) part.addresses.push_back(owner == owners_[address]);
+      for (std::size_t at = 0; at < owners_.size(); ++at)
+        part.addresses.push_back(finely ? at == address : owners_[at] == owners_[address]);
       divided.parts.push_back(std::move(part));
     }
     divided.parts[found->second].rows += rows.count;
     divided.order.push_back({found->second, rows.count});
+  }
+  for (std::size_t part = 0; part < divided.parts.size() && !deadly.empty(); ++part) {
+    for (const RowPlace& place : rows_of(step, part, divided))
+      if (deadly.contains(place.unit)) divided.parts[part].deaths = limits_.deaths_max;
   }
   return divided;
 }
@@ -233,7 +329,7 @@ Result<Unit> IngestReader::ask_ahead(std::int64_t index) {
   const std::int64_t end = std::min(index + steps_ahead(), plan_->batches());
   for (std::int64_t number = index; number < end; ++number) {
     auto step = steps_.find(number);
-    if (step == steps_.end()) step = steps_.emplace(number, divide(number)).first;
+    if (step == steps_.end()) step = steps_.emplace(number, divide(number, /*finely=*/false)).first;
     for (std::size_t part = 0; part < step->second.parts.size(); ++part) {
       const Part& one = step->second.parts[part];
       const bool is_asked =
@@ -347,15 +443,6 @@ Result<ReadBatch> IngestReader::finish(std::int64_t index) {
 Result<ReadBatch> IngestReader::read_alone(std::int64_t index) {
   if (!alone_) alone_ = uses_.read_alone();
   return alone_->read(index);
-}
-
-void IngestReader::say_deaths(std::int64_t step, const Part& part) const {
-  const PlannedBatch planned = plan_->batch(step);
-  const RowRange first = planned.ranges.empty() ? RowRange{} : planned.ranges.front();
-  uses_.say(
-      fmt::format("{} ingest workers have ended while they had rows of step {}, whose first "
-                  "is {}: this rank reads them itself",
-                  part.deaths, step, uses_.describe(first.unit, first.first)));
 }
 
 }  // namespace train::data

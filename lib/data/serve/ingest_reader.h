@@ -2,7 +2,8 @@
 // whoever owns their addresses, and puts the batches together. Each position of the pass is handed
 // out once, in order, whatever becomes of the ingest workers: an ask whose ingest worker dies, or
 // takes too long, goes to another one, and the first answer counts. If for long there is nobody to
-// ask, the rank reads for itself. One thread uses a reader at a time.
+// ask, the rank reads for itself. Rows at which ingest workers die again and again are not read at
+// all. One thread uses a reader at a time.
 #pragma once
 
 #include <chrono>
@@ -30,7 +31,7 @@ class IngestReader final : public BatchSource {
     /// Without anybody to ask for so long, the rank reads for itself.
     Clock::duration alone_after = std::chrono::seconds(10);
     Clock::duration reconnect_after = std::chrono::seconds(1);
-    int deaths_max = 3;    // of ingest workers that had the same rows
+    int deaths_max = 3;    // of ingest workers that were reading the same rows
     int steps_ahead = 32;  // that are asked for at one time, at most
   };
   /// What it needs of others. They are called on the thread that reads.
@@ -46,6 +47,10 @@ class IngestReader final : public BatchSource {
     /// Whether the previous pass read for itself at its end: then this one does not wait for
     /// anybody either, and says nothing of it. The reader sets it.
     std::shared_ptr<bool> reads_alone = std::make_shared<bool>(false);
+    /// Units at which ingest workers have died: nobody is asked for their rows. The reader adds to
+    /// it; the passes of a dataset share it.
+    std::shared_ptr<std::set<std::int64_t>> deadly_units =
+        std::make_shared<std::set<std::int64_t>>();
     std::function<void(const std::string& line)> say = {};
   };
 
@@ -57,6 +62,12 @@ class IngestReader final : public BatchSource {
                std::shared_ptr<DatasetMeters> meters, Limits limits);
 
   Result<ReadBatch> read(std::int64_t index) override;
+
+  /// What parts are like: their columns, and whether flat maps change how many rows there are.
+  struct Like {
+    std::shared_ptr<arrow::Schema> schema = {};
+    bool is_flat = false;
+  };
 
  private:
   struct Peer {
@@ -85,8 +96,12 @@ class IngestReader final : public BatchSource {
   struct Step {
     std::vector<Part> parts = {};
     std::vector<RowsFromPart> order = {};
+    bool is_fine = false;  // a part an address
   };
   using Steps = std::map<std::int64_t, Step>;
+  struct RowPlace {
+    std::int64_t unit = 0, row = 0;
+  };
   /// A part of a step, and its ask.
   struct Place {
     std::int64_t step = 0;
@@ -95,12 +110,16 @@ class IngestReader final : public BatchSource {
 
   void update_peers();
   void connect(Peer& peer);
-  void lose(Peer& peer, const Error& why);
+  /// `named`: the roster has it still.
+  void lose(Peer& peer, const Error& why, bool named = true);
   bool reads_alone();
   void exchange();
   void take(Peer& peer, PartAnswer answer);
   void count_time(const Asked& asked);
-  Step divide(std::int64_t step) const;
+  Step divide(std::int64_t step, bool finely) const;
+  std::vector<RowPlace> rows_of(std::int64_t at_step, std::size_t part, const Step& divided) const;
+  void narrow_down(std::int64_t at_step);
+  Result<Unit> leave_deadly_rows_out(std::int64_t index);
   std::int64_t steps_ahead() const;
   Result<Unit> ask_ahead(std::int64_t index);
   Result<Unit> ask_somebody(std::int64_t step, std::size_t number);
@@ -109,7 +128,6 @@ class IngestReader final : public BatchSource {
   void wait();
   Result<ReadBatch> finish(std::int64_t index);
   Result<ReadBatch> read_alone(std::int64_t index);
-  void say_deaths(std::int64_t step, const Part& part) const;
 
   const std::shared_ptr<const ShardPlan> plan_;
   const OpenPass pass_;
@@ -127,6 +145,7 @@ class IngestReader final : public BatchSource {
   std::map<std::uint64_t, Place> places_;  // of asks, by their sequence
   std::uint64_t sequence_ = 0;
   std::int64_t step_bytes_ = 0;  // of the last batch; 0: none yet
+  std::optional<Like> like_;     // the newest answer
   AskTimes times_;
   Clock::time_point read_began_ = {};
   std::optional<Clock::time_point> nobody_since_;

@@ -200,8 +200,9 @@ using MapFunction = std::function<std::shared_ptr<arrow::RecordBatch>(
 
 /// Register a map that specs name under `datasets.*.map`, beside the built-in ones. Call it before
 /// train::run. The reading thread of each dataset that names it calls it, one batch at a time, so
-/// two datasets may call it at once. Throws a Failure for a name that is taken, that a built-in map
-/// has, or that no spec could name.
+/// two datasets may call it at once; in an ingest worker, the threads of several ranks do, for the
+/// same dataset. So what a map keeps between calls must be safe to use by several threads. Throws a
+/// Failure for a name that is taken, that a built-in map has, or that no spec could name.
 void register_map(std::string name, MapFunction map);
 
 /// What a map that changes how many rows there are makes of a batch.

@@ -14,8 +14,10 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "lib/data/arrow_error.h"
@@ -361,39 +363,146 @@ TEST_F(IngestReaderTest, TakesTheAnswerOfTheSlowOneIfNobodyElseIsThere) {
   EXPECT_EQ(alone_count_, 0);
 }
 
-TEST_F(IngestReaderTest, ReadsItselfWhatHasEndedSeveralIngestWorkers) {
-  // Each ends as soon as it is asked.
-  class EndingPeer final : public IngestPeer {
-   public:
-    int descriptor() const override { return -1; }
-    bool wants_to_write() const override { return false; }
-    Result<Unit> open(const OpenPass&) override { return Unit{}; }
-    Result<Unit> ask(const Ask&) override {
-      asked_ = true;
+/// Asks an ingest worker, but ends when it is asked for rows of some units: as a process does in
+/// which a map crashes.
+class CrashingPeer final : public IngestPeer {
+ public:
+  using IsDeadly = std::function<bool(const Ask&)>;
+  CrashingPeer(std::unique_ptr<IngestPeer> inner, IsDeadly is_deadly)
+      : inner_(std::move(inner)), is_deadly_(std::move(is_deadly)) {}
+  int descriptor() const override { return inner_->descriptor(); }
+  bool wants_to_write() const override { return inner_->wants_to_write(); }
+  Result<Unit> open(const OpenPass& pass) override { return inner_->open(pass); }
+  Result<Unit> ask(const Ask& ask) override {
+    if (ended_ || is_deadly_(ask)) {
+      ended_ = true;  // it answers those before
       return Unit{};
     }
-    Result<Unit> exchange(std::vector<PartAnswer>&) override {
-      if (asked_) return Error{Errc::Unavailable, "it has ended"};
-      return Unit{};
-    }
+    ++waiting_;
+    return inner_->ask(ask);
+  }
+  Result<Unit> exchange(std::vector<PartAnswer>& answers) override {
+    TRY_VOID(inner_->exchange(answers));
+    waiting_ -= std::ssize(answers);
+    if (ended_ && waiting_ == 0) return Error{Errc::Unavailable, "it has ended"};
+    return Unit{};
+  }
 
-   private:
-    bool asked_ = false;
+ private:
+  std::unique_ptr<IngestPeer> inner_;
+  const IsDeadly is_deadly_;
+  std::ptrdiff_t waiting_ = 0;
+  bool ended_ = false;
+};
+
+class DeadlyRowsTest : public IngestReaderTest {
+ protected:
+  void SetUp() override {
+    IngestReaderTest::SetUp();
+    for (const std::string name : {"a", "b", "c", "d"}) servers_.push_back(serve(name));
+    set_roster({"a", "b", "c", "d"});
+  }
+  /// Return the units of the rows that are asked for.
+  std::set<std::int64_t> units_of(std::int64_t step, const AddressSet& addresses) {
+    LanePlan plan(*plan_);
+    const std::size_t set = plan.add(addresses);
+    std::set<std::int64_t> units;
+    for (const RowRange& range : plan.batch(*plan.index_of(set, step)).ranges)
+      units.insert(range.unit);
+    return units;
+  }
+  /// Read with ingest workers that end at these units.
+  IngestReader::Uses ending_at(std::set<std::int64_t> units) {
+    auto used = uses();
+    used.connect = [this,
+                    units](const IngestEndpoint& endpoint) -> Result<std::unique_ptr<IngestPeer>> {
+      TRY(auto peer, connect_unix_peer(endpoint.socket));
+      return std::unique_ptr<IngestPeer>(
+          std::make_unique<CrashingPeer>(std::move(peer), [this, units](const Ask& ask) {
+            const auto asked = units_of(ask.step, ask.addresses);
+            const bool deadly = std::any_of(asked.begin(), asked.end(), [&](std::int64_t unit) {
+              return units.contains(unit);
+            });
+            crashes_ += deadly ? 1 : 0;
+            return deadly;
+          }));
+    };
+    return used;
+  }
+  /// A unit of which the first step has rows.
+  std::int64_t some_unit() const { return plan_->batch(0).ranges.front().unit; }
+
+  std::vector<std::unique_ptr<IngestServer>> servers_;
+  int crashes_ = 0;
+  const IngestReader::Limits kLimits{.alone_after = std::chrono::hours(1), .reconnect_after = 0ms};
+};
+
+TEST_F(DeadlyRowsTest, EndThePassWithTheNameOfTheirUnit) {
+  const std::int64_t unit = some_unit();
+  auto used = ending_at({unit});
+  std::vector<std::int64_t> named;
+  used.leave_out = [&](std::int64_t of, std::int64_t, Error why) -> Result<Unit> {
+    named.push_back(of);
+    return why;
   };
-  set_roster({"a", "b", "c", "d"});
-  auto used = uses();
-  used.connect = [](const IngestEndpoint&) -> Result<std::unique_ptr<IngestPeer>> {
-    return std::unique_ptr<IngestPeer>(std::make_unique<EndingPeer>());
+  IngestReader pass(plan_, pass_, used, nullptr, kLimits);
+
+  const auto failed = pass.read(0);
+
+  ASSERT_TRUE(failed.has_error());
+  const std::string& message = failed.error().message;
+  EXPECT_THAT(message, testing::StartsWith("3 ingest workers have ended while they read it"));
+  ASSERT_EQ(named.size(), 1u);
+  if (named.front() != unit)  // its rows and those of another unit came together
+    EXPECT_THAT(message, testing::HasSubstr(", or unit " + std::to_string(unit) + ", row "));
+  EXPECT_EQ(alone_count_, 0);
+}
+
+TEST_F(DeadlyRowsTest, AreLeftOutWithTheirUnitWhereBadRowsAre) {
+  const std::int64_t unit = some_unit();
+  auto used = ending_at({unit});
+  std::set<std::pair<std::int64_t, std::int64_t>> left_out;
+  used.leave_out = [&](std::int64_t of, std::int64_t row, Error) {
+    left_out.emplace(of, row);
+    return Result<Unit>(Unit{});
   };
-  IngestReader pass(plan_, pass_, used, nullptr,
-                    {.alone_after = std::chrono::hours(1), .reconnect_after = 0ms});
+  IngestReader pass(plan_, pass_, used, nullptr, kLimits);
+  std::set<std::int64_t> seen;
+  std::int64_t valid = 0;
+  for (std::int64_t step = 0; step < plan_->batches(); ++step) {
+    auto batch = pass.read(step);
+    ASSERT_TRUE(batch.has_value()) << batch.error().describe();
+    EXPECT_EQ(batch->rows->num_rows(), alone()->read(step)->rows->num_rows());
+    const auto ids =
+        std::static_pointer_cast<arrow::Int64Array>(batch->rows->GetColumnByName("id"));
+    for (std::int64_t row = 0; row < batch->valid_rows; ++row) seen.insert(ids->Value(row));
+    valid += batch->valid_rows;
+  }
+  std::int64_t planned = 0, of_unit = 0;
+  for (std::int64_t step = 0; step < plan_->batches(); ++step) {
+    planned += plan_->batch(step).valid_rows;
+    for (const RowRange& range : plan_->batch(step).ranges)
+      if (range.unit == unit) of_unit += range.count;
+  }
+  EXPECT_EQ(std::ssize(seen), valid);  // each once
+  EXPECT_EQ(valid, planned - std::ssize(left_out));
+  // All rows of the unit, and no more than those that share a lane and a step with them.
+  EXPECT_GE(std::ssize(left_out), of_unit);
+  EXPECT_LE(std::ssize(left_out), 2 * of_unit);
+  EXPECT_EQ(*used.deadly_units, (std::set<std::int64_t>{unit}));
+  // Once it is known, nobody is asked for it.
+  EXPECT_GE(crashes_, 3);
+  EXPECT_LE(crashes_, 20);
+}
 
-  expect_step(pass, 0);
-
-  EXPECT_EQ(alone_count_, 1);
-  EXPECT_THAT(said_, testing::ElementsAre(testing::AllOf(
-                         testing::HasSubstr("3 ingest workers have ended while they had rows of "
-                                            "step 0, whose first is unit "))));
+TEST_F(DeadlyRowsTest, AreNotThoseOfIngestWorkersThatLeaveTheRoster) {
+  IngestReader pass(plan_, pass_, uses(), nullptr, kLimits);
+  for (std::int64_t step = 0; step < plan_->batches(); ++step) {
+    set_roster(step % 2 == 0 ? std::vector<std::string>{"a", "b"}
+                             : std::vector<std::string>{"c", "d"});
+    expect_step(pass, step);
+  }
+  EXPECT_EQ(alone_count_, 0);
 }
 
 TEST_F(IngestReaderTest, SurvivesAPeerThatSendsNonsense) {
