@@ -87,12 +87,19 @@ def ours(lab: Lab, codec: str, workers: int, shuffle: bool, ingest_workers: int 
     return result
 
 
-def hand_over(lab: Lab) -> dict[str, float]:
+def hand_over(lab: Lab, how: str) -> dict[str, float]:
     """Hand rows in memory from one process to another."""
     with Scope() as scope:
         gib, seconds, cpu = [float(word) for word in run(scope, [str(lab.program("ingest_handover")),
-                                                                 str(lab.count(1, 8))]).split()]
+                                                                 str(lab.count(1, 8)), how]).split()]
     return {"cpu": cpu / gib, "gib_rate": gib / seconds}
+
+
+def stall(lab: Lab, how: str) -> dict[str, float]:
+    """Kill five of six ingest workers, one after the other."""
+    with Scope() as scope:
+        words = run(scope, [str(lab.program("ingest_handover")), "stall", how]).split()
+    return {"stall": max(float(word) for word in words) / 1000}
 
 
 def scaling(lab: Lab) -> dict[str, float]:
@@ -152,13 +159,23 @@ def cases(lab: Lab, options: Options, ray: RayCluster) -> list[Case]:
                     [subject("ours", 1, False), subject("ours, shuffled", 1, True),
                      subject("ours, 2 ingest workers, shuffled", 2, True)])
 
+    no_handover = lab.missing(lab.program("ingest_handover"))
     over = Case("hand over", "Hand rows from an ingest worker to a rank on its node",
                 [Metric("cpu", "seconds of processor time a GiB, of both", "count", goal=Goal(at_most=0.25)),
                  Metric("gib_rate", "GiB a second", "count")],
-                [Subject("ours", lambda: hand_over(lab), lab.count(3, 5), lab.missing(lab.program("ingest_handover")))])
+                [Subject("ours", lambda: hand_over(lab, "memory"), lab.count(3, 5), no_handover)])
+    flights = [Case(f"hand over by {how}", f"The same over Flight on loopback{note}",
+                    [Metric("cpu", "seconds of processor time a GiB, of both", "count"),
+                     Metric("gib_rate", "GiB a second", "count")],
+                    [Subject("ours", lambda how=how: hand_over(lab, how), lab.count(3, 5), no_handover)])
+               for how, note in (("flight", ", not encrypted"), ("tls", ", encrypted as between nodes"))]
+    stalls = [Case(f"stall by {how}", "Five of six ingest workers are killed, one after the other, while a rank reads",
+                   [Metric("stall", "the longest time that a batch took", goal=Goal(at_most=0.1))],
+                   [Subject("ours", lambda how=how: stall(lab, how), 1, no_handover)])
+              for how in ("memory", "tls")]
     scale = Case("scaling", "A map that takes 20 us a row, in ingest workers",
                  [Metric("one", "rows a second, 1 ingest worker", "count"),
                   Metric("two", "rows a second, 2 ingest workers", "count"),
                   Metric("scale", "times as fast", "count", goal=Goal(at_least=1.8))],
                  [Subject("ours", lambda: scaling(lab), lab.count(3, 5), missing)])
-    return [case("snappy"), case("zstd"), ingest_case("snappy"), over, scale]
+    return [case("snappy"), case("zstd"), ingest_case("snappy"), over, *flights, *stalls, scale]
