@@ -20,7 +20,8 @@ AttemptController::AttemptController(const RunContext& run, Attempt id, const Pl
       hangs_(run_, group_),
       time_(placement.world_size, now()),
       start_watch_(run_, group_),
-      ingest_(run.spec, id, placement, /*adopted=*/false) {}
+      ingest_(run.spec, id, placement, /*adopted=*/false),
+      ingest_hosts_(placement, /*adopted=*/false) {}
 
 AttemptController::AttemptController(const RunContext& run, const LivingAttempt& living)
     : run_(run),
@@ -31,7 +32,8 @@ AttemptController::AttemptController(const RunContext& run, const LivingAttempt&
       hangs_(run_, group_),
       time_(living.placement.world_size, now() - living.age, living.noted),
       start_watch_(run_, group_),
-      ingest_(run.spec, living.id, living.placement, /*adopted=*/true) {
+      ingest_(run.spec, living.id, living.placement, /*adopted=*/true),
+      ingest_hosts_(living.placement, /*adopted=*/true) {
   time_.committed(living.resolved_seq);
 }
 
@@ -44,6 +46,7 @@ void AttemptController::begin() {
                            group_.placement.nodes.size() == 1 ? "node" : "nodes"));
   record_begin();
   for (const PlacedNode& placed : group_.placement.nodes) run_.progress.add(prepare_for(placed));
+  ingest_hosts_.for_each_supervised([this](NodeId node) { prepare_ingest_host(node); });
 }
 
 void AttemptController::record_begin() {
@@ -61,6 +64,11 @@ Prepare AttemptController::prepare_for(const PlacedNode& placed) const {
 }
 
 void AttemptController::on(const AttemptPrepared& event) {
+  if (ingest_hosts_.has(event.node)) {
+    if (ingest_hosts_.step(event.node) == IngestHosts::Step::Preparing)
+      ingest_hosts_.set(event.node, IngestHosts::Step::Prepared);
+    return start_ingest_host(event.node);
+  }
   if (!group_.hosts.has(event.node)) return;
   group_.hosts.prepared(event.node);
   if (group_.hosts.placed(event.node).node_rank == NodeRank{0}) master_port_ = event.master_port;
@@ -90,11 +98,18 @@ void AttemptController::advance_preparing() {
     Start start{group_.id,    placed,          shared,        master_addr,
                 master_port_, group_.restored, restart_count_};
     group_.hosts.ordered(placed.node, start);
+    start_ = start;
     run_.progress.add(std::move(start));
   }
+  ingest_hosts_.for_each_supervised([this](NodeId node) { start_ingest_host(node); });
 }
 
 void AttemptController::on(const AttemptStarted& event) {
+  if (ingest_hosts_.has(event.node)) {
+    if (ingest_hosts_.step(event.node) != IngestHosts::Step::Ordered) return;
+    ingest_hosts_.set(event.node, IngestHosts::Step::Started);
+    return perform(ingest_.node_started(event.node));
+  }
   if (!group_.hosts.has(event.node)) return;
   if (group_.hosts.started(event.node)) from_standby_ += event.from_standby;
   for (const auto& [rank, pid] : event.pids)
@@ -105,6 +120,8 @@ void AttemptController::on(const AttemptStarted& event) {
 }
 
 void AttemptController::on(const StartRefused& event) {
+  if (ingest_hosts_.has(event.node))
+    return ingest_host_lost(event.node, event.error.message, IngestHosts::Step::Gone);
   if (!group_.hosts.has(event.node) || group_.hosts.is_gone(event.node)) return;
   group_.hosts.gone(event.node);
   group_.ranks.node_lost(event.node);
@@ -122,9 +139,13 @@ void AttemptController::on(const StartRefused& event) {
 
 void AttemptController::on(const NodeUp& event) {
   const NodeId node = event.capacity.node;
+  const bool has_us = std::count(event.attempts.begin(), event.attempts.end(), group_.id) != 0;
+  if (ingest_hosts_.has(node)) {
+    if (!has_us) prepare_ingest_host(node);
+    return;
+  }
   if (!group_.hosts.has(node)) return;
-  if (std::count(event.attempts.begin(), event.attempts.end(), group_.id) != 0)
-    return group_.hosts.reconnected(node);  // its supervisor will attach by itself
+  if (has_us) return group_.hosts.reconnected(node);  // its supervisor will attach by itself
   if (group_.hosts.is_gone(node)) return group_.hosts.lost(node);  // its workers had already gone
   if (group_.hosts.is_prepared(node)) {
     host_lost(node,
@@ -140,12 +161,18 @@ void AttemptController::on(const NodeUp& event) {
 
 void AttemptController::on(const NodeDown& event) {
   if (!is_supervised(event.node)) return;
+  if (ingest_hosts_.has(event.node))
+    return ingest_host_lost(event.node, "the node is lost: " + event.reason,
+                            IngestHosts::Step::Lost);
   host_lost(event.node,
             fmt::format("node {} is lost: {}", run_.nodes.name(event.node), event.reason),
             FailureKind::NodeLost);
 }
 
 void AttemptController::on(const SupervisorLost& event) {
+  if (ingest_hosts_.has(event.node))
+    return ingest_host_lost(event.node, "its supervisor ended: " + event.reason,
+                            IngestHosts::Step::Gone);  // traind spawns no other for the attempt
   if (!group_.hosts.has(event.node)) return;
   host_lost(
       event.node,
@@ -171,6 +198,7 @@ void AttemptController::host_lost(NodeId node, const std::string& reason, Failur
 }
 
 void AttemptController::on(const SupervisorAttached& event) {
+  if (ingest_hosts_.has(event.node)) return ingest_host_attached(event);
   group_.hosts.attached(event.node, event.has_workers);
   for (const RankState& rank : event.ranks) {
     RankTable::Entry* entry = group_.ranks.find(rank.rank);
@@ -285,6 +313,11 @@ void AttemptController::on(const RankExited& event) {
 }
 
 void AttemptController::on(const NodeGroupGone& event) {
+  if (ingest_hosts_.has(event.node)) {
+    if (ingest_hosts_.step(event.node) != IngestHosts::Step::Lost)
+      ingest_hosts_.set(event.node, IngestHosts::Step::Gone);
+    return perform(ingest_.node_gone(event.node));
+  }
   if (!group_.hosts.has(event.node)) return;
   const bool unstarted =
       state() == RunState::Preparing ||
@@ -433,6 +466,65 @@ void AttemptController::perform(IngestBoard::Effects effects) {
     std::visit([this](auto& action) { run_.progress.add(std::move(action)); }, effect);
 }
 
+// Nodes with ingest workers and without ranks: what goes wrong there is told, and is no failure.
+
+/// Ask for a supervisor there, for the first time or because there is none.
+void AttemptController::prepare_ingest_host(NodeId node) {
+  const bool begins_or_runs = state() == RunState::Preparing || state() == RunState::Starting ||
+                              state() == RunState::Running;
+  if (!begins_or_runs || group_.adopted || run_.nodes.draining(node)) return;
+  if (ingest_hosts_.step(node) == IngestHosts::Step::Gone) return;
+  perform(ingest_.node_lost(node));
+  ingest_hosts_.set(node, IngestHosts::Step::Preparing);
+  run_.progress.add(prepare_for(ingest_hosts_.placed(node)));
+}
+
+/// Start what is prepared, once the ranks are told to start.
+void AttemptController::start_ingest_host(NodeId node) {
+  if (!start_ || ingest_hosts_.step(node) != IngestHosts::Step::Prepared) return;
+  Start start = *start_;
+  start.placed = ingest_hosts_.placed(node);
+  start.restore.reset();  // nobody there needs it
+  ingest_hosts_.set(node, IngestHosts::Step::Ordered);
+  run_.progress.add(std::move(start));
+}
+
+void AttemptController::ingest_host_lost(NodeId node, const std::string& reason,
+                                         IngestHosts::Step step) {
+  const bool new_to_us = ingest_hosts_.step(node) != IngestHosts::Step::Lost &&
+                         ingest_hosts_.step(node) != IngestHosts::Step::Gone;
+  ingest_hosts_.set(node, step);
+  perform(ingest_.node_lost(node));
+  if (new_to_us && state() != RunState::TearingDown)
+    run_.progress.note(NoteLevel::Warning, fmt::format("no ingest workers on {} any more: {}",
+                                                       run_.nodes.name(node), reason));
+}
+
+void AttemptController::ingest_host_attached(const SupervisorAttached& event) {
+  using Step = IngestHosts::Step;
+  const Step step = ingest_hosts_.step(event.node);
+  if (event.has_workers && (step == Step::Unknown || step == Step::Ordered))
+    ingest_hosts_.set(event.node, Step::Started);
+  if (!event.has_workers && step == Step::Unknown) ingest_hosts_.set(event.node, Step::Gone);
+  if (!event.has_workers && step == Step::Preparing)
+    run_.progress.add(prepare_for(ingest_hosts_.placed(event.node)));
+  if (!event.has_workers && step == Step::Ordered) {
+    ingest_hosts_.set(event.node, Step::Prepared);
+    start_ingest_host(event.node);
+  }
+  if (ingest_hosts_.step(event.node) == Step::Started) perform(ingest_.attached(event));
+}
+
+void AttemptController::drain(const NodeDrain& event, const std::string& text) {
+  if (ingest_hosts_.is_supervised(event.node)) {
+    ingest_hosts_.set(event.node, IngestHosts::Step::Gone);
+    perform(ingest_.node_lost(event.node));
+    run_.progress.add(StopGroup{group_.id, event.node, Duration{}, text});
+  }
+  if (group_.hosts.has(event.node) && !group_.hosts.is_gone(event.node))
+    ending_.drain(event.grace, text);
+}
+
 // Give up the restored checkpoint, because its bytes differ from those that were committed. A
 // checkpoint that the user named is not replaced.
 bool AttemptController::give_up_restored(const Error& error) {
@@ -503,6 +595,9 @@ std::optional<TimePoint> AttemptController::next_deadline() const {
 AttemptEnded AttemptController::conclude() {
   perform(requests_.attempt_ended());
   group_.hosts.for_each_supervised([this](NodeId node) {
+    run_.progress.add(Release{group_.id, node});
+  });
+  ingest_hosts_.for_each_supervised([this](NodeId node) {
     run_.progress.add(Release{group_.id, node});
   });
   AttemptEnded ended = ending_.describe();

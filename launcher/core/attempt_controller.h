@@ -14,6 +14,7 @@
 #include "launcher/core/group_ending.h"
 #include "launcher/core/hang_controller.h"
 #include "launcher/core/ingest_board.h"
+#include "launcher/core/ingest_hosts.h"
 #include "launcher/core/start_watch.h"
 #include "launcher/core/straggler_detector.h"
 
@@ -50,7 +51,8 @@ class AttemptController {
   }
   /// Return whether, as far as we know, the node has a supervisor of this attempt.
   bool is_supervised(NodeId node) const {
-    return group_.hosts.has(node) && !group_.hosts.is_lost(node);
+    return (group_.hosts.has(node) && !group_.hosts.is_lost(node)) ||
+           ingest_hosts_.is_supervised(node);
   }
 
   // ---- events. Those about a rank or a node that the attempt does not have are ignored.
@@ -81,10 +83,7 @@ class AttemptController {
   void on(const IngestSampled& event) { ingest_.on(event, now()); }
   void on(const DatasetsRead& event);
   /// Leave a node within the event's grace. `text`: the reason.
-  void drain(const NodeDrain& event, const std::string& text) {
-    if (group_.hosts.has(event.node) && !group_.hosts.is_gone(event.node))
-      ending_.drain(event.grace, text);
-  }
+  void drain(const NodeDrain& event, const std::string& text);
   /// Stop on request. `again`: this is not the first request.
   void stop(bool again, const std::string& reason) { ending_.stop(again, reason); }
   /// Order the stacks of these ranks; empty: of all.
@@ -125,6 +124,10 @@ class AttemptController {
   void perform(CheckpointCoordinator::Effects effects);
   void perform(const CheckpointRequests::Effects& effects);
   void perform(IngestBoard::Effects effects);
+  void prepare_ingest_host(NodeId node);
+  void start_ingest_host(NodeId node);
+  void ingest_host_lost(NodeId node, const std::string& reason, IngestHosts::Step step);
+  void ingest_host_attached(const SupervisorAttached& event);
   void advance_requests();
   bool give_up_restored(const Error& error);
   AttemptTime::End end_of_time(const AttemptEnded& ended) const;
@@ -147,6 +150,8 @@ class AttemptController {
   StartWatch start_watch_;
   CheckpointRequests requests_;
   IngestBoard ingest_;
+  IngestHosts ingest_hosts_;
+  std::optional<Start> start_;                // of the ranks, once it was ordered
   std::vector<CollectiveRelease> held_back_;  // until all supervisors have answered
   bool progressed_ = false;
   int from_standby_ = 0;

@@ -12,6 +12,13 @@ std::string count_of(int workers) {
   return fmt::format("{} ingest {}", workers, workers == 1 ? "worker" : "workers");
 }
 
+bool is_on_many_nodes(const Placement& placement) {
+  return placement.nodes.size() > 1 ||
+         std::any_of(
+             placement.ingest.begin(), placement.ingest.end(),
+             [&](const PlacedIngest& place) { return place.node != placement.nodes.front().node; });
+}
+
 std::string percent(double share) { return fmt::format("{:.0f} %", share * 100); }
 
 /// Say that one has died: in one line, or, if the same happens again and again, with what it said.
@@ -30,10 +37,14 @@ Note note_of(const IngestGone& event, const std::string& node_name) {
 
 IngestBoard::IngestBoard(const JobSpec& spec, Attempt attempt, const Placement& placement,
                          bool adopted)
-    : attempt_(attempt), many_nodes_(placement.nodes.size() > 1), held_(adopted) {
+    : attempt_(attempt), many_nodes_(is_on_many_nodes(placement)), held_(adopted) {
   for (const PlacedNode& placed : placement.nodes) nodes_.insert(placed.node);
+  ranks_ = nodes_;
   std::map<std::string, std::vector<Place>> places;
-  for (const PlacedIngest& place : placement.ingest) places[place.dataset].push_back({place.node});
+  for (const PlacedIngest& place : placement.ingest) {
+    places[place.dataset].push_back({place.node});
+    nodes_.insert(place.node);
+  }
   for (auto& [name, of_dataset] : places) {
     const auto in_spec = spec.datasets.find(name);
     if (in_spec == spec.datasets.end()) continue;
@@ -123,8 +134,13 @@ IngestBoard::Effects IngestBoard::found() {
 }
 
 IngestBoard::Effects IngestBoard::node_gone(NodeId node) {
-  Effects effects;
   nodes_.erase(node);
+  ranks_.erase(node);
+  return node_lost(node);
+}
+
+IngestBoard::Effects IngestBoard::node_lost(NodeId node) {
+  Effects effects;
   started_.erase(node);
   bool served = false;
   for (auto& [name, dataset] : datasets_) {
@@ -259,7 +275,7 @@ void IngestBoard::send_roster(NodeId node, Effects& effects) const {
 void IngestBoard::roster_changed(Effects& effects) {
   if (held_) return;
   ++version_;
-  for (const NodeId node : nodes_) send_roster(node, effects);
+  for (const NodeId node : ranks_) send_roster(node, effects);
 }
 
 /// Say how many there are, of each dataset of which that has changed.

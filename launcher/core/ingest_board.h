@@ -26,14 +26,16 @@ class IngestBoard {
 
   bool empty() const { return datasets_.empty(); }
 
-  /// The node's ranks were started: so may its ingest workers be.
+  /// The node's ranks, if it has any, were started: so may its ingest workers be.
   Effects node_started(NodeId node);
   /// The node's supervisor can be reached, for the first time or again. Its orders may be lost.
   Effects attached(const SupervisorAttached& event);
   /// All supervisors of the adopted attempt have answered.
   Effects found();
-  /// Nothing is left on the node, or nothing that can be reached.
+  /// Nothing is left on the node, or nothing that can be reached, for good.
   Effects node_gone(NodeId node);
+  /// The same, of a node without ranks, which may come back.
+  Effects node_lost(NodeId node);
 
   Effects on(const IngestServes& event, const std::string& node_name);
   Effects on(const IngestGone& event, const std::string& node_name);
@@ -79,7 +81,8 @@ class IngestBoard {
   const Attempt attempt_;
   const bool many_nodes_;
   std::map<std::string, Dataset> datasets_;
-  std::set<NodeId> nodes_;    // with ranks, as far as they are there
+  std::set<NodeId> nodes_;    // as far as they are there
+  std::set<NodeId> ranks_;    // of them, those that have ranks
   std::set<NodeId> started_;  // of them, where processes may be started
   bool held_;                 // until found()
   std::uint64_t version_ = 0;

@@ -190,11 +190,16 @@ struct MapFrom {
   bool operator==(const MapFrom&) const = default;
 };
 
+/// A word of IngestSpec::nodes.
+inline constexpr std::string_view kAnyNode = "any";
+
 /// Processes that read a dataset for the ranks.
 struct IngestSpec {
   WorkerCount workers{.min = 0, .max = 0};  // max 0: none
   Resources resources_per_worker{.cpu = 1};
   Duration timeout = seconds(30);  // one that is silent for so long is replaced
+  // Where they run: names of nodes, their addresses in the job, or "any"; empty: where ranks are.
+  std::vector<std::string> nodes = {};
   bool operator==(const IngestSpec&) const = default;
 };
 

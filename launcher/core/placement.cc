@@ -233,33 +233,58 @@ Placement place_ranks(const ScalingConfig& scaling, const std::vector<NodeCapaci
   return placement;
 }
 
-/// What is left on the nodes of a placement, by its order of nodes.
-std::vector<Resources> left_beside(const Placement& placement, const Resources& claim,
-                                   const std::vector<NodeCapacity>& nodes, bool use_total) {
-  std::vector<Resources> left;
+/// A node where ingest workers may run.
+struct IngestRoom {
+  const NodeCapacity* node = nullptr;
+  Resources left;
+  bool has_ranks = false;
+};
+
+/// Return what is left beside the ranks: on their nodes, in the order of the ranks, then elsewhere.
+std::vector<IngestRoom> left_beside(const Placement& placement, const Resources& claim,
+                                    const std::vector<NodeCapacity>& nodes, bool use_total) {
+  std::vector<IngestRoom> rooms;
   for (const PlacedNode& placed : placement.nodes) {
     const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const NodeCapacity& one) {
       return one.node == placed.node;
     });
-    Resources& rest = left.emplace_back(use_total ? node->total : node->free);
-    take(rest, claim, placed.local_world_size);
+    IngestRoom& room =
+        rooms.emplace_back(IngestRoom{&*node, use_total ? node->total : node->free, true});
+    take(room.left, claim, placed.local_world_size);
   }
-  return left;
+  for (const NodeCapacity& node : nodes) {
+    const bool has_ranks =
+        std::any_of(placement.nodes.begin(), placement.nodes.end(),
+                    [&](const PlacedNode& placed) { return placed.node == node.node; });
+    if (!has_ranks) rooms.push_back({&node, use_total ? node.total : node.free, false});
+  }
+  return rooms;
+}
+
+bool may_have(const IngestRoom& room, const IngestNeed& need) {
+  const std::vector<std::string>& names = need.spec.nodes;
+  if (names.empty()) return room.has_ranks;
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return name == kAnyNode || name == room.node->name || name == room.node->address;
+  });
 }
 
 /// Give each dataset its least number of places, then more of them in turn. Return the dataset for
 /// whose least number there is no room, or nothing.
-std::optional<IngestNeed> place_ingest(Placement& placement, std::vector<Resources> left,
+std::optional<IngestNeed> place_ingest(Placement& placement, std::vector<IngestRoom> rooms,
                                        const std::vector<IngestNeed>& needs) {
   std::size_t next = 0;  // the node whose turn it is
   std::vector<int> placed(needs.size(), 0);
   const auto place_one = [&](std::size_t which) {
     const IngestNeed& need = needs[which];
-    for (std::size_t tried = 0; tried < left.size(); ++tried) {
-      const std::size_t at = (next + tried) % left.size();
-      if (workers_that_fit(left[at], need.spec.resources_per_worker, 1) < 1) continue;
-      take(left[at], need.spec.resources_per_worker, 1);
-      placement.ingest.push_back({need.dataset, ++placed[which], placement.nodes[at].node});
+    for (std::size_t tried = 0; tried < rooms.size(); ++tried) {
+      const std::size_t at = (next + tried) % rooms.size();
+      IngestRoom& room = rooms[at];
+      if (!may_have(room, need) ||
+          workers_that_fit(room.left, need.spec.resources_per_worker, 1) < 1)
+        continue;
+      take(room.left, need.spec.resources_per_worker, 1);
+      placement.ingest.push_back({need.dataset, ++placed[which], room.node->node});
       next = at + 1;
       return true;
     }
@@ -282,21 +307,22 @@ std::optional<IngestNeed> place_ingest(Placement& placement, std::vector<Resourc
 }
 
 std::string describe_lack(const IngestNeed& need, const Placement& ranks,
-                          const std::vector<NodeCapacity>& nodes,
-                          const std::vector<Resources>& left) {
+                          const std::vector<IngestRoom>& rooms) {
   std::vector<std::string> offers;
-  for (std::size_t i = 0; i < left.size(); ++i) {
-    const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const NodeCapacity& one) {
-      return one.node == ranks.nodes[i].node;
-    });
-    offers.push_back(fmt::format("{} CPU {}, memory {} MiB", node->name, amount(left[i].cpu),
-                                 left[i].memory_bytes >> 20));
+  for (const IngestRoom& room : rooms) {
+    if (!may_have(room, need)) continue;
+    offers.push_back(fmt::format("{} CPU {}, memory {} MiB", room.node->name, amount(room.left.cpu),
+                                 room.left.memory_bytes >> 20));
   }
-  return fmt::format(
-      "{} {} for {} with {} each {} needed beside {} {}, which leave: {}", need.spec.workers.min,
+  const std::string needed = fmt::format(
+      "{} {} for {} with {} each {} needed", need.spec.workers.min,
       need.spec.workers.min == 1 ? "ingest worker" : "ingest workers", need.dataset,
-      describe_claim(need.spec.resources_per_worker), need.spec.workers.min == 1 ? "is" : "are",
-      ranks.world_size, ranks.world_size == 1 ? "worker" : "workers", fmt::join(offers, "; "));
+      describe_claim(need.spec.resources_per_worker), need.spec.workers.min == 1 ? "is" : "are");
+  if (offers.empty())
+    return fmt::format("{} on {}, and no such node is there", needed,
+                       fmt::join(need.spec.nodes, ", "));
+  return fmt::format("{} beside {} {}, which leave: {}", needed, ranks.world_size,
+                     ranks.world_size == 1 ? "worker" : "workers", fmt::join(offers, "; "));
 }
 
 }  // namespace
@@ -342,7 +368,7 @@ Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& n
         place_ingest(at_best, left_beside(at_best, scaling.resources_per_worker, nodes, true),
                      ingest)
             .has_value();
-    none.reason = describe_lack(*lacking, ranks, nodes, left);
+    none.reason = describe_lack(*lacking, ranks, left);
     return none;
   }
 }

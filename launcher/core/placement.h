@@ -17,7 +17,8 @@ struct NodeCapacity {
   std::string name;
   Resources total;
   Resources free;
-  bool draining = false;  // takes no new workers; the daemon then offers nothing as `free`
+  bool draining = false;     // takes no new workers; the daemon then offers nothing as `free`
+  std::string address = {};  // as the job names it: host:port
 };
 
 struct PlacedNode {
@@ -52,7 +53,7 @@ struct Placement {
   std::vector<PlacedNode> nodes;  // by node rank
   std::string reason;             // why it does not fit, in words for the user
   bool never = false;             // would not fit even if everything were free: waiting is useless
-  /// As many ingest workers as fit beside the ranks, on their nodes, by dataset and slot.
+  /// As many ingest workers as fit beside the ranks, by dataset and slot.
   std::vector<PlacedIngest> ingest = {};
   bool operator==(const Placement&) const = default;
 };
@@ -69,9 +70,9 @@ int workers_that_fit(const Resources& available, const Resources& claim, int max
 /// `before`: where the previous attempt's workers were. If the strategy leaves a choice, those
 /// nodes are preferred, and their ranks stay there. A new node takes the place of one that is gone,
 /// so that caches, data shares and standby processes of the others stay useful.
-/// `ingest`: place ingest workers beside the ranks, too: of each dataset its least number, then, as
-/// long as there is room, more of them, in turn on each node. If the least number does not fit,
-/// there are fewer ranks, down to min.
+/// `ingest`: place ingest workers, too, on the nodes of the ranks or on those that the spec names:
+/// of each dataset its least number, then, as long as there is room, more of them, in turn on each
+/// node. If the least number does not fit, there are fewer ranks, down to min.
 Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
                 std::size_t expected_nodes, const Placement& before = {},
                 const std::vector<IngestNeed>& ingest = {});

@@ -87,7 +87,7 @@ void RunController::begin_attempt(const Placement& placement) {
   attempt_.emplace(context(), id, placement, scheduling_.restarts());
   attempt_->begin();
   for (const NodeId node : standbys_.attempt_began()) {
-    if (!attempt_->group().hosts.has(node)) progress_.add(Release{id, node});
+    if (!attempt_->is_supervised(node)) progress_.add(Release{id, node});
   }
 }
 

@@ -356,12 +356,14 @@ std::optional<boost::json::object> RunHistory::add_found(const std::string& time
 
 bool RunHistory::living_is_on(const std::vector<std::string>& cluster_nodes) const {
   if (!living_ || !begun_on_ || *begun_on_ == cluster_nodes) return true;
-  const auto& nodes = living_->placement.nodes;
-  return std::all_of(nodes.begin(), nodes.end(), [&](const PlacedNode& placed) {
+  const auto is_the_same = [&](const auto& placed) {
     const auto at = static_cast<std::size_t>(placed.node.value);
     return at < begun_on_->size() && at < cluster_nodes.size() &&
            (*begun_on_)[at] == cluster_nodes[at];
-  });
+  };
+  const Placement& on = living_->placement;
+  return std::all_of(on.nodes.begin(), on.nodes.end(), is_the_same) &&
+         std::all_of(on.ingest.begin(), on.ingest.end(), is_the_same);
 }
 
 void RunHistory::attempt_began(Generation generation, const std::string& time,

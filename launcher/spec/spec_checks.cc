@@ -281,13 +281,21 @@ void check_order(Reading& reading, const std::string& name, const DatasetSpec& d
       "remove one of them");
 }
 
-void check_ingest(Reading& reading, const std::string& name, const IngestSpec& ingest) {
+void check_ingest(Reading& reading, const std::string& name, const DatasetSpec& dataset) {
+  const IngestSpec& ingest = dataset.ingest;
   const std::string base = fmt::format("dataset_config.{}.ingest", name);
   const Origin* section = reading.given(base);
   if (section != nullptr && reading.given(base + "_workers") == nullptr)
     reading.diagnostics.error(section->at,
                               fmt::format("{0} is given, and {0}_workers is not", base),
                               "add ingest_workers: 1, or remove it");
+  if (const Origin* workers = reading.given(base + "_workers");
+      workers != nullptr && !dataset.mix.empty())
+    reading.diagnostics.error(
+        workers->at,
+        fmt::format("{0}_workers: datasets.{1} is a mix, which ingest workers do not read", base,
+                    name),
+        "remove it: the workers read the mix themselves");
   const auto refuse = [&](const std::string& resource) {
     const std::string key = fmt::format("{}.resources_per_worker.{}", base, resource);
     const Origin* origin = reading.given(key);
@@ -405,7 +413,7 @@ void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
   resolve_preprocessors(reading, spec, top);
   check_ingest_together(reading, spec);
   for (const auto& [name, dataset] : spec.datasets) {
-    check_ingest(reading, name, dataset.ingest);
+    check_ingest(reading, name, dataset);
     if (reading.given(fmt::format("datasets.{}.mix", name)) == nullptr) {
       check_dataset(reading, name, dataset, top);
       check_order(reading, name, dataset);

@@ -91,6 +91,10 @@ class AuditedRows {
       if (!ranks.contains(seen.pid)) pids.push_back(seen.pid);
     return pids;
   }
+  /// Wait until no process of the program is left.
+  bool all_have_ended() const {
+    return wait_until([&] { return cluster_.processes(program("audit_worker")).empty(); });
+  }
   /// Return the section of the spec. `more`: of `ingest`.
   static std::string ingest(int workers, const std::string& more = "") {
     return fmt::format(

@@ -347,6 +347,8 @@ void add_ingest(Plan& plan) {
                            .node = random.between(0, plan.nodes - 1),
                            .pick = static_cast<int>(random.below(1u << 20)),
                            .length = {}});
+  // In half of them also on nodes without ranks.
+  if (random.chance(0.5)) ingest.nodes = {std::string(kAnyNode)};
 }
 
 }  // namespace

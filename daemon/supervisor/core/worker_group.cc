@@ -62,10 +62,15 @@ void WorkerGroup::on(const GroupStart& event) {
     return;
   }
   phase_ = GroupPhase::Starting;
+  began_ = true;
   for (Rank rank : event.ranks) {
     workers_[rank] = Worker{};
     actions_.push_back(SpawnWorker{rank});
   }
+  if (!event.ranks.empty()) return;
+  // Only ingest workers are to run here: the group lives until it is stopped.
+  phase_ = GroupPhase::Running;
+  actions_.push_back(TellStarted{});
 }
 
 void WorkerGroup::on(const WorkerSpawned& event) {

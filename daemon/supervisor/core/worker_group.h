@@ -109,8 +109,8 @@ class WorkerGroup {
   std::optional<TimePoint> next_deadline() const;
   GroupPhase phase() const { return phase_; }
   /// Return whether the group was told to start its workers. A group that is stopped before that
-  /// never has any.
-  bool began() const { return !workers_.empty(); }
+  /// never has any; nor has one where only ingest workers are to run.
+  bool began() const { return began_; }
   bool launcher_present() const { return !absent_since_; }
   std::map<Rank, std::int64_t> alive() const;
   /// Set both limits. A negative orphan timeout keeps the current one.
@@ -147,6 +147,7 @@ class WorkerGroup {
   std::optional<TimePoint> kill_at_;
   std::optional<TimePoint> absent_since_;  // when the launcher left
   bool was_present_ = false;
+  bool began_ = false;
   bool told_gone_ = false;
   bool abandoned_ = false;  // no launcher came back in time; until one does after all
   bool released_ = false;

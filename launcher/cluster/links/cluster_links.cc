@@ -143,7 +143,8 @@ NodeUp ClusterLinks::node_up(NodeId id, const NodeOffer& offer, const std::strin
   node.name = offer.node_name;
   node.address = on_this_machine_ ? "127.0.0.1" : address_for_peers(reached_at, offer.addresses);
   node.problem.clear();
-  NodeUp up{NodeCapacity{id, offer.node_name, offer.total, offer.free, offer.draining},
+  NodeUp up{NodeCapacity{id, offer.node_name, offer.total, offer.free, offer.draining,
+                         node.link->endpoint_text()},
             node.address};
   for (const std::uint32_t attempt : offer.attempts) up.attempts.push_back(Attempt{attempt});
   return up;

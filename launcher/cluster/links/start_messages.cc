@@ -31,6 +31,11 @@ StartWorkers program_of(const JobSpec& spec, const RunIdentity& run,
   return message;
 }
 
+void set_restore(JobContext& context, const Start& action) {
+  context.restore_dir = action.restore ? action.restore->path : "";
+  context.restored_epoch = action.restore ? action.restore->epoch : -1;
+}
+
 }  // namespace
 
 PrepareAttempt prepare_message(const JobSpec& spec, const RunIdentity& run, const Prepare& action,
@@ -82,10 +87,7 @@ StartWorkers start_message(const JobSpec& spec, const RunIdentity& run, const St
   context.master_port = action.master_port;
   context.collectives = spec.collectives;
   context.collective_timeout_ms = to_ms(spec.collective_timeout);
-  if (action.restore) {
-    context.restore_dir = action.restore->path;
-    context.restored_epoch = action.restore->epoch;
-  }
+  set_restore(context, action);
   return message;
 }
 
@@ -124,6 +126,7 @@ StartIngest ingest_message(const JobSpec& spec, const KeepIngest& action) {
 
 void set_node(StartWorkers& message, const Start& action) {
   message.workers = ranks_on(action.placed, *action.placement);
+  set_restore(message.run, action);  // a node without ranks has none
 }
 
 }  // namespace train

@@ -478,7 +478,8 @@ asio::awaitable<void> RunDriver::tick_loop() {
 asio::awaitable<void> RunDriver::start_workers(std::vector<Start> actions) {
   const auto written = co_await journal_.written();
   if (written.has_error()) co_return;
-  shards_.starting(actions.front());
+  // Nodes without ranks may follow later.
+  if (actions.front().placed.local_world_size > 0) shards_.starting(actions.front());
   StartWorkers message = start_message(spec_, run_, actions.front(), worker_env_);
   for (const Start& action : actions) {
     set_node(message, action);

@@ -36,6 +36,21 @@ TEST(WorkerGroup, TellsThatItStartedOnceAllAreSpawned) {
   EXPECT_EQ(g.group.phase(), GroupPhase::Running);
 }
 
+// On a node where only ingest workers are to run.
+TEST(WorkerGroup, WithoutWorkersItLivesUntilItIsStoppedOrReleased) {
+  for (const bool released : {true, false}) {
+    Group g;
+    EXPECT_EQ(g.handle(GroupStart{}), (Actions{TellStarted{}}));
+    EXPECT_EQ(g.group.phase(), GroupPhase::Running);
+    EXPECT_TRUE(g.group.began());
+    EXPECT_EQ(g.handle(GroupTick{}), Actions{});
+    if (released)
+      EXPECT_EQ(g.handle(GroupRelease{}), (Actions{TellGone{}, EndSupervisor{"released"}}));
+    else
+      EXPECT_EQ(g.handle(GroupStop{seconds(5), "over"}), (Actions{TellGone{}}));
+  }
+}
+
 /// Even if the job allows none: traind tells of the launcher a moment after the start.
 TEST(WorkerGroup, WaitsAWhileForTheFirstLauncher) {
   WorkerGroup group(seconds(30), seconds(0), kStart);

@@ -233,10 +233,9 @@ TEST(IngestBoard, ANodeThatIsGoneTakesItsIngestWorkersWithIt) {
 
   const auto effects = test.board.node_gone(kB);
 
-  EXPECT_EQ(
-      only<SendRoster>(effects),
-      (std::vector{SendRoster{
-          kAttempt, kA, IngestRoster{3, {{"one", "train", "/spool/one", "10.0.0.1:4001"}}}}}));
+  EXPECT_EQ(only<SendRoster>(effects),
+            (std::vector{
+                SendRoster{kAttempt, kA, IngestRoster{3, {{"one", "train", "/spool/one", ""}}}}}));
 }
 
 TEST(IngestBoard, IgnoresPlacesThatItDoesNotHave) {
@@ -296,6 +295,28 @@ TEST(IngestBoard, ASupervisorThatAttachesAgainIsToldAnewAndBelieved) {
   EXPECT_EQ(only<EndIngest>(effects), (std::vector{EndIngest{kAttempt, kA, "train", 3}}));
   EXPECT_EQ(names(test.board.roster_for(kA)), (std::vector<std::string>{"one-2", "two"}));
   EXPECT_EQ(test.board.roster_for(kA).version, 3u);
+}
+
+TEST(IngestBoard, ANodeWithoutRanksServesThoseOfOthersAndGetsNoRosters) {
+  constexpr NodeId kC{7};
+  Placement placement = placement_of(0);
+  placement.nodes.pop_back();  // one node has ranks
+  placement.ingest = {{"train", 1, kC}};
+  IngestBoard board(spec_with(1, 1), kAttempt, placement, false);
+
+  // The ranks of a single node are others for it.
+  EXPECT_EQ(only<KeepIngest>(board.node_started(kC)), (std::vector{keep(kC, 1)}));
+  const auto rosters = only<SendRoster>(board.on(serves(kC, 1, "one"), "node-c"));
+  ASSERT_EQ(rosters.size(), 1u);
+  EXPECT_EQ(rosters[0].node, kA);
+  EXPECT_EQ(rosters[0].roster->endpoints,
+            (std::vector<IngestEndpoint>{{"one", "train", "", "10.0.0.1:4001"}}));
+
+  // It goes, and comes back.
+  const auto gone = only<SendRoster>(board.node_lost(kC));
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_TRUE(gone[0].roster->endpoints.empty());
+  EXPECT_EQ(only<KeepIngest>(board.node_started(kC)), (std::vector{keep(kC, 1)}));
 }
 
 TEST(IngestBoard, AnAttemptWithoutIngestWorkersSaysNothing) {

@@ -365,6 +365,52 @@ TEST(PlacesIngest, SaysWhatIsMissingAndWaitsOnlyForWhatMayCome) {
   EXPECT_FALSE(later.never);
 }
 
+TEST(PlacesIngest, OnTheNodesThatTheSpecNamesInTurn) {
+  std::vector<NodeCapacity> nodes{node(0, 4), node(1, 4), node(2, 2), node(3, 8)};
+  nodes[3].address = "cpu-3:7070";
+  auto needs = ingest(1, 5, 1);
+  needs[0].spec.nodes = {"node-2", "cpu-3:7070", "nobody"};
+
+  const Placement placement = place(workers(2, 2, kStrictSpread), nodes, 4, {}, needs);
+
+  EXPECT_EQ(placement.nodes, (std::vector<PlacedNode>{placed(0, 0, 0, 1), placed(1, 1, 1, 1)}));
+  EXPECT_EQ(placement.ingest, (std::vector<PlacedIngest>{{"train", 1, NodeId{2}},
+                                                         {"train", 2, NodeId{3}},
+                                                         {"train", 3, NodeId{2}},
+                                                         {"train", 4, NodeId{3}},
+                                                         {"train", 5, NodeId{3}}}));
+  EXPECT_EQ(ingest_claim(placement, NodeId{3}, needs).cpu, 3);
+}
+
+TEST(PlacesIngest, OnAnyNode) {
+  auto needs = ingest(1, 4, 1);
+  needs[0].spec.nodes = {"any"};
+
+  const Placement placement =
+      place(workers(1, 1), {node(0, 2), node(1, 1), node(2, 2)}, 3, {}, needs);
+
+  EXPECT_EQ(placement.nodes, (std::vector<PlacedNode>{placed(0, 0, 0, 1)}));
+  EXPECT_EQ(placement.ingest, (std::vector<PlacedIngest>{{"train", 1, NodeId{0}},
+                                                         {"train", 2, NodeId{1}},
+                                                         {"train", 3, NodeId{2}},
+                                                         {"train", 4, NodeId{2}}}));
+}
+
+TEST(PlacesIngest, SaysWhichNodesAreMissing) {
+  auto needs = ingest(1, 2, 1);
+  needs[0].spec.nodes = {"cpu-1:7070", "cpu-2"};
+
+  const Placement waits = place(workers(1, 1), {node(0, 4)}, 2, {}, needs);
+  const Placement never = place(workers(1, 1), {node(0, 4)}, 1, {}, needs);
+
+  EXPECT_EQ(waits.world_size, 0);
+  EXPECT_FALSE(waits.never);
+  EXPECT_TRUE(never.never);
+  EXPECT_EQ(never.reason,
+            "1 ingest worker for train with CPU 1 each is needed on cpu-1:7070, cpu-2, and no such "
+            "node is there");
+}
+
 TEST(PlacesIngest, WithoutAClaimTheyFitAnywhere) {
   const Placement placement = place(workers(4, 4), {node(0, 4)}, 1, {}, ingest(1, 3, 0));
 
