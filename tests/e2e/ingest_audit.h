@@ -38,17 +38,19 @@ class AuditedRows {
   }
 
   /// Return the spec of a run that reads it in two epochs. `scaling`: more of scaling_config.
+  /// `maps`: more maps, and what follows them in the dataset.
   std::string job(const std::string& name, const std::string& ingest,
-                  const std::string& scaling = "resources_per_worker: {CPU: 0}") const {
+                  const std::string& scaling = "resources_per_worker: {CPU: 0}",
+                  const std::string& maps = "]") const {
     return cluster_.job(
         name,
         fmt::format("command: [{}]\n"
                     "train_loop_config: {{log: '{}', global_batch: {}, epochs: 2}}\n"
                     "scaling_config: {{num_workers: {}, {}}}\n"
                     "datasets:\n  train: {{format: csv, path: '{}', shuffle: {{seed: 5}}, "
-                    "map: [{{rename: {{from: id}}}}]}}\n{}",
+                    "map: [{{rename: {{from: id}}}}{}}}\n{}",
                     program("audit_worker"), cluster_.path(name), kGlobalBatch, kRanks, scaling,
-                    cluster_.path("data/*.csv"), ingest),
+                    cluster_.path("data/*.csv"), maps, ingest),
         "  failure_config: {max_failures: -1, backoff: {initial: 10ms}}\n"
         "  checkpoint_config: {num_to_keep: 2}\n");
   }

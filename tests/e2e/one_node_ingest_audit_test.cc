@@ -60,6 +60,21 @@ TEST_P(IngestAudit, TheSameRowsAtTheSameSteps) {
   EXPECT_TRUE(nothing_left(cluster));
 }
 
+TEST(IngestDeaths, ARowThatKillsIngestWorkersIsNamedAndNoRankReadsIt) {
+  Cluster cluster;
+  const AuditedRows audit(cluster);
+  Process& run =
+      cluster.train_run({audit.job("deadly", AuditedRows::ingest(2),
+                                   "resources_per_worker: {CPU: 0}", ", {die: {at: 3210}}]"),
+                         "--set", "run_config.failure_config.max_failures=0"});
+
+  EXPECT_NE(run.wait(), 0);
+
+  const std::string said = run.out() + run.err();
+  EXPECT_TRUE(contains(said, "3 ingest workers have ended while they read it")) << said;
+  EXPECT_TRUE(contains(said, "part-3.csv")) << said;
+}
+
 INSTANTIATE_TEST_SUITE_P(Disturbances, IngestAudit,
                          testing::Values("Nothing", "IngestWorkerKilled", "IngestWorkerStopped",
                                          "AllIngestWorkersKilled", "RankKilled", "SupervisorKilled",

@@ -21,6 +21,7 @@ namespace {
 /// How long it waits at most before it looks at the roster, at deadlines, and whether to stop.
 constexpr int kTickMs = 20;
 constexpr std::int64_t kStepsAheadAtFirst = 2;
+constexpr std::size_t kUnitsNamed = 8;
 
 /// Make a part of whose rows none could be read. What it has in their place is never used, unless
 /// there is nothing else in the batch.
@@ -195,12 +196,14 @@ Result<Unit> IngestReader::leave_deadly_rows_out(std::int64_t index) {
     const std::vector<RowPlace> rows = rows_of(index, number, step);
     Error why{Errc::Unavailable,
               fmt::format("{} ingest workers have ended while they read it", part.deaths)};
-    const auto other = std::find_if(rows.begin(), rows.end(), [&](const RowPlace& place) {
-      return place.unit != rows.front().unit;
-    });
-    if (other != rows.end()) why.message += ", or " + uses_.describe(other->unit, other->row);
+    std::set<std::int64_t> units;  // of rows that came together
+    for (const RowPlace& place : rows)
+      if (units.insert(place.unit).second && units.size() > 1 && units.size() <= kUnitsNamed)
+        why.message += ", or " + uses_.describe(place.unit, place.row);
+    if (units.size() > kUnitsNamed)
+      why.message += fmt::format(", or rows of {} others", units.size() - kUnitsNamed);
     for (const RowPlace& place : rows) TRY_VOID(uses_.leave_out(place.unit, place.row, why));
-    if (!rows.empty() && other == rows.end()) uses_.deadly_units->insert(rows.front().unit);
+    if (units.size() == 1) uses_.deadly_units->insert(rows.front().unit);
     if (like_) {
       TRY(part.answer, nothing_like(*like_, part.rows, why));
     } else if (std::all_of(step.parts.begin(), step.parts.end(), is_deadly)) {

@@ -3,6 +3,8 @@
 // the row's column x. After each step it reports a checkpoint; after `steps` steps of an attempt,
 // or `epochs` epochs, it is done. Rank 0 kills itself before step `die_at` of the first attempt.
 //
+// The map `die` kills an ingest worker that has the row with its argument `at` as id.
+//
 // `sets`: instead, it reads each of these datasets once, and its result has their values of x.
 #include <arrow/array/array_primitive.h>
 #include <arrow/record_batch.h>
@@ -13,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 
 namespace {
@@ -79,6 +82,15 @@ int main(int argc, char** argv) {
         for (const std::string& name : rows->schema()->field_names())
           names.push_back(name == context.arguments().get<std::string>("from") ? "x" : name);
         return rows->RenameColumns(names).ValueOrDie();
+      });
+  train::register_map(
+      "die", [](std::shared_ptr<arrow::RecordBatch> rows, const train::MapContext& context) {
+        const auto ids = std::static_pointer_cast<arrow::Int64Array>(rows->GetColumnByName("x"));
+        const auto deadly = context.arguments().get<std::int64_t>("at");
+        for (std::int64_t row = 0; row < ids->length(); ++row)
+          if (ids->Value(row) == deadly && std::getenv("TRAINRUN_INGEST") != nullptr)
+            ::kill(::getpid(), SIGKILL);
+        return rows;
       });
   return train::run(argc, argv, [](const train::Config& config) {
     return config.contains("sets") ? read_sets(config) : audit(config);
