@@ -532,7 +532,7 @@ asio::awaitable<void> Daemon::wait_for_signal() {
 asio::awaitable<void> Daemon::leave_with_stdin() {
   const auto ended = co_await wait_for_end_of_stdin(executor_);
   if (ended.has_error() && ended.error().code == Errc::Cancelled) co_return;
-  if (options_.announce) co_return begin_drain(Duration{0}, "the launcher's end");
+  if (options_.announce) co_return begin_drain(Duration{0}, "its standard input was closed");
   log_.info("exiting; workers keep running",
             {{"why", ended.has_error() ? ended.error().describe() : "stdin was closed"}});
   context_.stop();

@@ -124,6 +124,19 @@ std::optional<std::vector<std::string>> names_in(std::string_view part) {
   return fits ? std::optional(std::move(names)) : std::nullopt;
 }
 
+/// Return the GPUs of a node in a job that asks for them by task; 0 in another job. Only on a node
+/// of the job does Slurm say how many there are; elsewhere, we know what each task gets.
+int gpus_asked_by_task(const EnvironmentMap& environment) {
+  std::string of_task = variable(environment, "SLURM_GPUS_PER_TASK");           // "2", "a100:2"
+  if (of_task.empty()) of_task = variable(environment, "SLURM_TRES_PER_TASK");  // "gres/gpu:2"
+  if (of_task.empty()) return 0;
+  if (const auto here = number_in(variable(environment, "SLURM_GPUS_ON_NODE"), kGpusMax))
+    return static_cast<int>(*here);
+  const auto each = number_in(std::string_view(of_task).substr(of_task.rfind(':') + 1), kGpusMax);
+  const auto tasks = fewest_in(variable(environment, "SLURM_TASKS_PER_NODE"));
+  return each && tasks ? static_cast<int>(std::min<std::int64_t>(*each * *tasks, kGpusMax)) : 0;
+}
+
 Error with_variable(Error error, const char* name) {
   return std::move(error).with_context(fmt::format("the variable {}", name));
 }
@@ -177,10 +190,7 @@ Result<std::optional<SlurmAllocation>> read_slurm_allocation(const EnvironmentMa
     if (!fewest) return with_variable(fewest.error(), "SLURM_JOB_CPUS_PER_NODE");
     allocation.cpus = *fewest;
   }
-  const bool gpus_by_task =
-      environment.contains("SLURM_GPUS_PER_TASK") || environment.contains("SLURM_TRES_PER_TASK");
-  const auto gpus = number_in(variable(environment, "SLURM_GPUS_ON_NODE"), kGpusMax);
-  if (gpus_by_task && gpus) allocation.gpus_per_node = static_cast<int>(*gpus);
+  allocation.gpus_per_node = gpus_asked_by_task(environment);
   allocation.on_node = environment.contains("SLURMD_NODENAME");
   allocation.end = number_in(variable(environment, "SLURM_JOB_END_TIME"),
                              std::numeric_limits<std::int64_t>::max());

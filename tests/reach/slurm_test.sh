@@ -67,7 +67,7 @@ submit() {
   sbatch --parsable --nodes=2 --ntasks-per-node=1 --cpus-per-task=2 --open-mode=append --output="$1.out" $2 "$1.sh"
 }
 
-left() { pgrep -a 'train-run|traind|sdk_worker|srun|slurmstepd' || true; find rt tmp -mindepth 1 -maxdepth 1; }
+left() { ps -eo pid=,comm= | sed -nE '/ (train-run|traind|sdk_worker|srun|slurmstepd)$/p'; find rt tmp -mindepth 1 -maxdepth 1; }
 nothing_left() { [ -z "$(left)" ]; }
 finish() {
   until_true 30 nothing_left || fail "left: $(left)"
@@ -130,6 +130,12 @@ for node in n1 n2; do
   [ "$both" = '0 1 ' ] || fail "GPUs of two jobs on $node: $both"
 done
 
+# ---- GPUs that a job asks for by task, from a shell that is on none of its nodes
+sed "s/num_workers: 2/num_workers: 4/; s/placement_strategy: STRICT_SPREAD/workers_per_node: 2/" gpus.yaml >by_task.yaml
+TRAINRUN_TRAIND=$work/traind.sh timeout 60 salloc --nodes=2 --ntasks-per-node=2 --cpus-per-task=2 --gpus-per-task=1 train-run by_task.yaml \
+  >by_task.out 2>&1 || fail "salloc: $(cat by_task.out)"
+for node in n1 n2; do grep -q "$node: 0,1\." by_task.out || fail "GPUs by task on $node: $(cat by_task.out)"; done
+
 # ---- a job that --requeue starts again, before slurmctld does that for exit code 75
 requeued() { # NAME JOB EPOCHS
   until_true 60 sh -c "scontrol show job $2 | grep -q 'Restarts=1'" || { fail "$1 was not requeued: $(cat "$1.out")"; return; }
@@ -185,7 +191,7 @@ grep -q "the time limit of Slurm's job" own_end.out || fail "own_end did not see
 training killed 1000000
 job="$(submit killed "")"
 until_true 30 reported killed 20 || fail "killed: $(cat killed.out)"
-pkill -KILL -x train-run
+kill -KILL "$(ps -eo pid=,comm= | sed -nE 's/^ *([0-9]+) train-run$/\1/p')"
 until_true 60 gone "$job" || fail "killed does not end"
 
 finish signals

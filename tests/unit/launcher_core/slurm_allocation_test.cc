@@ -166,6 +166,23 @@ TEST(SlurmStep, AsksForTheGpusOfAllTasksOfANode) {
   EXPECT_THAT(srun_arguments(read(environment), "traind"), Contains("--gpus-per-node=2"));
 }
 
+TEST(SlurmStep, ComputesTheGpusOfANodeWhereSallocWasCalled) {
+  EnvironmentMap environment = batch_script();
+  environment.erase("SLURM_GPUS_ON_NODE");
+  environment["SLURM_TASKS_PER_NODE"] = "4(x2)";
+  for (const char* of_task : {"2", "a100:2"}) {
+    environment["SLURM_GPUS_PER_TASK"] = of_task;
+    EXPECT_THAT(srun_arguments(read(environment), "traind"), Contains("--gpus-per-node=8"));
+  }
+  environment.erase("SLURM_GPUS_PER_TASK");
+  environment["SLURM_TRES_PER_TASK"] = "gres/gpu:1";
+  EXPECT_EQ(read(environment).gpus_per_node, 4);
+  environment["SLURM_TRES_PER_TASK"] = "gres/gpu:9999999999999999999";
+  EXPECT_EQ(read(environment).gpus_per_node, 0);
+  environment["SLURM_TRES_PER_TASK"] = "gres/gpu:1000";
+  EXPECT_EQ(read(environment).gpus_per_node, 1024);
+}
+
 TEST(SlurmStep, IsNotShapedByTheScriptsOwnVariables) {
   EnvironmentMap environment = batch_script();
   for (const char* name :
