@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "lib/data/arrow_error.h"
@@ -41,12 +42,13 @@ Result<arrow::flight::Location> flight_location(const std::string& host, int por
 }
 
 Result<arrow::flight::Location> flight_location(std::string_view address, bool tls) {
-  const std::size_t colon = address.rfind(':');
+  const std::size_t colon = std::min(address.rfind(':'), address.size());
+  std::string_view host = address.substr(0, colon);
+  const std::string_view digits = address.substr(std::min(colon + 1, address.size()));
   int port = 0;
-  std::string_view host = address.substr(0, colon == std::string_view::npos ? 0 : colon);
-  const char* const end = address.data() + address.size();
-  const auto read = std::from_chars(address.data() + host.size() + 1, end, port);
-  if (host.empty() || read.ec != std::errc() || read.ptr != end || port < 1 || port > 65535)
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (host.empty() || read.ec != std::errc() || read.ptr != digits.data() + digits.size() ||
+      port < 1 || port > 65535)
     return Error{Errc::InvalidArgument, fmt::format("'{}' is no address with a port", address)};
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   return flight_location(std::string(host), port, tls);
