@@ -15,7 +15,10 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -139,7 +142,11 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, Proce
   return result == kNotSupported ? kSuccess : result;
 }
 int nvmlEventSetCreate(void** set) {
-  auto* made = new EventSet;  // never freed: a thread may wait for it
+  // Never freed: a thread may wait for it.
+  static std::mutex mutex;
+  static auto& sets = *new std::vector<std::unique_ptr<EventSet>>;
+  const std::lock_guard lock(mutex);
+  EventSet* const made = sets.emplace_back(std::make_unique<EventSet>()).get();
   for (const Device& device : devices)
     if (device.found)
       made->told[index_of(&device)] = settings()[std::to_string(index_of(&device)) + ".xid"];
