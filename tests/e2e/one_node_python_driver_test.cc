@@ -152,6 +152,21 @@ TEST_F(PythonDrivers, RoundsComeWhileTheRunGoesOn) {
       << driver.out();
 }
 
+TEST_F(PythonDrivers, RoundsThatAreDoneAgainSaySo) {
+  Process& driver =
+      drive("iterate", job("mode: epochs, epochs: 3, checkpoint_every: 0, die_rank: 0, "
+                           "die_epoch: 2, die_after_file: " +
+                               cluster.path("die"),
+                           "  failure_config: {max_failures: 1}\n"));
+  ASSERT_TRUE(wait_until([&] { return told(driver, "round ").size() == 2; })) << driver.err();
+  cluster.write("die", "");
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+  EXPECT_EQ(
+      told(driver, "round "),
+      (Words{"round 0.1 ordinal 1 0 0", "round 0.2 ordinal 2 1 1", "round 1.1 ordinal 1 redone 0 0",
+             "round 1.2 ordinal 2 redone 1 1", "round 1.3 ordinal 3 2 2"}));
+}
+
 TEST_F(PythonDrivers, UnequalNumbersOfReportsAreNamed) {
   Process& driver = drive("iterate", job("mode: uneven"));
   EXPECT_EQ(driver.wait(), 0) << driver.err();
