@@ -14,6 +14,10 @@ namespace trainer {
 Dict read_json_object(const std::filesystem::path& path) {
   std::error_code ec;
   if (!std::filesystem::is_regular_file(path, ec)) return {};  // and never wait for a FIFO
+  constexpr std::uintmax_t kBytesMax = 64 << 20;               // it has the results of all ranks
+  if (std::filesystem::file_size(path, ec) > kBytesMax || ec)
+    throw Failure("corrupt", fmt::format("{}: {}", path.string(),
+                                         ec ? ec.message() : "it has more than 64 MiB"));
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();

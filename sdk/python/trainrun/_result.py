@@ -13,8 +13,13 @@ from ._checkpoint import Checkpoint
 from ._errors import Failure
 
 
+_JSON_BYTES_MAX = 64 << 20  # it has the results of all ranks
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Return the file's JSON object. Failure names a file that is something else."""
+    if path.stat().st_size > _JSON_BYTES_MAX:
+        raise Failure("corrupt", f"{path}: it has more than {_JSON_BYTES_MAX >> 20} MiB")
     try:
         found = json.loads(path.read_bytes())
     except ValueError as error:
