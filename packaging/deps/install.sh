@@ -143,7 +143,12 @@ venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-versio
 get_mlflow_venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes -r "$here/mlflow-venv.txt"; }
 get_tools_venv() { venv tools-venv.txt; }
 get_browser_venv() { venv browser-venv.txt; }
-get_clients_venv() { venv clients-venv.txt; }
+# Uses the PyTorch of torch-venv. The packages that lock.sh leaves out are not needed.
+get_clients_venv() {
+  python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes -r "$here/clients-venv.txt"
+  local packages=(lib/python3*/site-packages)
+  (cd "$deps_dir/torch-venv-$TORCH_VERSION-2/${packages[0]}" && pwd) >"${packages[0]}/torch-venv.pth"
+}
 get_wheel_venv() { venv wheel-venv.txt; }
 get_torch_venv() { venv torch-venv.txt; }
 get_vm_kernel() {  # not installed: only a virtual machine boots it
@@ -174,7 +179,7 @@ case "$goal" in
   build) ;;
   test | hdfs | mlflow) apt_packages iproute2 nftables procps util-linux libfaketime curl gdb prometheus chromium fonts-dejavu-core
         part browser-venv-1 get_browser_venv; part tools-venv-5 get_tools_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv
-        part clients-venv-1 get_clients_venv; part "py-spy-$PY_SPY_VERSION" get_py_spy; part "webdataset-$WEBDATASET_VERSION" get_webdataset
+        part clients-venv-2 get_clients_venv; part "py-spy-$PY_SPY_VERSION" get_py_spy; part "webdataset-$WEBDATASET_VERSION" get_webdataset
         if [ "$goal" = hdfs ]; then apt_packages openjdk-17-jdk-headless; part hadoop-2.7.3 "$here/hadoop.sh"; fi
         [ "$goal" != mlflow ] || part mlflow-venv-1 get_mlflow_venv ;;
   fuzz) apt_packages clang-14 libclang-rt-14-dev ;;

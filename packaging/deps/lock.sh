@@ -10,11 +10,16 @@ version() { sed -n "s/^readonly.* $1_VERSION=\([^ ]*\).*/\1/p" install.sh; }
 torch="torch==$(version TORCH)"
 
 # lock NAME REQUIREMENT...: for any platform; wheels only, because building a package would run code that no hash covers.
-# OMIT names packages to leave out, with what only they need.
+# OMIT names packages to leave out, with what only they need. BESIDE names an environment that NAME is to be used with: what that
+# one has is left out, too.
 lock() {
   local file="$1-venv.txt" name omit=()
   shift
   for name in ${OMIT:-}; do omit+=(--no-emit-package "$name"); done
+  if [ -n "${BESIDE:-}" ]; then
+    omit+=(--constraint "$BESIDE-venv.txt")
+    while read -r name; do omit+=(--no-emit-package "$name"); done < <(sed -n 's/^\([a-z0-9-]*\)==.*/\1/p' "$BESIDE-venv.txt")
+  fi
   { printf '# Made by lock.sh from: %s\n' "$*"
     printf '%s\n' "$@" | uv pip compile -q --python-version 3.11 --only-binary :all: --generate-hashes --no-header --no-annotate "${omit[@]}" -
   } >".$file.tmp"
@@ -25,7 +30,10 @@ lock tools tensorboard==2.20.0 jsonschema==4.25.1 "pyarrow==$(version PYARROW)" 
   'moto[server]==5.2.5' gcp-storage-emulator==2026.7.19
 lock browser playwright==1.65.2
 lock torch "$torch" numpy
-lock clients optuna==5.0.0 cloudpickle==3.1.3 pandas==3.1.1 numpy
+# What only downloads from the internet and command lines need is left out: half of the packages.
+BESIDE=torch OMIT='aiohappyeyeballs aiohttp aiosignal annotated-doc annotated-types attrs click frozenlist hf-xet markdown-it-py mdurl
+  multidict propcache pydantic pydantic-core pygments rich shellingham typer typing-inspection yarl' \
+  lock clients optuna==5.0.0 cloudpickle==3.1.3 pandas==3.1.1 lightning==2.6.6 accelerate==1.15.0 transformers==5.23.0 "$torch" numpy
 lock wheel wheel==0.48.0 auditwheel==6.8.2
 # A server needs neither; without them, it is half as large.
 OMIT='contourpy cycler docker fonttools gunicorn joblib kiwisolver matplotlib narwhals pillow prettytable pyarrow pyparsing scikit-learn scipy skops threadpoolctl wcwidth' \

@@ -148,7 +148,7 @@ std::string tools_python() {
 }
 
 std::string clients_python() {
-  const std::string path = std::string(TRAIN_DEPS_DIR) + "/clients-venv-1/bin/python";
+  const std::string path = std::string(TRAIN_DEPS_DIR) + "/clients-venv-2/bin/python";
   return ::access(path.c_str(), X_OK) == 0 ? path : "";
 }
 
