@@ -1,5 +1,8 @@
 // Turns the columns of sdk/data into tensors, for iter_torch_batches. dataset.h brings in only
 // forward declarations of Arrow.
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <train/torch.h>
 
 #include <atomic>
@@ -106,7 +109,17 @@ struct Conversion {
   TorchBatchOptions options;
   torch::Device where;
   bool pins;
+  /// Where `where` is a GPU: copies run here, beside what the loop has queued.
+  std::optional<c10::Stream> copies;
 };
+
+/// The tensors of a batch, and the moment from which they hold it. None: they do already.
+struct ReadyBatch {
+  TorchBatch batch;
+  std::optional<c10::Event> copied;
+};
+
+c10::impl::VirtualGuardImpl gpus() { return c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA); }
 
 TorchBatch collate(const Conversion& conversion, const Batch& batch) {
   TorchBatch made;
@@ -126,21 +139,41 @@ TorchBatch collate(const Conversion& conversion, const Batch& batch) {
   return made;
 }
 
+/// Return the type that `dtypes` names for a column.
+torch::Dtype wanted_type(const Conversion& conversion, const std::string& name,
+                         const torch::Tensor& column) {
+  const auto found = conversion.options.dtypes.find(name);
+  return found == conversion.options.dtypes.end() ? column.scalar_type() : found->second;
+}
+
+/// Bring a column to its type and place. On the way to a GPU, the fewer bytes travel: a type that
+/// takes more is made there.
+torch::Tensor placed(const Conversion& conversion, torch::Tensor column, torch::Dtype type) {
+  const bool travels = column.device() != conversion.where;
+  if (!travels || c10::elementSize(type) <= column.element_size()) column = column.to(type);
+  if (conversion.pins && column.device().is_cpu()) column = column.pin_memory();
+  // The caching host allocator keeps pinned memory until the copy is done.
+  return column.to(conversion.where, /*non_blocking=*/conversion.where.is_cuda()).to(type);
+}
+
 sdk::Converted convert(const Conversion& conversion, const Batch& batch) {
   const torch::NoGradGuard no_gradients;
   // Pinned memory belongs to the context of the current GPU: let it be this rank's.
   const c10::OptionalDeviceGuard on_device(
       conversion.where.is_cuda() ? std::optional(conversion.where) : std::nullopt);
-  auto made = std::make_shared<TorchBatch>(collate(conversion, batch));
+  auto made = std::make_shared<ReadyBatch>();
+  made->batch = collate(conversion, batch);
   std::int64_t bytes = 0;
   sdk::guarded("turning a batch into tensors", [&] {
-    for (const auto& [name, type] : conversion.options.dtypes) {
-      torch::Tensor& column = (*made)[name];
-      column = column.to(type);
-    }
-    for (auto& [name, column] : made->columns) {
-      if (conversion.pins && column.device().is_cpu()) column = column.pin_memory();
+    for (const auto& [name, type] : conversion.options.dtypes) (void)made->batch[name];
+    const c10::OptionalStreamGuard beside(conversion.copies);
+    for (auto& [name, column] : made->batch.columns) {
+      column = placed(conversion, column, wanted_type(conversion, name, column));
       bytes += static_cast<std::int64_t>(column.nbytes());
+    }
+    if (conversion.copies) {
+      made->copied.emplace(c10::DeviceType::CUDA);
+      made->copied->record(*conversion.copies);
     }
   });
   return {.value = std::move(made), .bytes = bytes};
@@ -172,16 +205,17 @@ bool pins(const TorchBatchOptions& options, torch::Device where) {
 
 }  // namespace
 
-TorchBatch detail::take_tensors(Batch& batch, torch::Device where) {
-  const auto made = std::static_pointer_cast<TorchBatch>(std::move(batch.converted));
-  TorchBatch taken = std::move(*made);
-  if (where.is_cpu()) return taken;
-  sdk::guarded("copying a batch to " + where.str(), [&] {
-    // The caching host allocator keeps pinned memory until the copy is done.
-    for (auto& [name, column] : taken.columns)
-      column = column.to(where, /*non_blocking=*/where.is_cuda());
+TorchBatch detail::take_tensors(Batch& batch) {
+  const auto ready = std::static_pointer_cast<ReadyBatch>(std::move(batch.converted));
+  if (!ready->copied) return std::move(ready->batch);
+  sdk::guarded("taking a batch on the GPU", [&] {
+    const c10::Stream loop = gpus().getStream(gpus().getDevice());
+    ready->copied->block(loop);
+    // The memory is that of the copies' stream: it is not used again before the loop's work ends.
+    for (auto& [name, column] : ready->batch.columns)
+      if (column.is_cuda()) column.record_stream(loop);
   });
-  return taken;
+  return std::move(ready->batch);
 }
 
 TorchBatchRange DatasetShard::iter_torch_batches() {
@@ -190,17 +224,18 @@ TorchBatchRange DatasetShard::iter_torch_batches() {
 
 TorchBatchRange DatasetShard::iter_torch_batches(const TorchBatchOptions& options) {
   const torch::Device where = target(options);
+  std::optional<c10::Stream> copies;
+  if (where.is_cuda()) copies = gpus().getStreamFromGlobalPool(where);
   const auto conversion =
-      std::make_shared<const Conversion>(Conversion{options, where, pins(options, where)});
-  return {
-      sdk::iter_converted(*this,
-                          {.batch_size = options.batch_size,
-                           .weight = options.weight,
-                           .drop_last = options.drop_last,
-                           .prefetch_batches = options.prefetch_batches,
-                           .prefetch_bytes = options.prefetch_bytes},
-                          [conversion](const Batch& batch) { return convert(*conversion, batch); }),
-      where};
+      std::make_shared<const Conversion>(Conversion{options, where, pins(options, where), copies});
+  return TorchBatchRange(sdk::iter_converted(
+      *this,
+      {.batch_size = options.batch_size,
+       .weight = options.weight,
+       .drop_last = options.drop_last,
+       .prefetch_batches = options.prefetch_batches,
+       .prefetch_bytes = options.prefetch_bytes},
+      [conversion](const Batch& batch) { return convert(*conversion, batch); }));
 }
 
 }  // namespace train

@@ -94,6 +94,14 @@ TEST(Samples, TellOfGpusThatAreInTrouble) {
 
   ASSERT_TRUE(wait_until([&] { return contains(status_of(cluster), "0: 93 %, 2.0 KiB"); }))
       << status_of(cluster) << run.err();
+  const auto newest = read_newest_samples(cluster.run_dir("job") + "/.samples.now.jsonl");
+  ASSERT_TRUE(newest);
+  for (const SampleTable& table : *newest) {
+    if (table.kind != SampleKind::Gpus) continue;
+    EXPECT_EQ(table.number("use", 0), 0.93);
+    EXPECT_EQ(table.text("ranks", 0), "0");
+    EXPECT_EQ(table.text("state", 0), "ok");
+  }
   ASSERT_TRUE(wait_until([&] { return !kept(cluster, SampleKind::Nodes).empty(); }));
   put("gpus 1\n0.use 93\n0.xid 79\n");
   const std::string node = kept(cluster, SampleKind::Nodes).front().rows.front();

@@ -345,9 +345,13 @@ struct TorchBatchOptions {
   int prefetch_batches = 2;
   std::int64_t prefetch_bytes = 32 << 20;
 
-  /// The types that columns are converted to, by their names; the others keep theirs.
+  /// The types that columns are converted to, by their names; the others keep theirs. A type that
+  /// takes more bytes than the column's own is made on the GPU, if the column goes there.
   std::map<std::string, torch::Dtype> dtypes = {};
-  /// Where the tensors are; none: device().
+  /// Where the tensors are; none: device(). The reading thread starts the copies to a GPU, on a
+  /// stream of their own: they run beside what the loop has queued, prefetch_batches and
+  /// prefetch_bytes ahead of it, and take as much of the GPU's memory. Use the tensors on the
+  /// stream that is current where the loop takes the batch; others must wait for that one.
   std::optional<torch::Device> device = {};
   /// Keep tensors on the CPU in memory from which GPUs can copy while the loop goes on. Tensors
   /// that go to a GPU come through such memory anyway. Where this worker sees no GPU, this does
@@ -369,8 +373,9 @@ inline BatchOptions::operator TorchBatchOptions() const {
 }
 
 namespace detail {
-/// Take the tensors that the reading thread has made, and bring them to `where`.
-TorchBatch take_tensors(Batch& batch, torch::Device where);
+/// Take the tensors that the reading thread has made. What the current stream gets from now on
+/// waits until they are on the GPU.
+TorchBatch take_tensors(Batch& batch);
 }  // namespace detail
 
 /// Register a map, as register_map() does, that gets the columns as tensors on the CPU, which are
@@ -394,8 +399,8 @@ class TorchBatchRangeOf<void> {
     using pointer = TorchBatch*;
     using reference = TorchBatch&;
     Iterator() = default;
-    Iterator(BatchRange::Iterator inner, BatchRange::Iterator end, torch::Device where)
-        : inner_(std::move(inner)), end_(std::move(end)), where_(where) {
+    Iterator(BatchRange::Iterator inner, BatchRange::Iterator end)
+        : inner_(std::move(inner)), end_(std::move(end)) {
       take();
     }
     TorchBatch& operator*() { return batch_; }
@@ -410,23 +415,20 @@ class TorchBatchRangeOf<void> {
 
    private:
     void take() {
-      if (!(inner_ == end_)) batch_ = detail::take_tensors(*inner_, where_);
+      if (!(inner_ == end_)) batch_ = detail::take_tensors(*inner_);
     }
     BatchRange::Iterator inner_, end_;
-    torch::Device where_ = torch::kCPU;
     TorchBatch batch_;
   };
 
-  TorchBatchRangeOf(BatchRange batches, torch::Device where)
-      : batches_(std::move(batches)), where_(where) {}
-  Iterator begin() { return {batches_.begin(), batches_.end(), where_}; }
-  Iterator end() { return {batches_.end(), batches_.end(), where_}; }
+  explicit TorchBatchRangeOf(BatchRange batches) : batches_(std::move(batches)) {}
+  Iterator begin() { return {batches_.begin(), batches_.end()}; }
+  Iterator end() { return {batches_.end(), batches_.end()}; }
   /// Return how many batches this pass has. It is the same on all ranks.
   std::int64_t size() const { return batches_.size(); }
 
  private:
   BatchRange batches_;
-  torch::Device where_;
 };
 
 }  // namespace train

@@ -1,6 +1,8 @@
 // Trains a small network on train::device() for `steps` steps, with a checkpoint after each, and
 // reports the device. In attempt 0, it kills itself before step `die_step`, once a checkpoint is
-// committed and, if it is given, `die_file` exists.
+// committed and, if it is given, `die_file` exists; and before step `hang_step`, it waits for work
+// of its device that takes minutes. Before step `busy_step`, it keeps its device busy until
+// `busy_file` exists.
 #include <signal.h>
 #include <train/torch.h>
 #include <train/train.h>
@@ -20,6 +22,29 @@ void die_where_asked(const train::Config& config, int step) {
   ::kill(::getpid(), SIGKILL);
 }
 
+torch::Tensor multiply(torch::Tensor matrix, int times) {
+  for (int i = 0; i < times; ++i) matrix = matrix.mm(matrix);
+  return matrix;
+}
+
+// Not inlined: a test looks for its name in the stacks.
+[[gnu::noinline]] double wait_for_the_device() {
+  const torch::Tensor product =
+      multiply(torch::full({16384, 16384}, 1.0 / 16384, train::device()), 500);
+  return product.sum().item<double>();
+}
+
+void hold_up_where_asked(const train::Config& config, int step) {
+  if (train::get_context().attempt() == 0 && step == config.get<int>("hang_step", -1))
+    wait_for_the_device();
+  if (step != config.get<int>("busy_step", -1)) return;
+  const std::string file = config.get<std::string>("busy_file");
+  while (::access(file.c_str(), F_OK) != 0) {
+    const auto product = multiply(torch::full({4096, 4096}, 1.0 / 4096, train::device()), 20);
+    (void)product.sum().item<double>();
+  }
+}
+
 void train_noise(const train::Config& config) {
   auto model = train::prepare_model(torch::nn::Sequential(
       torch::nn::Linear(8, 32), torch::nn::Dropout(0.5), torch::nn::Linear(32, 1)));
@@ -31,6 +56,7 @@ void train_noise(const train::Config& config) {
   }
   for (; step < config.get<int>("steps"); ++step) {
     die_where_asked(config, step);
+    hold_up_where_asked(config, step);
     optimizer.zero_grad();
     const auto loss = model->forward(torch::randn({16, 8}, train::device())).square().mean();
     loss.backward();

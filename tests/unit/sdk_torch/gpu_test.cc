@@ -1,12 +1,15 @@
 // These tests need a GPU. Without one, each says so and is skipped.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <train/torch.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "lib/base/text_file.h"
@@ -210,41 +213,74 @@ TEST_F(Gpu, AveragesGradientsOverNccl) {
   EXPECT_EQ(found, (std::vector<std::string>{"2.000000", "2.000000"}));
 }
 
-// As a supervisor asks it (daemon/supervisor/workers/flight_dumps).
+/// Ask the rank's flight recorder, as a supervisor does (daemon/supervisor/workers/flight_dumps).
+/// Return the name of its call with these sizes.
+std::string recorded_call(const std::string& folder, int rank, const std::string& sizes) {
+  const std::string pipe = folder + "/pipe-" + std::to_string(rank) + ".pipe";
+  const std::string dump = folder + "/dump-" + std::to_string(rank);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  bool asked = false;
+  while (std::chrono::steady_clock::now() < until) {
+    // A thread of LibTorch makes the pipe.
+    if (!asked && std::filesystem::is_fifo(pipe)) {
+      std::ofstream out(pipe);
+      asked = static_cast<bool>(out << "1" << std::flush);
+    }
+    const auto record = read_flight_record(read_text(dump));
+    if (!record) continue;
+    for (const auto& [group, calls] : record->groups)
+      for (const auto& [number, call] : calls.calls)
+        if (call.sizes == sizes) return call.name;
+  }
+  return "no dump";
+}
+
+void record_flights(const std::string& folder) {
+  ::setenv("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", (folder + "/pipe-").c_str(), 1);
+  ::setenv("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", (folder + "/dump-").c_str(), 1);
+}
+
 TEST_F(Gpu, TheFlightRecorderOfNcclAnswersThroughItsPipe) {
   need(2);
   if (IsSkipped()) return;
-  char name[] = "/tmp/flight_record.XXXXXX";
-  const std::string folder = ::mkdtemp(name);
+  const Folder folder;
 
   const auto found = testing::results(testing::run_ranks(2, [&](int rank) {
-    ::setenv("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", (folder + "/pipe-").c_str(), 1);
-    ::setenv("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", (folder + "/dump-").c_str(), 1);
+    record_flights(folder.path());
     std::vector<torch::Tensor> tensors{torch::ones({4, 2}, device())};
     process_group()->allreduce(tensors)->wait();
-    const std::string pipe = folder + "/pipe-" + std::to_string(rank) + ".pipe";
-    const std::string dump = folder + "/dump-" + std::to_string(rank);
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    std::string said = "no dump";
-    bool asked = false;
-    while (said == "no dump" && std::chrono::steady_clock::now() < until) {
-      // A thread of LibTorch makes the pipe.
-      if (!asked && std::filesystem::is_fifo(pipe)) {
-        std::ofstream out(pipe);
-        asked = static_cast<bool>(out << "1" << std::flush);
-      }
-      const auto record = read_flight_record(read_text(dump));
-      if (!record) continue;
-      for (const auto& [group, calls] : record->groups)
-        for (const auto& [number, call] : calls.calls)
-          if (call.sizes == "Float [4, 2]") said = call.name;
-    }
+    const std::string said = recorded_call(folder.path(), rank, "Float [4, 2]");
     process_group()->barrier()->wait();
     return said;
   }));
 
-  std::filesystem::remove_all(folder);
   EXPECT_EQ(found, std::vector<std::string>(2, "all_reduce"));
+}
+
+/// A group of one, whose call waits for other work of the GPU.
+TEST_F(Gpu, TheFlightRecorderAnswersWhileACallHangs) {
+  const Folder folder;
+
+  const auto ends = testing::run_ranks(1, [&](int) {
+    record_flights(folder.path());
+    const torch::Device gpu = device();
+    const auto nccl = sdk::cuda_module()->make_nccl_backend(c10::make_intrusive<c10d::HashStore>(),
+                                                            0, 1, std::chrono::minutes(10));
+    std::vector<torch::Tensor> tensors{torch::ones({4, 2}, gpu)};
+    nccl->allreduce(tensors)->wait();
+    torch::Tensor matrix = torch::full({16384, 16384}, 1.0 / 16384, gpu);
+    for (int i = 0; i < 500; ++i) matrix = matrix.mm(matrix);  // a minute and more
+    std::vector<torch::Tensor> late{torch::ones({5, 3}, gpu)};
+    const auto work = nccl->allreduce(late);
+    const std::string said = recorded_call(folder.path(), 0, "Float [5, 3]");
+    std::ofstream(folder.path() + "/said") << said << (work->isCompleted() ? " ended" : " waits");
+    ::kill(::getpid(), SIGKILL);  // it would wait for the work
+    return std::string();
+  });
+
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_EQ(ends[0].signal, SIGKILL) << ends[0].result;
+  EXPECT_EQ(read_text(folder.path() + "/said"), "all_reduce waits");
 }
 
 }  // namespace
