@@ -46,7 +46,7 @@ class PythonFrameworks : public testing::Test {
   json::array kill_and_resume(const std::string& framework, const std::string& config,
                               const std::string& die) {
     const json::array whole = run("whole", framework, config);
-    const json::array killed =
+    json::array killed =
         run("killed", framework, config + ", " + die, "  failure_config: {max_failures: 1}");
     EXPECT_EQ(cluster.run_json("whole").at("attempts").as_array().size(), 1u);
     EXPECT_EQ(cluster.run_json("killed").at("attempts").as_array().size(), 2u);

@@ -61,7 +61,7 @@ fi
 # Check all programs, examples, test programs, libraries and modules that were built. Symbolic links belong to Arrow.
 while IFS= read -r -d '' file; do
   if is_program "$file"; then check "$file" 0; fi
-done < <(find "$build/bin" "$build/libexec" "$build/tests" "$build/lib" "$build/sdk/client" -type f \( -perm -u+x -o -name '*.so*' \) \
+done < <(find "$build/bin" "$build/libexec" "$build/tests" "$build/lib" -type f \( -perm -u+x -o -name '*.so*' \) \
            ! -path '*/CMakeFiles/*' ! -name '*.a' -print0)
 [ "$looked_at" -ge 20 ] || complain "$build" "only $looked_at programs were found"
 

@@ -18,6 +18,7 @@ The first call of any function connects to the run. A child of os.fork() must no
 from ._checkpoint import Checkpoint, ReportedCheckpoint
 from ._collectives import barrier, broadcast_from_rank_zero, once_per_node, reduce
 from ._context import Context, get_context
+from ._datasets import ArrowBatch, Batch, BatchIterator, DatasetShard, get_dataset_shard
 from ._errors import Failure, Stopped
 from ._hook import install as _install_hook
 from ._progress import phase, step
@@ -51,12 +52,16 @@ from ._trainer import (
 )
 
 __all__ = [
+    "ArrowBatch",
     "AttemptFailure",
+    "Batch",
+    "BatchIterator",
     "Callback",
     "Checkpoint",
     "ClusterError",
     "Context",
     "ControllerError",
+    "DatasetShard",
     "Failure",
     "HangError",
     "PreemptionError",
@@ -75,6 +80,7 @@ __all__ = [
     "get_all_reported_checkpoints",
     "get_checkpoint",
     "get_context",
+    "get_dataset_shard",
     "histogram",
     "on_stop",
     "once_per_node",

@@ -151,6 +151,7 @@ def library() -> Any:
         raise Failure("unavailable", "a child of a fork cannot use trainrun: call it in the process that was the worker at first")
     if _connected and _library is not None:
         return _library.loaded
+    starts: Optional[_Library] = None
     with _lock:
         if _library is None:
             _library = _Library()
@@ -159,11 +160,29 @@ def library() -> Any:
                 raise last_error(_library.loaded)
             _take_environment()
             _connected = True
+            if os.environ.get("TRAINRUN_INGEST"):
+                starts = _library
+    if starts is not None:
+        _serve_datasets(starts.loaded)
     return _library.loaded
+
+
+def _serve_datasets(functions: Any) -> None:
+    """End this process as an ingest worker, which the run has started to read datasets for the ranks: it has no loop to run."""
+    from ._datasets import serve
+
+    code = serve()
+    functions.trainrun_finish(None)
+    sys.stdout.flush()
+    os._exit(code)
 
 
 def connected() -> bool:
     return _connected and not _forked
+
+
+def forked() -> bool:
+    return _forked
 
 
 def last_error(loaded: Any) -> Failure:

@@ -26,12 +26,12 @@ from ._staged import make_staging, staged
 if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:
     from pytorch_lightning.callbacks import Checkpoint as _CheckpointCallback
 else:
-    from lightning.pytorch.callbacks import Checkpoint as _CheckpointCallback
+    from lightning.pytorch.callbacks import Checkpoint as _CheckpointCallback  # type: ignore[assignment]
 
 _FILE = "lightning.ckpt"
 
 
-class ReportCallback(_CheckpointCallback):  # type: ignore[misc]
+class ReportCallback(_CheckpointCallback):
     """Reports after each training epoch, with a checkpoint of all that Lightning restores: `epoch`, `step`, and what the model has
     logged. All ranks must have it. Lightning calls it after other callbacks, and adds no ModelCheckpoint of its own.
 

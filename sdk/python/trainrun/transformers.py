@@ -23,7 +23,7 @@ from ._errors import Failure
 from ._staged import place, staged
 
 
-class ReportCallback(TrainerCallback):  # type: ignore[misc]
+class ReportCallback(TrainerCallback):
     """Reports what the Trainer logs, with `step`; and each checkpoint that it saves, with what it logged last. Where somebody asks
     for a checkpoint, the Trainer saves one. All ranks must have it."""
 

@@ -30,6 +30,34 @@ class PythonPackage : public ::testing::Test {
   Folder folder;
 };
 
+TEST_F(PythonPackage, LightningGetsAsManyWorkersOnEachNodeOrIsRefused) {
+  const Ended ended = python(folder.path, R"(
+import sys, types
+fake = types.ModuleType("lightning.pytorch.callbacks")  # in place of the real one, which need not be installed
+fake.Checkpoint = object
+for name in ("lightning", "lightning.pytorch", fake.__name__):
+    sys.modules[name] = fake
+import trainrun.lightning
+
+class Place:
+    def __init__(self, local, nodes, ranks):
+        self.get_local_world_size, self.get_node_count, self.get_world_size = lambda: local, lambda: nodes, lambda: ranks
+
+for numbers in ((2, 3, 6), (1, 2, 3)):
+    trainrun.get_context = lambda: Place(*numbers)
+    try:
+        print(trainrun.lightning.trainer_args(), flush=True)
+    except trainrun.Failure as error:
+        print(error.kind, error, flush=True)
+)");
+  EXPECT_EQ(ended.code, 0) << ended.out;
+  EXPECT_EQ(
+      ended.out,
+      "{'devices': 2, 'num_nodes': 3}\n"
+      "invalid_argument Lightning needs as many workers on each node: this one has 1 of 3, and "
+      "there are 2 nodes (set scaling_config.workers_per_node, or num_workers to a multiple)\n");
+}
+
 TEST_F(PythonPackage, Works) {
   const Ended ended = python(folder.path, R"(
 import os, trainrun
