@@ -1,10 +1,10 @@
-# make demo | build | test | test-hdfs | test-mlflow | test-reach | deb | wheel | dist | sim | chaos | soak | fuzz | bench | lint | precommit | asan | tsan | mutants |
+# make demo | build | test | test-hdfs | test-mlflow | test-reach | deb | wheel | python | dist | sim | chaos | soak | fuzz | bench | lint | precommit | asan | tsan | mutants |
 # vm: each first installs what it needs (packaging/deps/install.sh).
 # Presets (CMakePresets.json) use the build folders build, build-dev, build-asan, …
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: demo build test test-hdfs test-mlflow test-reach deb wheel dist sim chaos soak fuzz bench lint precommit asan tsan mutants vm install
+.PHONY: demo build test test-hdfs test-mlflow test-reach deb wheel python dist sim chaos soak fuzz bench lint precommit asan tsan mutants vm install
 
 deps = packaging/deps/install.sh $(1) >/dev/null
 compile = packaging/compile.sh $(1) $(2)
@@ -58,6 +58,13 @@ wheel:
 	@test -e build-wheel/build.ninja || cmake --preset wheel
 	@$(call compile,build-wheel,wheel_programs)
 	@packaging/wheel.sh build-wheel build-wheel/wheel
+
+# Make build/python-venv: a Python environment with the package trainrun, over the libraries and programs of the build.
+python:
+	@$(call deps,build)
+	@test -e build/build.ninja || cmake --preset release
+	@$(call compile,build,python_programs)
+	@packaging/python_venv.sh build build/python-venv
 
 # Make trainrun-VERSION.tar.gz of the commit, in build-dist: the same commit gives the same bytes.
 dist:
