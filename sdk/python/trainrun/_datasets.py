@@ -247,7 +247,8 @@ def _torch_batch(handle: _BatchHandle) -> Batch:
 
 
 class BatchIterator:
-    """One pass. len() is its number of batches, the same on all ranks. A loop may be left early: the pass is then over."""
+    """One pass. len() is its number of batches, the same on all ranks. A loop may be left early, also by an exception: the pass is
+    then over."""
 
     def __init__(self, handle: ctypes.c_void_p, convert: Callable[[_BatchHandle], Any]) -> None:
         self._handle, self._convert = handle, convert

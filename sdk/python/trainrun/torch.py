@@ -39,6 +39,11 @@ def get_device() -> torch.device:
     return torch.device("cuda", get_context().get_local_rank() % torch.cuda.device_count())
 
 
+def get_devices() -> list[torch.device]:
+    """Return this rank's devices: it has one."""
+    return [get_device()]
+
+
 def _end_process_group() -> None:
     """At exit. A cycle in DistributedDataParallel keeps the group beyond the interpreter's end, where Gloo's threads then abort the
     process. After an error, NCCL could wait here for ranks that do not come."""

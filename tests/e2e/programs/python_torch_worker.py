@@ -51,6 +51,7 @@ def main():
     context = trainrun.get_context()
     config, rank = context.get_config(), context.get_world_rank()
     if config.get("refusals"):
+        assert trainrun.torch.get_devices() == [torch.device("cpu")]
         return refusals()
     strategy = config.get("strategy", "ddp")
     trainrun.torch.enable_reproducibility(7)
