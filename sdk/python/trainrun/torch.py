@@ -20,7 +20,7 @@ import gc
 import os
 import random
 import sys
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Iterator, Optional, Union
 
 import torch
 import torch.distributed as dist
@@ -52,14 +52,13 @@ def _end_process_group() -> None:
         dist.destroy_process_group()
 
 
-def _need_process_group() -> None:
+def _need_process_group(device: torch.device) -> None:
     if dist.is_initialized():
         return
     if "MASTER_PORT" not in os.environ:
         raise Failure(
             "unavailable", "there is no MASTER_PORT for a process group: set the spec's backend to torch, or start the program by train-run"
         )
-    device = get_device()
     if device.type == "cuda":
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
@@ -68,23 +67,23 @@ def _need_process_group() -> None:
 
 def prepare_model(
     model: torch.nn.Module,
-    move_to_device: bool = True,
+    move_to_device: Union[bool, torch.device] = True,
     parallel_strategy: Optional[str] = "ddp",
     parallel_strategy_kwargs: Optional[dict[str, Any]] = None,
 ) -> torch.nn.Module:
-    """Move the model to this rank's device, and make the ranks train it together, if there are several. parallel_strategy: "ddp"
+    """Move the model to this rank's device, or to the one given, and make the ranks train it together. parallel_strategy: "ddp"
     (each has all of it; DistributedDataParallel), "fsdp" (each has a part; FullyShardedDataParallel), or None (leave it as it is).
     parallel_strategy_kwargs go to that class. All ranks call it."""
     if parallel_strategy not in ("ddp", "fsdp", None):
         raise Failure("invalid_argument", f"prepare_model: unknown parallel_strategy '{parallel_strategy}' (known: ddp, fsdp, None)")
-    device = get_device()
+    device = move_to_device if isinstance(move_to_device, torch.device) else get_device()
     if move_to_device:
         if device.type == "cuda":
             torch.cuda.set_device(device)
         model = model.to(device)
     if parallel_strategy is None or get_context().get_world_size() == 1:
         return model
-    _need_process_group()
+    _need_process_group(device)
     options = dict(parallel_strategy_kwargs or {})
     if parallel_strategy == "fsdp":
         from torch.distributed.fsdp import FullyShardedDataParallel

@@ -52,6 +52,7 @@ def main():
     config, rank = context.get_config(), context.get_world_rank()
     if config.get("refusals"):
         assert trainrun.torch.get_devices() == [torch.device("cpu")]
+        assert trainrun.torch.prepare_model(torch.nn.Linear(1, 1), torch.device("meta"), None).weight.is_meta
         return refusals()
     strategy = config.get("strategy", "ddp")
     trainrun.torch.enable_reproducibility(7)
