@@ -15,6 +15,7 @@
 #include <unordered_set>
 
 #include "sdk/client/progress.h"
+#include "sdk/torch/compression.h"
 #include "sdk/torch/failure.h"
 
 namespace train::detail {
@@ -108,6 +109,8 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
       : parameters_(std::move(parameters)), group_(std::move(group)), options_(options) {
     if (options.broadcast_buffers) buffers_ = module.buffers();
     reducer_ = make_reducer(parameters_, group_, options);
+    if (auto hook = sdk::compression_hook(options.compression, group_))
+      reducer_->register_comm_hook(std::move(hook));
   }
 
   ~ReducerSync() override = default;

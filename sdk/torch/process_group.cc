@@ -15,6 +15,7 @@
 #include "sdk/torch/cuda_loader.h"
 #include "sdk/torch/failure.h"
 #include "sdk/torch/local_address.h"
+#include "sdk/torch/reproducible.h"
 
 namespace train {
 namespace sdk {
@@ -175,6 +176,7 @@ Error classify_torch_error(const std::string& what) {
 torch::Device device() {
   static const torch::Device chosen = sdk::guarded("choosing this rank's device", [] {
     const sdk::CudaModule* cuda = sdk::cuda_module();
+    if (sdk::deterministic_by_spec()) sdk::use_deterministic_algorithms();
     if (cuda == nullptr) return torch::Device(torch::kCPU);
     const int index = sdk::worker_info().local_rank % cuda->device_count();
     cuda->set_device(index);

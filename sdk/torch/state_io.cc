@@ -72,6 +72,13 @@ List positions_of(const std::vector<DistributedSampler*>& samplers) {
   return positions;
 }
 
+List states_of(const std::vector<Stateful*>& stateful) {
+  List states;
+  for (const Stateful* each : stateful)
+    states.emplace_back(Dict{{"kind", each->kind()}, {"state", each->state()}});
+  return states;
+}
+
 Dict make_index(const StateRefs& state, List positions) {
   List optimizers;
   for (const auto* optimizer : state.optimizers) optimizers.emplace_back(sdk::describe(*optimizer));
@@ -80,6 +87,7 @@ Dict make_index(const StateRefs& state, List positions) {
              {"optimizers", std::move(optimizers)},
              {"sharded", static_cast<std::int64_t>(state.sharded.size())}};
   if (!positions.empty()) index["samplers"] = std::move(positions);
+  if (!state.stateful.empty()) index["stateful"] = states_of(state.stateful);
   if (state.epoch) index["epoch"] = *state.epoch;
   return index;
 }
@@ -304,6 +312,30 @@ void load_samplers(const sdk::CheckedFiles& files, const Dict& index,
     guarded("reading " + path, [&] { samplers[i]->restore(place_in(saved[i])); });
 }
 
+void load_stateful(const sdk::CheckedFiles& files, const Dict& index,
+                   const std::vector<Stateful*>& stateful) {
+  const std::string path = files.path_of(kIndexFile);
+  const auto found = index.find("stateful");
+  const List saved = found == index.end() ? List{} : found->second.as<List>();
+  if (stateful.size() > saved.size()) {
+    raise(Error{Errc::InvalidArgument,
+                path + " holds the state of " + std::to_string(saved.size()) +
+                    " Stateful objects, asked for " + std::to_string(stateful.size())});
+  }
+  for (std::size_t i = 0; i < stateful.size(); ++i) {
+    guarded("reading " + path, [&] {
+      const Config entry(saved[i].as<Dict>());
+      const auto kind = entry.get<std::string>("kind");
+      if (kind != stateful[i]->kind()) {
+        raise(Error{Errc::InvalidArgument,
+                    "the state of a " + kind + " does not fit a " + stateful[i]->kind(),
+                    "load into the same arguments, in the same order, as it was saved from"});
+      }
+      stateful[i]->load_state(entry.get<Dict>("state"));
+    });
+  }
+}
+
 Dict read_index(const sdk::CheckedFiles& files) {
   const std::string path = files.path_of(kIndexFile);
   if (!files.has(kIndexFile)) {
@@ -321,7 +353,8 @@ Dict read_index(const sdk::CheckedFiles& files) {
     }
     index["optimizers"].as<List>();
     index["modules"].as<std::int64_t>();
-    if (index.count("samplers") != 0) index["samplers"].as<List>();
+    for (const char* list : {"samplers", "stateful"})
+      if (index.count(list) != 0) index[list].as<List>();
     return index;
   } catch (const Failure& error) {
     raise(Error{Errc::Corrupt, path + ": " + error.what()});
@@ -388,6 +421,7 @@ LoadedState detail::load_checked(const sdk::CheckedFiles& files, const StateRefs
   for (std::size_t i = 0; i < state.sharded.size(); ++i)
     sdk::load_sharded(files, sharded_file(i), *state.sharded[i]);
   load_samplers(files, index, state.samplers);
+  load_stateful(files, index, state.stateful);
   LoadedState loaded;
   const auto epoch = index.find("epoch");
   if (epoch != index.end()) loaded.epoch = epoch->second.as<std::int64_t>();

@@ -1,5 +1,6 @@
 // The SDK for programs that train with LibTorch: data parallelism, the process group, samplers,
-// state on disk, datasets as tensors. Link trainrun::torch. Errors are train::Failure unless a
+// state on disk, datasets as tensors. <train/torch_loop.h> has helpers for the loop itself (mixed
+// precision, clipping, schedules). Link trainrun::torch. Errors are train::Failure unless a
 // comment says otherwise; LibTorch's own exceptions come only from user code (forward, backward,
 // step).
 //
@@ -54,6 +55,11 @@ void histogram(std::string_view name, const torch::Tensor& values,
 
 // ---- data parallelism
 
+/// In what type gradients travel between the ranks. Fp16 and Bf16 halve the bytes; the sum is then
+/// made in that type, too (as PyTorch's fp16_compress_hook and bf16_compress_hook do). Bf16 keeps
+/// the range of float32 and 8 bits of precision, Fp16 has 11 bits and overflows above 65504.
+enum class GradientCompression { None, Fp16, Bf16 };
+
 struct DataParallelOptions {
   std::int64_t first_bucket_bytes = 1 << 20;  // small: reduction starts early in the backward pass
   std::int64_t bucket_bytes_max = 25 << 20;
@@ -64,6 +70,7 @@ struct DataParallelOptions {
   /// different branches. This costs a search of the graph in each step. Without it, such a pass
   /// throws a Failure that names the parameters.
   bool find_unused_parameters = false;
+  GradientCompression compression = GradientCompression::None;
   /// At the end of every synchronized backward pass, copy rank 0's buffers (BatchNorm's statistics)
   /// to all ranks.
   bool broadcast_buffers = true;
@@ -219,12 +226,31 @@ class ShardedState {
   std::vector<Entry> entries_;
 };
 
+/// State that is a few numbers or texts, the same on all ranks. from_state and load take objects of
+/// it like optimizers; GradScaler and LrSchedule (torch_loop.h) are such. Derive from it to save
+/// your own. NaN and infinities become null.
+class Stateful {
+ public:
+  virtual ~Stateful() = default;
+  /// Name the kind of state, "GradScaler": what saved it and what loads it must agree.
+  virtual std::string kind() const = 0;
+  virtual Dict state() const = 0;
+  /// Take over what state() returned. Throw a Failure for anything else, and then change nothing.
+  virtual void load_state(const Dict& state) = 0;
+
+ protected:
+  Stateful() = default;
+  Stateful(const Stateful&) = default;
+  Stateful& operator=(const Stateful&) = default;
+};
+
 /// What is saved and loaded together. from_state(model, optimizer, …) fills it from its arguments.
 struct StateRefs {
   std::vector<torch::nn::Module*> modules = {};
   std::vector<torch::optim::Optimizer*> optimizers = {};
   std::vector<const ShardedState*> sharded = {};
   std::vector<DistributedSampler*> samplers = {};
+  std::vector<Stateful*> stateful = {};
   std::optional<std::int64_t> epoch = std::nullopt;  // saved with the rest; load_state returns it
 };
 
@@ -241,7 +267,8 @@ struct LoadedState {
 /// model_1.safetensors. Every rank writes its own rank-0003/rng.safetensors (here rank 3) and, for
 /// a ShardedState, rank-0003/sharded.safetensors (pieces under their tensors' names; the header's
 /// "__metadata__" says where in the tensors they lie). torch_state.json records the positions of
-/// rank 0's samplers, which hold for all ranks that have consumed equally many rows. Optimizers
+/// rank 0's samplers, which hold for all ranks that have consumed equally many rows, and what
+/// rank 0's Stateful objects return. Optimizers
 /// must be those of torch::optim and train; of an optimizer that derives from one of them, only the
 /// inherited state is saved. Not collective. Throws Failure("io" or "no_space"), and
 /// Failure("invalid_argument") for any other optimizer.
@@ -272,6 +299,9 @@ inline void collect_state(StateRefs& refs, const ShardedState& sharded) {
 inline void collect_state(StateRefs& refs, DistributedSampler& sampler) {
   refs.samplers.push_back(&sampler);
 }
+inline void collect_state(StateRefs& refs, Stateful& stateful) {
+  refs.stateful.push_back(&stateful);
+}
 inline void collect_state(StateRefs& refs, torch::nn::Module& module) {
   refs.modules.push_back(&module);
 }
@@ -289,8 +319,8 @@ StateRefs state_of(State&&... state) {
 
 }  // namespace detail
 
-/// Save modules, optimizers, sharded states and samplers in any number and order: from_state(model,
-/// optimizer, loader.sampler()). The copy is taken before this returns.
+/// Save modules, optimizers, sharded states, samplers and Stateful objects in any number and order:
+/// from_state(model, optimizer, schedule, loader.sampler()). The copy is taken before this returns.
 template <class... State>
 Checkpoint Checkpoint::from_state(State&&... state) {
   return from_writer([write = detail::stage_state(detail::state_of(state...))](

@@ -1,6 +1,6 @@
 // Trains a linear model from known weights for one step, with trainrun::torch. The loss is (2 - 0)²
 // = 4, then (2 - 0.8)² = 1.44.
-#include <train/torch.h>
+#include <train/torch_loop.h>
 #include <train/train.h>
 
 #include <cmath>
@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
       optimizer.zero_grad();
       const auto loss = (torch::full({1, 1}, 2.0) - model(torch::ones({1, 1}))).square().mean();
       loss.backward();
+      train::clip_grad_norm(optimizer, 1e6);
       optimizer.step();
       train::report({{"step", step}, {"loss", std::round(loss.item<double>() * 1000) / 1000}});
     }

@@ -2,13 +2,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <train/torch.h>
+#include <train/torch_loop.h>
+#include <train/torch_zero.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
@@ -165,6 +168,198 @@ TEST_F(Gpu, ACheckpointHoldsTheMomentAtWhichItWasTaken) {
   }));
 
   EXPECT_EQ(found, std::vector<std::string>{"5000 to 5000"});
+}
+
+// ---- the helpers of torch_loop.h
+
+TEST_F(Gpu, AutocastComputesInTheTypeThatWasAskedFor) {
+  const auto found = testing::results(testing::run_ranks(1, [](int) {
+    auto model = prepare_model(torch::nn::Linear(16, 16));
+    std::ostringstream text;
+    for (const std::optional<torch::Dtype> dtype :
+         {std::optional<torch::Dtype>(), std::optional(torch::kBFloat16)}) {
+      model->zero_grad();
+      torch::Tensor output, loss;
+      {
+        const Autocast autocast({.dtype = dtype});
+        output = model(torch::ones({4, 16}, device()));
+        loss = torch::nn::functional::mse_loss(output, torch::zeros_like(output));
+      }
+      loss.backward();
+      text << output.scalar_type() << " " << loss.scalar_type() << " "
+           << model->weight.grad().scalar_type() << "; ";
+    }
+    text << model(torch::ones({4, 16}, device())).scalar_type();
+    return text.str();
+  }));
+
+  EXPECT_EQ(found, std::vector<std::string>{"Half Float Float; BFloat16 Float Float; Float"});
+}
+
+/// A model in float16 autocast, with a scaler and a schedule.
+struct HalfTraining {
+  explicit HalfTraining(double rate = 1e-2)
+      : optimizer(net->parameters(), torch::optim::AdamWOptions(rate)),
+        scaler({.init_scale = 1024, .growth_interval = 4}),
+        schedule(optimizer, lr::warmup(3).cosine(20)) {}
+  /// Train on random inputs. Before step `overflow_at`, one gradient becomes infinite.
+  double steps(int count, int overflow_at = -1) {
+    double last = 0;
+    for (int i = 0; i < count; ++i) {
+      optimizer.zero_grad();
+      torch::Tensor loss;
+      {
+        const Autocast autocast({.dtype = torch::kHalf});
+        loss = net(torch::randn({32, 8}, device())).square().mean();
+      }
+      scaler.scale(loss).backward();
+      if (i == overflow_at)
+        net->first->weight.mutable_grad()[0][0] = std::numeric_limits<float>::infinity();
+      if (scaler.step(optimizer)) schedule.step();
+      scaler.update();
+      last = loss.item<double>();
+    }
+    return last;
+  }
+  StateRefs refs() {
+    return {.modules = {net.get()}, .optimizers = {&optimizer}, .stateful = {&scaler, &schedule}};
+  }
+  DropoutNet net = [] {
+    DropoutNet made;
+    prepare_model(made);
+    return made;
+  }();
+  FusedAdamW optimizer;
+  GradScaler scaler;
+  LrSchedule schedule;
+};
+
+TEST_F(Gpu, TheScalerSkipsAStepWithAnInfinityAndHalvesTheScale) {
+  const auto found = testing::results(testing::run_ranks(1, [](int) {
+    HalfTraining training;
+    training.steps(2);
+    const auto before = training.net->first->weight.detach().clone();
+    const double scale = training.scaler.get_scale();
+    training.steps(1, /*overflow_at=*/0);
+    std::ostringstream text;
+    text << (torch::equal(training.net->first->weight, before) ? "the same" : "other")
+         << " weights, " << training.scaler.skipped_steps() << " skipped, scale " << scale << " to "
+         << training.scaler.get_scale();
+    training.steps(4);  // the growth interval
+    text << " to " << training.scaler.get_scale();
+    return text.str();
+  }));
+
+  EXPECT_EQ(found,
+            std::vector<std::string>{"the same weights, 1 skipped, scale 1024 to 512 to 1024"});
+}
+
+TEST_F(Gpu, MixedPrecisionGoesOnAsIfItHadNeverStopped) {
+  const auto found = testing::results(testing::run_ranks(1, [](int) {
+    const Folder folder;
+    HalfTraining first;
+    first.steps(5, /*overflow_at=*/2);
+    save_state(folder.path(), first.refs());
+    const double expected = first.steps(6);
+
+    HalfTraining second(0.5);
+    load_state(folder.path(), second.refs());
+    const double went_on = second.steps(6);
+    const bool same = expected == went_on && first.scaler.state() == second.scaler.state() &&
+                      first.schedule.lr() == second.schedule.lr() &&
+                      torch::equal(first.net->first->weight, second.net->first->weight);
+    return std::string(same ? "the same" : "another") + " end, " +
+           std::to_string(second.scaler.skipped_steps()) + " skipped";
+  }));
+
+  EXPECT_EQ(found, std::vector<std::string>{"the same end, 1 skipped"});
+}
+
+TEST_F(Gpu, ClippingScalesGradientsOfTheDeviceOrRemovesThem) {
+  const auto found = testing::results(testing::run_ranks(1, [](int) {
+    auto model = prepare_model(torch::nn::Linear(2, 1));
+    std::ostringstream text;
+    for (const double factor : {1e3, std::nan("")}) {
+      model->zero_grad();
+      (model(torch::ones({1, 2}, device())) * factor).sum().backward();
+      const ClippedNorm clipped = clip_grad_norm(model->parameters(), 1);
+      text << (clipped.skipped ? "skipped " : "clipped ");
+      if (!model->weight.grad().defined()) continue;
+      const auto all = torch::cat({model->weight.grad().flatten(), model->bias.grad()});
+      text << (std::abs(all.norm().item<double>() - 1) < 1e-5 ? "to 1 " : "wrongly ");
+    }
+    return text.str();
+  }));
+
+  EXPECT_EQ(found, std::vector<std::string>{"clipped to 1 skipped "});
+}
+
+TEST_F(Gpu, AReproducibleRunNeedsTheVariableOfCublasAndThenHasTheSameBits) {
+  const auto with = [](const char* config) {
+    return testing::run_ranks(1, [config](int) {
+      if (config == nullptr ? ::unsetenv("CUBLAS_WORKSPACE_CONFIG") != 0
+                            : ::setenv("CUBLAS_WORKSPACE_CONFIG", config, 1) != 0)
+        return std::string("no environment");
+      reproducible(3);
+      DropoutNet net;
+      auto model = prepare_model(net);
+      FusedAdamW optimizer(net->parameters(), torch::optim::AdamWOptions(1e-2));
+      std::ostringstream text;
+      text << std::hexfloat << train_steps(net, optimizer, 5);
+      return text.str();
+    })[0];
+  };
+
+  EXPECT_THAT(with(nullptr).result, ::testing::HasSubstr("CUBLAS_WORKSPACE_CONFIG is not set"));
+  const auto first = with(":4096:8"), second = with(":4096:8");
+  EXPECT_EQ(first.exit_code, 0) << first.result;
+  EXPECT_EQ(first.result, second.result);
+}
+
+TEST_F(Gpu, GradientsAreCompressedOverGloo) {
+  const auto found = testing::results(testing::run_ranks(2, [](int rank) {
+    if (::setenv("CUDA_VISIBLE_DEVICES", "0", 1) != 0) return std::string("setenv failed");
+    testing::fake_worker().collectives = "gloo";
+    auto model = prepare_model(torch::nn::Linear(torch::nn::LinearOptions(2, 1).bias(false)),
+                               {.compression = GradientCompression::Bf16});
+    std::string text;
+    for (int step = 0; step < 3; ++step) {
+      model->zero_grad();
+      model(torch::full({1, 2}, 1.0 + 2.0 * rank, device())).sum().backward();
+      text += std::to_string(model->weight.grad().mean().item<double>()) + " ";
+    }
+    return text;
+  }));
+
+  EXPECT_EQ(found, std::vector<std::string>(2, "2.000000 2.000000 2.000000 "));
+}
+
+TEST_F(Gpu, AZeroOptimizerHasTheBitsOfTheOptimizerAlone) {
+  const auto found = testing::results(testing::run_ranks(2, [](int) {
+    if (::setenv("CUDA_VISIBLE_DEVICES", "0", 1) != 0) return std::string("setenv failed");
+    testing::fake_worker().collectives = "gloo";
+    std::vector<torch::Tensor> whole, parts;
+    for (const std::int64_t size : {100, 7, 30}) {
+      whole.push_back(torch::linspace(-1, 1, size, device()).requires_grad_(true));
+      parts.push_back(whole.back().detach().clone().requires_grad_(true));
+    }
+    FusedAdamW plain(whole, torch::optim::AdamWOptions(0.1));
+    ZeroOptimizer<FusedAdamW> zero(parts, torch::optim::AdamWOptions(0.1));
+    for (int step = 0; step < 3; ++step) {
+      for (std::size_t i = 0; i < whole.size(); ++i) {
+        whole[i].mutable_grad() = torch::cos(whole[i].detach() * (step + 1));
+        parts[i].mutable_grad() = whole[i].grad().clone();
+      }
+      plain.step();
+      zero.step();
+    }
+    std::string text;
+    for (std::size_t i = 0; i < whole.size(); ++i)
+      text += torch::equal(whole[i], parts[i]) ? "equal " : "unlike ";
+    return text + parts[0].device().str();
+  }));
+
+  EXPECT_EQ(found, std::vector<std::string>(2, "equal equal equal cuda:0"));
 }
 
 /// As on a machine with fewer GPUs than ranks.
