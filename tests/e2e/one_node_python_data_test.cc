@@ -124,6 +124,7 @@ TEST_F(PythonData, ArraysAreReadOnlyViewsAndArrowHasTheRest) {
       "{'id': ['int64', (3,)], 'x': ['float64', (3,)]}\n"
       "[3, 3, 1.0]\n"
       "[[], ['index', 'decode']]\n"
+      "[1, 2, 3, 4, 5]\n"
       "[{'n': [1, None], 'text': ['one', 'zwölf']}, {'n': [3], 'text': [None]}]\n"
       "invalid_argument: column 'n' does not fit a tensor: 1 of its values are null (fill or drop "
       "them when the data is made)\n"

@@ -247,11 +247,11 @@ def _torch_batch(handle: _BatchHandle) -> Batch:
 
 
 class BatchIterator:
-    """One pass. len() is its number of batches, the same on all ranks. A loop may be left early, also by an exception: the pass is
-    then over."""
+    """One pass. len() is its number of batches, the same on all ranks. Any thread may take the next one. A loop may be left early,
+    also by an exception: the pass is then over."""
 
-    def __init__(self, handle: ctypes.c_void_p, convert: Callable[[_BatchHandle], Any]) -> None:
-        self._handle, self._convert = handle, convert
+    def __init__(self, handle: ctypes.c_void_p, convert: Callable[[_BatchHandle], Any], lock: threading.Lock) -> None:
+        self._handle, self._convert, self._lock = handle, convert, lock
         self._size = _count("batches_size", handle)
         self._free = weakref.finalize(self, _free, "batches_free", handle)
 
@@ -262,16 +262,19 @@ class BatchIterator:
         return self
 
     def __next__(self) -> Any:
-        if not self._free.alive:
-            raise StopIteration
-        batch = _made("batches_next", self._handle)
+        _library.library()  # the child of a fork must not wait for the lock
+        with self._lock:
+            if not self._free.alive:
+                raise StopIteration
+            batch = _made("batches_next", self._handle)
         if not batch.value:
             raise StopIteration
         return self._convert(_BatchHandle(batch))
 
     def close(self) -> None:
         """End the pass, as when the last reference to it goes."""
-        self._free()
+        with self._lock:
+            self._free()
 
 
 class DatasetShard:
@@ -282,6 +285,7 @@ class DatasetShard:
         """Use get_dataset_shard()."""
         self.name = name
         self._handle = _made("dataset_open", name.encode())
+        self._lock = threading.Lock()  # a dataset and its passes belong to one thread at a time
         weakref.finalize(self, _free, "dataset_free", self._handle).atexit = False
 
     def rows(self) -> int:
@@ -296,7 +300,9 @@ class DatasetShard:
         """Set the epoch of the next pass. Without it, epochs count up from get_start_epoch(), or from the checkpoint's position."""
         if not 0 <= epoch < 2**64:
             raise Failure("invalid_argument", f"dataset '{self.name}': the epoch is {epoch} (give at least 0)")
-        _call("dataset_set_epoch", self._handle, epoch)
+        _library.library()
+        with self._lock:
+            _call("dataset_set_epoch", self._handle, epoch)
 
     def __arrow_c_schema__(self) -> Any:
         """Give the columns of the batches, as to `pyarrow.schema(shard)`."""
@@ -365,7 +371,9 @@ class DatasetShard:
             if not -most <= value < most:  # C would take its last bits
                 raise Failure("invalid_argument", f"dataset '{self.name}': {name} is {value} (give a smaller one)")
         made = _Options(ctypes.sizeof(_Options), batch_size, weight, drop_last, batches, size)
-        return BatchIterator(_made("dataset_iter_batches", self._handle, ctypes.byref(made)), convert)
+        _library.library()
+        with self._lock:
+            return BatchIterator(_made("dataset_iter_batches", self._handle, ctypes.byref(made)), convert, self._lock)
 
 
 _shards: dict[str, DatasetShard] = {}

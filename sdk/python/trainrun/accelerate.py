@@ -24,7 +24,7 @@ def report_state(accelerator: Any, metrics: dict[str, Any], *, upload: str = "as
     """Report metrics with a checkpoint of what accelerator.save_state() saves: models, optimizers, schedulers, loaders, random
     numbers, and what register_for_checkpointing() was told. All ranks call it. `save_state`: more arguments of that function."""
     if accelerator.project_configuration.automatic_checkpoint_naming:
-        raise Failure("invalid_argument", "automatic_checkpoint_naming lets Accelerate choose the folder: switch it off, trainrun numbers checkpoints")
+        raise Failure("invalid_argument", "Accelerate is to choose the folder (automatic_checkpoint_naming): switch that off")
     with staged() as folder:
         accelerator.save_state(folder, **save_state)
         trainrun.report(metrics, Checkpoint.from_directory(folder), upload=upload)

@@ -3,6 +3,7 @@ import gc
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import trainrun
 
@@ -47,6 +48,10 @@ def views(context, config):
     next(left)
     left.close()
     say([list(left), [one["name"] for one in shard.stats()][:2]])
+    shared = shard.iter_batches(batch_size=1)
+    with ThreadPoolExecutor(4) as threads:
+        taken = threads.map(lambda _: [batch["id"].item() for batch in shared], range(4))
+        say(sorted(row for rows in taken for row in rows))
     texts = trainrun.get_dataset_shard("texts")
     tables = [pyarrow.record_batch(batch).to_pydict() for batch in texts.iter_batches(batch_size=2, format="arrow")]
     gc.collect()
