@@ -48,7 +48,12 @@ struct RunCommand {
   std::string runtime_dir;        // of the traind that runs a detached run's controller
   bool detached = false;          // we are that controller
   bool restarted = false;         // in place of one that died
+  std::string shared_daemon;      // the runtime folder of a sweep's traind, which its trials share
   std::string private_daemon;     // the runtime folder of the private traind that runs us
+};
+struct SweepCommand {
+  std::string output = "text";
+  bool preview = false;
 };
 struct RunReference {
   std::string run;  // a folder, a name under storage_path, or a registered name
@@ -127,6 +132,13 @@ void print_error(const Error& error);
 Result<std::string> path_of(const RunReference& reference);
 
 int run_command(const JobOptions& job, const RunCommand& options);
+/// Search over parameters, as the spec's section sweep says.
+int sweep_command(const JobOptions& job, const SweepCommand& options);
+/// Return the folder of the sweep that the reference names, if it is one. Its commands:
+std::optional<std::string> sweep_of(const RunReference& reference);
+int resume_sweep_command(const std::string& path, const SweepCommand& options);
+int sweep_status_command(const std::string& path, bool json);
+int stop_sweep_command(const std::string& path);
 /// Run what torchrun's own command line says: the words after "torchrun".
 int torchrun_command(const std::vector<std::string>& words);
 /// Write a first spec for a program, or for a torchrun command line, into a new file.

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <climits>
 #include <filesystem>
 #include <functional>
 
 #include "cmd/build_info.h"
+#include "cmd/train-run/parse_job.h"
 #include "launcher/cluster/run/detached_run.h"
 #include "launcher/cluster/run/run_record.h"
 #include "lib/base/exit_code.h"
@@ -22,11 +22,6 @@ namespace {
 constexpr Duration kPrivateDaemonTimeout = seconds(30);   // to come up
 constexpr Duration kPrivateDaemonLookEvery = seconds(1);  // whether it has ended
 constexpr int kPrivateDaemonFailuresMax = 3;
-
-std::string own_program() {
-  char path[PATH_MAX] = {};
-  return ::readlink("/proc/self/exe", path, sizeof path - 1) > 0 ? path : "train-run";
-}
 
 int fail(const Error& error) {
   print_error(error);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -85,14 +86,6 @@ Result<SpecSource> source_of(const JobOptions& job) {
   return source;
 }
 
-OutputMode output_mode(const std::string& output) {
-  if (output == "json") return OutputMode::Json;
-  const char* term = std::getenv("TERM");
-  const bool terminal =
-      ::isatty(STDOUT_FILENO) != 0 && term != nullptr && std::string_view(term) != "dumb";
-  return terminal && std::getenv("CI") == nullptr ? OutputMode::Live : OutputMode::Plain;
-}
-
 /// Return how to show workers' output. The error names the option that is wrong.
 Result<ScreenOptions> screen_options(const OutputWords& words, const std::string& run) {
   ScreenOptions screen{.fold = !words.no_fold};
@@ -132,6 +125,7 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text,
                  .restarted = options.restarted,
                  .requeue = options.requeue,
                  .private_daemon = options.private_daemon,
+                 .shared_daemon = options.shared_daemon,
                  .output = options.detached ? OutputMode::Plain : output_mode(options.output),
                  .environment = submitters_environment(),
                  .build = kBuild};
@@ -224,6 +218,19 @@ std::vector<std::string> words_of(const JobOptions& job) {
 }
 
 }  // namespace
+
+OutputMode output_mode(const std::string& output) {
+  if (output == "json") return OutputMode::Json;
+  const char* term = std::getenv("TERM");
+  const bool terminal =
+      ::isatty(STDOUT_FILENO) != 0 && term != nullptr && std::string_view(term) != "dumb";
+  return terminal && std::getenv("CI") == nullptr ? OutputMode::Live : OutputMode::Plain;
+}
+
+std::string own_program() {
+  char path[PATH_MAX] = {};
+  return ::readlink("/proc/self/exe", path, sizeof path - 1) > 0 ? path : "train-run";
+}
 
 std::map<std::string, std::string> submitters_environment() {
   std::map<std::string, std::string> env;
@@ -360,6 +367,13 @@ constexpr const char* kMovedHint =
 
 int resume_command(const RunReference& reference, const std::vector<std::string>& overrides,
                    const RunCommand& options) {
+  if (const auto sweep = sweep_of(reference)) {
+    if (overrides.empty())
+      return resume_sweep_command(*sweep, {.output = options.output, .preview = false});
+    print_error({Errc::InvalidArgument, "--set cannot change a sweep that has begun",
+                 "begin another one, with its best trial among points"});
+    return exit_code::kUsage;
+  }
   const auto path = path_of(reference);
   if (!path) {
     print_error(path.error());

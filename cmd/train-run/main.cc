@@ -58,7 +58,8 @@ std::vector<std::string> with_command(const CLI::App& app, const CLI::App& run, 
 /// Take the words after "--" off those of a job: a program with its arguments, or arguments for the
 /// command of the spec.
 std::optional<std::vector<std::string>> take_arguments(std::vector<std::string>& words) {
-  if (words.empty() || (words[0] != "run" && words[0] != "validate")) return std::nullopt;
+  if (words.empty() || (words[0] != "run" && words[0] != "validate" && words[0] != "sweep"))
+    return std::nullopt;
   const auto end = std::find(words.begin(), words.end(), "--");
   if (end == words.end()) return std::nullopt;
   std::vector<std::string> arguments(end + 1, words.end());
@@ -109,7 +110,8 @@ std::string unknown_option(const CLI::App& app, const Words& words) {
   const CLI::App* command = &app;
   Words positionals;
   const auto of_program = [&] {
-    const bool runs = command->get_name() == "run" || command->get_name() == "validate";
+    const bool runs = command->get_name() == "run" || command->get_name() == "validate" ||
+                      command->get_name() == "sweep";
     if (!runs || positionals.empty()) return std::string();
     const std::string& file = positionals.front();
     return file.ends_with(".py")
@@ -387,6 +389,7 @@ void add_detach_options(CLI::App* command, train::RunCommand& run) {
   command->add_flag("--detached-controller", run.detached)->group("");
   command->add_flag(train::kRestartedOption, run.restarted)->group("");
   command->add_option("--private-daemon", run.private_daemon)->group("");
+  command->add_option("--shared-daemon", run.shared_daemon)->group("");
 }
 
 std::string exit_codes_text() {
@@ -453,6 +456,16 @@ int main(int argc, char** argv) {
       commands.add(app, "validate", "Check a job's YAML, and report every mistake in it",
                    [&] { return train::validate_command(checked); }),
       checked);
+  train::JobOptions swept;
+  train::SweepCommand sweep;
+  CLI::App* sweep_command =
+      commands.add(app, "sweep", "Search over parameters: a run for each trial (section sweep)",
+                   [&] { return train::sweep_command(swept, sweep); });
+  add_job_options(sweep_command, swept);
+  train::add_output_option(sweep_command, sweep.output);
+  sweep_command->add_flag("--preview", sweep.preview,
+                          "Print how many trials there will be, how long they will be trained, and "
+                          "the values of the first ones, and stop");
   std::vector<std::string> torchrun_words;
   commands.add(app, "torchrun", "Run what torchrun's own command line says: torchrun --help",
                [&] { return train::torchrun_command(torchrun_words); });
@@ -542,8 +555,15 @@ int main(int argc, char** argv) {
   add_dashboard_options(commands.add(app, "dashboard", "Show runs in a browser",
                                      [&] { return train::dashboard_command(dashboard); }),
                         dashboard);
-  add_reference(commands.add(app, "stop", "Ask a run to checkpoint and stop",
-                             [&] { return train::stop_command(reference); }));
+  int stopped_trial = -1;
+  CLI::App* stop =
+      commands.add(app, "stop", "Ask a run, or all trials of a sweep, to checkpoint and stop", [&] {
+        if (stopped_trial >= 0) reference.run += "/" + std::to_string(stopped_trial);
+        return train::stop_command(reference);
+      });
+  add_reference(stop);
+  stop->add_option("--trial", stopped_trial, "Of a sweep: only this trial; the sweep goes on")
+      ->check(CLI::NonNegativeNumber);
   CLI::App* resume = commands.add(
       app, "resume",
       "Resume a run whose train-run has died: with its workers, or from its newest checkpoint",
@@ -624,7 +644,7 @@ int main(int argc, char** argv) {
     return train::complete(app, {argv + 2, argv + argc});
   try {
     std::vector<std::string> words = with_command(app, *run_command, argc, argv);
-    job.arguments = checked.arguments = take_arguments(words);
+    job.arguments = checked.arguments = swept.arguments = take_arguments(words);
     if (!words.empty() && words[0] == "torchrun")
       torchrun_words = take_words(words, words.begin() + 1);
     if (!words.empty() && words[0] == "init")

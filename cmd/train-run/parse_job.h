@@ -7,10 +7,15 @@
 #include <vector>
 
 #include "cmd/train-run/commands.h"
+#include "launcher/report/progress.h"
 #include "launcher/spec/job_spec_parser.h"
 
 namespace train {
 
+/// Return the path of this program.
+std::string own_program();
+/// Return how to print: `output` is text or json.
+OutputMode output_mode(const std::string& output);
 /// Return our own environment.
 std::map<std::string, std::string> submitters_environment();
 

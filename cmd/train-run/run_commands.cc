@@ -157,6 +157,7 @@ Result<std::string> path_of(const RunReference& reference) {
 }
 
 int status_command(const RunReference& reference, bool json) {
+  if (const auto sweep = sweep_of(reference)) return sweep_status_command(*sweep, json);
   const auto folder = folder_of(reference);
   if (!folder) return failed(folder.error());
   const bool running = is_running(*folder);
@@ -239,6 +240,7 @@ int status_command(const RunReference& reference, bool json) {
 }
 
 int stop_command(const RunReference& reference) {
+  if (const auto sweep = sweep_of(reference)) return stop_sweep_command(*sweep);
   const auto folder = folder_of(reference);
   if (!folder) return failed(folder.error());
   if (!is_running(*folder)) {

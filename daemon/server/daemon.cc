@@ -196,7 +196,8 @@ Result<Unit> Daemon::open() {
   scope_.spawn("service manager", status_.run());
   scope_.spawn("node status", reporter_.run([this] { return !launchers_.empty(); },
                                             [this](NodeStatus status) { send_status(status); }));
-  if (options_.leave_with_stdin) scope_.spawn("stdin", leave_with_stdin());
+  if (options_.leave_with_stdin && !options_.leave_with_last_run)
+    scope_.spawn("stdin", leave_with_stdin());
   if (options_.leave_with_last_run) scope_.spawn("leave when idle", leave_when_idle());
   return Unit{};
 }
@@ -572,6 +573,11 @@ asio::awaitable<void> Daemon::drain() {
 
 asio::awaitable<void> Daemon::leave_when_idle() {
   const TimePoint started = clock_.now();
+  if (options_.leave_with_stdin) {  // a sweep holds it: it stays between runs until that has ended
+    const auto ended = co_await wait_for_end_of_stdin(executor_);
+    if (ended.has_error() && ended.error().code == Errc::Cancelled) co_return;
+    had_launcher_ = true;  // nobody else will call
+  }
   for (;;) {
     const TimePoint now = clock_.now();
     const bool waited = waited_for_launchers(started, had_launcher_, now);

@@ -50,6 +50,7 @@ enum class Kind {
   OnError,        // fail, or {rows: skip, rows_max: 100}
   Umask,          // octal digits
   Limits,         // a limit's name → whole number, or unlimited
+  Sweep,          // what `train-run sweep` tries (docs/sweep.md)
   NotYet,         // planned: an error that says so
 };
 

@@ -209,6 +209,7 @@ constexpr std::array kFields{
           "Any values, but not the key data. Each worker's context and every checkpoint hold them.", {}, 0, 0, {}, R"({"team": "vision"})"},
     Field{"resume_from_checkpoint", Kind::Storage, [](const Target& t) -> Ref { return &t.spec->resume_from_checkpoint; },
           "The committed checkpoint to start from: its folder or URL (s3://, gs://, hdfs://).", {}, 0, 0, {}, R"("/nfs/runs/vit/checkpoints/checkpoint_000007")"},
+    Field{"sweep", Kind::Sweep, nowhere, "The parameters that train-run sweep tries, and which trials it stops early. A single run does not look at it.", {}, 0, 0, "none", R"({"metric": "loss", "num_trials": 20, "parameters": {"lr": {"log_uniform": [1e-05, 0.1]}}})"},
     Field{"cluster", Kind::Section, nowhere, "The nodes. Without any, train-run starts a traind on each node of the Slurm job that it runs in; outside Slurm, a private one on this machine."},
     Field{"cluster.nodes", Kind::Nodes, [](const Target& t) -> Ref { return &t.spec->cluster.nodes; },
           "Addresses of traind, host:port. By default, train-run uses the variable TRAINRUN_CLUSTER (comma-separated).", {}, 0, 0, {}, R"(["gpu-1:7070", "gpu-2:7070"])"},

@@ -190,10 +190,12 @@ std::variant<ParsedSpec, std::string> parse_job_spec_text(const std::string& tex
   if (diagnostics.has_errors()) return diagnostics.error_text();
 
   join_name_origins(reading);
-  parsed.resolved_yaml = spec::resolved_yaml(parsed.spec);
+  parsed.sweep = std::move(reading.sweep);
+  parsed.resolved_yaml = spec::resolved_yaml(parsed.spec) + spec::sweep_yaml(parsed.sweep);
   check_readable_again(diagnostics, parsed.resolved_yaml);
   if (diagnostics.has_errors()) return diagnostics.error_text();
-  parsed.annotated_yaml = spec::annotated_yaml(parsed.spec, reading);
+  parsed.annotated_yaml = spec::annotated_yaml(parsed.spec, reading) +
+                          spec::annotated_sweep_yaml(parsed.sweep, reading);
   parsed.warnings = diagnostics.warnings();
   return parsed;
 }

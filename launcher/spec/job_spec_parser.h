@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "launcher/core/job_spec.h"
+#include "launcher/core/search/search_spec.h"
 
 namespace train {
 
@@ -39,8 +40,9 @@ struct SpecSource {
 
 struct ParsedSpec {
   JobSpec spec;
-  std::string text;           // as it was read; without a file, the resolved spec
-  std::string resolved_yaml;  // everything spelled out; parses back to the same JobSpec
+  std::optional<SearchSpec> sweep = {};  // for `train-run sweep` alone; a run has none
+  std::string text;                      // as it was read; without a file, the resolved spec
+  std::string resolved_yaml;             // everything spelled out; parses back to the same JobSpec
   /// The same for people: with each value's origin as a comment, and with secrets redacted.
   std::string annotated_yaml;
   std::vector<std::string> warnings;  // ready to print

@@ -26,6 +26,8 @@ void read_environment(Reading& reading, const yaml::Cursor& cursor,
 void read_reference(Reading& reading, const yaml::Cursor& cursor, std::string& value);
 /// Return a scalar with its type in YAML 1.2; null after a mistake.
 boost::json::value scalar_to_json(const yaml::Cursor& cursor);
+/// Return any value as JSON. Remember where it comes from, for the printed spec.
+boost::json::value read_value(Reading& reading, const yaml::Cursor& cursor);
 void read_free(Reading& reading, const yaml::Cursor& cursor, boost::json::object& object);
 void read_items(Reading& reading, const yaml::Cursor& cursor, boost::json::array& items);
 /// Read a TextList or a ChoiceList.

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "launcher/core/search/search_spec.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "lib/yaml/cursor.h"
 #include "lib/yaml/diagnostics.h"
@@ -25,6 +27,7 @@ struct Reading {
   std::string spec_folder;                             // the main file's, also for --set
   std::map<std::string, Origin, std::less<>> origins;  // path → where; none: a default
   std::size_t interpolated_bytes = 0;                  // in all texts that contained "${"
+  std::optional<SearchSpec> sweep = {};                // the section of that name
 
   const Origin* given(std::string_view path) const {
     const auto it = origins.find(path);

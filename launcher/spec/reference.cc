@@ -134,6 +134,8 @@ std::string kind_words(const Field& field) {
       return "three octal digits";
     case Kind::Limits:
       return "limit → whole number, or unlimited";
+    case Kind::Sweep:
+      return "mapping ([sweep.md](sweep.md))";
     case Kind::NotYet:
       return "";
   }

@@ -4,6 +4,7 @@
 
 #include "launcher/spec/secrets.h"
 #include "launcher/spec/spec_values.h"
+#include "launcher/spec/sweep_reader.h"
 #include "lib/base/secrets.h"
 #include "lib/yaml/scalar.h"
 #include "lib/yaml/writer.h"
@@ -116,6 +117,20 @@ std::string resolved_yaml(const JobSpec& spec) {
 std::string annotated_yaml(const JobSpec& spec, const Reading& reading) {
   Printer printer(&reading);
   printer.mapping(spec_values(shown_spec(spec), Escape::Interpolation), "", 0);
+  return redacted(printer.take());
+}
+
+std::string sweep_yaml(const std::optional<SearchSpec>& sweep) {
+  if (!sweep) return "";
+  Printer printer(nullptr);
+  printer.mapping({{"sweep", sweep_values(*sweep)}}, "", 0);
+  return printer.take();
+}
+
+std::string annotated_sweep_yaml(const std::optional<SearchSpec>& sweep, const Reading& reading) {
+  if (!sweep) return "";
+  Printer printer(&reading);
+  printer.mapping({{"sweep", sweep_values(*sweep)}}, "", 0);
   return redacted(printer.take());
 }
 

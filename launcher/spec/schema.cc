@@ -7,6 +7,7 @@
 #include "launcher/spec/fields.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "launcher/spec/spec_values.h"
+#include "launcher/spec/sweep_reader.h"
 #include "lib/model/column_type.h"
 #include "lib/model/preprocessors.h"
 
@@ -302,6 +303,8 @@ json::object kind_schema(const Field& field) {
           {json::object{{"type", "string"}, {"pattern", "^0?0[0-7][0-7]$"}}, whole(0, 77)});
     case Kind::Limits:
       return limits_schema();
+    case Kind::Sweep:
+      return spec::sweep_schema();
     case Kind::NotYet:
       return {};
   }

@@ -7,6 +7,7 @@
 
 #include "launcher/spec/fields.h"
 #include "launcher/spec/kind_readers.h"
+#include "launcher/spec/sweep_reader.h"
 #include "lib/yaml/nearest.h"
 
 namespace train::spec {
@@ -205,6 +206,8 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
       return read_umask(cursor, *std::get<Umask*>(ref));
     case Kind::Limits:
       return read_limits(reading, cursor, *std::get<ResourceLimits*>(ref));
+    case Kind::Sweep:
+      return read_sweep(reading, cursor);
     case Kind::NotYet:
       return;  // read_section has reported it
   }

@@ -174,7 +174,8 @@ bool left_out(const Field& field, const Target& target) {
   if (target.dataset != nullptr && field.path.starts_with("datasets.*.") &&
       left_out_of_mix(key_of(field), *target.dataset))
     return true;
-  if (field.path == "run_config.name" || field.path == "extends" || field.path == "version")
+  if (field.path == "run_config.name" || field.path == "extends" || field.path == "version" ||
+      field.kind == Kind::Sweep)
     return true;
   if (field.path == "backend_config") return target.spec->backend == Backend::None;
   const ValidationConfig& validation = target.spec->run_config.checkpoint_config.validation;

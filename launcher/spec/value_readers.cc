@@ -44,11 +44,8 @@ boost::json::value scalar_to_json(const Cursor& cursor) {
   return boost::json::string(node.text);
 }
 
-namespace {
-
-/// Return the value as JSON. The reader's limit bounds the depth. Remember where the leaves come
-/// from, for the printed spec.
-boost::json::value to_json(Reading& reading, const Cursor& cursor) {
+// The reader's limit bounds the depth. Only leaves are remembered.
+boost::json::value read_value(Reading& reading, const Cursor& cursor) {
   switch (cursor.node().kind) {
     case Node::Kind::Null:
       reading.remember(cursor);
@@ -58,14 +55,14 @@ boost::json::value to_json(Reading& reading, const Cursor& cursor) {
       return scalar_to_json(cursor);
     case Node::Kind::Sequence: {
       boost::json::array array;
-      for (const Cursor& item : cursor.items()) array.push_back(to_json(reading, item));
+      for (const Cursor& item : cursor.items()) array.push_back(read_value(reading, item));
       reading.remember(cursor);
       return array;
     }
     case Node::Kind::Map: {
       boost::json::object object;
       for (const Cursor::Entry& entry : cursor.entries())
-        object[entry.key] = to_json(reading, entry.value);
+        object[entry.key] = read_value(reading, entry.value);
       reading.remember(cursor);
       return object;
     }
@@ -73,11 +70,9 @@ boost::json::value to_json(Reading& reading, const Cursor& cursor) {
   return nullptr;
 }
 
-}  // namespace
-
 void read_free(Reading& reading, const Cursor& cursor, boost::json::object& object) {
   for (const Cursor::Entry& entry : cursor.entries())
-    object[entry.key] = to_json(reading, entry.value);
+    object[entry.key] = read_value(reading, entry.value);
 }
 
 void read_items(Reading& reading, const Cursor& cursor, boost::json::array& items) {
@@ -88,7 +83,7 @@ void read_items(Reading& reading, const Cursor& cursor, boost::json::array& item
                 "write each row as {column: value}");
       continue;
     }
-    boost::json::value value = to_json(reading, row);
+    boost::json::value value = read_value(reading, row);
     if (!items.empty()) {
       const boost::json::object& first = items[0].as_object();
       for (const auto& [column, ignored] : first) {

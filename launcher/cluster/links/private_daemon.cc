@@ -157,20 +157,34 @@ Result<Unit> PrivateDaemon::spawn() {
   }
   TRY_VOID(folders);
   const std::string listen = endpoint().text();
-  const char* const argv[] = {program.c_str(), "--private",        "--listen",
-                              listen.c_str(),  "--runtime-dir",    runtime_dir_.c_str(),
-                              "--spool-dir",   spool_dir_.c_str(), nullptr};
+  const char* const argv[] = {
+      program.c_str(), "--private",        "--listen",
+      listen.c_str(),  "--runtime-dir",    runtime_dir_.c_str(),
+      "--spool-dir",   spool_dir_.c_str(), stays_ ? "--leave-with-stdin" : nullptr,
+      nullptr};
   const std::string log = runtime_dir_ + "/traind.log";
   const InitialOpenFiles its_limit;  // traind passes it on to the workers
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  FileDescriptor held, hold;
+  if (stays_) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return system_error(errno, "making a pipe for traind");
+    held.reset(ends[0]);
+    hold.reset(ends[1]);
+    ::posix_spawn_file_actions_adddup2(&actions, held.get(), STDIN_FILENO);
+  } else {
+    ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  }
   ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(),
                                      O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+  sigset_t none;  // a sweep blocks signals
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
   int error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes,
                             const_cast<char* const*>(argv), environ);
   // The previous traind may have removed the folder since.
@@ -180,6 +194,7 @@ Result<Unit> PrivateDaemon::spawn() {
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
   if (error != 0) return system_error(error, "starting " + program);
+  if (stays_) hold_ = std::make_shared<FileDescriptor>(std::move(hold));
   found_ = false;
   return Unit{};
 }

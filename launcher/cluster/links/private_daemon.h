@@ -7,9 +7,11 @@
 
 #include <sys/types.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "lib/base/file_descriptor.h"
 #include "lib/base/result.h"
 #include "lib/net/endpoint.h"
 
@@ -31,6 +33,11 @@ class PrivateDaemon {
   /// Record in `note`, for a later launcher, where the daemon is. The file is not synced: after a
   /// power cut, the daemon is gone too.
   void remember(const std::string& note) const;
+
+  /// Have the daemon that start() starts stay while this process lives, also while it has no run.
+  void stay_while_we_live() { stays_ = true; }
+  /// Let it leave with its last run, or at once.
+  void leave_with_its_runs() { hold_.reset(); }
 
   Result<Unit> start();
   /// Return whether its process has ended, and reap it if it is our child.
@@ -62,6 +69,8 @@ class PrivateDaemon {
   pid_t pid_ = -1;
   bool made_ = false;   // its folder, whether by us or by an earlier launcher
   bool found_ = false;  // another process's child
+  bool stays_ = false;
+  std::shared_ptr<FileDescriptor> hold_;  // its standard input; copies of this object share it
   int failures_ = 0;
   std::optional<Error> not_started_;
 };

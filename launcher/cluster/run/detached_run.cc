@@ -6,6 +6,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <cstdio>
+#include <thread>
 
 #include "launcher/cluster/checkpoints/remote_run.h"
 #include "lib/base/terminal_text.h"
@@ -22,6 +23,8 @@ namespace train {
 namespace {
 
 // In the run's folder: where its private traind is.
+constexpr int kSharedDaemonLooksMax = 200;
+constexpr auto kSharedDaemonLookEvery = milliseconds(50);
 constexpr std::string_view kDaemonNote = ".daemon";
 // Also there, while a traind runs its controller.
 constexpr std::string_view kDetachedNote = ".detached";
@@ -81,6 +84,16 @@ asio::awaitable<void> ask_to_detach(asio::any_io_executor executor, const Detach
 Result<std::optional<PrivateDaemon>> private_daemon_of(const RunOptions& options, bool must) {
   const JobSpec& spec = options.parsed.spec;
   std::optional<PrivateDaemon> daemon;
+  if (!options.shared_daemon.empty()) {
+    // Whoever keeps it may be starting it again just now.
+    for (int looks = 0; looks < kSharedDaemonLooksMax && !daemon; ++looks) {
+      if (looks > 0) std::this_thread::sleep_for(kSharedDaemonLookEvery);
+      daemon = PrivateDaemon::at(options.shared_daemon);
+    }
+    if (!daemon)
+      return Error{Errc::NotFound, fmt::format("the folder {} is gone", options.shared_daemon)};
+    return daemon;
+  }
   if (!options.private_daemon.empty()) {
     daemon = PrivateDaemon::at(options.private_daemon);
     if (!daemon) {

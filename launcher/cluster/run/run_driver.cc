@@ -197,7 +197,8 @@ int RunDriver::run() {
   scope_.spawn("samples", samples_.run());
   scope_.spawn("time notes", time_notes_.run());
   scope_.spawn("screen", screen_.run(links_.size(), [this] { return missing_nodes(); }));
-  if (daemon_) scope_.spawn("private traind", keep_private_daemon());
+  if (daemon_ && options_.shared_daemon.empty())
+    scope_.spawn("private traind", keep_private_daemon());
   if (slurm_) slurm_->begin(scope_);
   // Both files exist before any worker does, for a `resume`; nobody needs to wait for the syncs.
   if (const auto put = record_->put_specs(options_.spec_text, options_.parsed.resolved_yaml); !put)

@@ -128,7 +128,8 @@ int run_job(const RunOptions& options) {
   auto job = slurm_job_of(spec, options.environment);
   if (!job) return refuse(options, job.error(), exit_code::kUnavailable);
   slurm.job = std::move(*job);
-  if (!slurm.job || !options.private_daemon.empty() || !starts_daemons(spec, *slurm.job))
+  const bool has_daemon = !options.private_daemon.empty() || !options.shared_daemon.empty();
+  if (!slurm.job || has_daemon || !starts_daemons(spec, *slurm.job))
     return run_with(options, slurm);
   auto started = start_daemons(*slurm.job, options.environment, say);
   if (!started)

@@ -21,6 +21,9 @@ struct RunOptions {
   bool restarted = false;                      // in place of one that died
   bool requeue = false;                        // have Slurm start the job again after exit code 75
   std::string private_daemon;  // the runtime folder of that traind, if it is private
+  /// The runtime folder of a private traind that somebody else keeps for several runs, and starts
+  /// again if it dies; empty: none.
+  std::string shared_daemon = {};
   OutputMode output = OutputMode::Plain;
   bool color = false;
   ScreenOptions screen = {};

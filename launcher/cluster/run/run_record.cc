@@ -14,6 +14,7 @@
 
 #include "launcher/cluster/checkpoints/run_checkpoints.h"
 #include "launcher/cluster/run/time_notes.h"
+#include "launcher/cluster/sweep/sweep_folder.h"
 #include "lib/base/file_descriptor.h"
 #include "lib/base/host.h"
 #include "lib/base/metrics.h"
@@ -122,7 +123,8 @@ Result<std::unique_ptr<RunRecord>> RunRecord::open(const JobSpec& spec,
       removed.has_error() && removed.error().code != Errc::NotFound)
     return removed.error();
   if (record->remote_) TRY_VOID(record->remote_->store().remove("exit.json"));
-  register_run(record->name_, record->location());
+  // A trial is found by its sweep.
+  if (!holds_trials(spec.run_config.storage_path)) register_run(record->name_, record->location());
   return record;
 }
 
@@ -597,6 +599,10 @@ Result<std::string> find_run(const std::string& given, const std::string& storag
     return std::filesystem::exists(path / "events.jsonl", ec);
   };
   if (is_run(run)) return std::filesystem::absolute(run, ec).string();
+  if (const auto trial = find_trial(run, storage_path); trial && is_run(*trial)) return *trial;
+  if (const auto sweep = find_sweep(run, storage_path))
+    return Error{Errc::NotFound, fmt::format("'{}' is a sweep, and not a run", *sweep),
+                 fmt::format("name one of its trials: {}/0", run)};
   if (run.find('/') == std::string::npos) {
     if (is_object_url(storage_path)) return find_remote_run(run_location(storage_path, run));
     if (is_run(std::filesystem::path(storage_path) / run))

@@ -15,6 +15,7 @@
 #include "launcher/core/slurm_allocation.h"
 #include "launcher/core/wall_time.h"
 #include "lib/net/scope.h"
+#include "lib/net/task.h"
 #include "lib/wire/daemon_messages.h"
 
 namespace train {

@@ -181,6 +181,28 @@ void asked(const Config& config) {
   }
 }
 
+// A trial of a sweep: its loss is x at the end, and a little more before. Above fail_above it
+// fails; above invalid_above it says that its parameters make no sense. Trials of which x is above
+// hold_above wait in epoch 2 for hold_file.
+void trial(const Config& config) {
+  const auto x = config.get<double>("x");
+  std::printf("x is %g, trial %s\n", x, variable("TRAINRUN_TRIAL"));
+  std::fflush(stdout);
+  if (x > config.get<double>("fail_above", INFINITY)) throw std::runtime_error("x is too large");
+  if (x > config.get<double>("invalid_above", INFINITY)) ::_exit(78);
+  Pace pace(1);
+  const bool holds = x > config.get<double>("hold_above", INFINITY);
+  for (int epoch = std::max(1, train::start_epoch()); epoch <= config.get<int>("epochs", 2);
+       ++epoch) {
+    pace.before_a_report();
+    const auto file = config.get<std::string>("hold_file", "");
+    while (holds && epoch == 2 && !train::should_stop() && ::access(file.c_str(), F_OK) != 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    train::report({{"epoch", epoch}, {"loss", x + 1.0 / epoch}},
+                  train::Checkpoint::from_json(train::Dict{{"epoch", epoch}}));
+  }
+}
+
 void collectives(const Config&) {
   const auto& context = get_context();
   train::barrier();
@@ -358,11 +380,19 @@ void fail(const Config& config) {
 
 int main(int argc, char** argv) {
   return train::run(argc, argv, [](const Config& config) {
-    const std::map<std::string, void (*)(const Config&)> modes{
-        {"epochs", epochs},         {"asked", asked},     {"collectives", collectives},
-        {"uneven", uneven},         {"threads", threads}, {"collision", collision},
-        {"many_files", many_files}, {"scores", scores},   {"metrics", metrics},
-        {"sizes", sizes},           {"big", big},         {"fail", fail}};
+    const std::map<std::string, void (*)(const Config&)> modes{{"epochs", epochs},
+                                                               {"asked", asked},
+                                                               {"collectives", collectives},
+                                                               {"uneven", uneven},
+                                                               {"threads", threads},
+                                                               {"collision", collision},
+                                                               {"many_files", many_files},
+                                                               {"scores", scores},
+                                                               {"metrics", metrics},
+                                                               {"sizes", sizes},
+                                                               {"big", big},
+                                                               {"fail", fail},
+                                                               {"trial", trial}};
     modes.at(config.get<std::string>("mode"))(config);
   });
 }

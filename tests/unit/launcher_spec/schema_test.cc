@@ -24,7 +24,7 @@ namespace json = boost::json;
 
 /// A schema cannot find the errors of these specs: contradictions between keys, text that is not
 /// YAML, other files.
-constexpr std::array<std::string_view, 56> kBeyondSchema{"alias_bomb",
+constexpr std::array<std::string_view, 58> kBeyondSchema{"alias_bomb",
                                                          "alias_in_itself",
                                                          "backend_none_with_config",
                                                          "backoff_order",
@@ -69,6 +69,8 @@ constexpr std::array<std::string_view, 56> kBeyondSchema{"alias_bomb",
                                                          "set_wrong",
                                                          "split_twice",
                                                          "suspect_after_dead",
+                                                         "sweep_grid_bad",
+                                                         "sweep_grid_too_large",
                                                          "tab_indent",
                                                          "tag",
                                                          "token_and_tls",

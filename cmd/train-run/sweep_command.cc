@@ -1,0 +1,311 @@
+// sweep, and what status, stop and resume do with a sweep.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json.hpp>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <thread>
+
+#include "cmd/build_info.h"
+#include "cmd/train-run/commands.h"
+#include "cmd/train-run/dry_run.h"
+#include "cmd/train-run/parse_job.h"
+#include "cmd/train-run/run_life.h"
+#include "launcher/cluster/run/run_record.h"
+#include "launcher/cluster/run/slurm_job.h"
+#include "launcher/cluster/sweep/sweep_driver.h"
+#include "launcher/cluster/sweep/sweep_folder.h"
+#include "launcher/cluster/sweep/sweep_view.h"
+#include "launcher/cluster/sweep/trial_reports.h"
+#include "launcher/core/search/sweep_records.h"
+#include "launcher/core/search/trial_values.h"
+#include "lib/base/exit_code.h"
+#include "lib/base/file_descriptor.h"
+#include "lib/base/host.h"
+#include "lib/base/print.h"
+#include "lib/base/store_url.h"
+#include "lib/base/terminal_text.h"
+#include "lib/storage/journal.h"
+#include "lib/storage/posix_file_system.h"
+#include "lib/storage/run_lock.h"
+
+namespace train {
+namespace {
+
+constexpr int kAtOnceOnNodes = 16;  // trials, unless the spec says how many
+constexpr int kPreviewedTrials = 10;
+constexpr std::size_t kStatusRowsMax = 40;
+
+/// Return our environment without what stands for options: the sweep's spec says all of it.
+std::vector<std::string> trial_variables() {
+  constexpr std::array<std::string_view, 14> kOptions{"TRAINRUN_HOSTS",
+                                                      "TRAINRUN_HOSTS_FILE",
+                                                      "TRAINRUN_TOKEN_FILE",
+                                                      "TRAINRUN_TLS",
+                                                      "TRAINRUN_CLUSTER",
+                                                      "TRAINRUN_OUTPUT",
+                                                      "TRAINRUN_LOG_LINE_PREFIX",
+                                                      "TRAINRUN_REDIRECTS",
+                                                      "TRAINRUN_LOCAL_RANKS_FILTER",
+                                                      "TRAINRUN_TEE",
+                                                      "TRAINRUN_LOG_RATE",
+                                                      "TRAINRUN_NO_FOLD",
+                                                      "TRAINRUN_TRIAL",
+                                                      "TRAINRUN_WAIT_FOR_DEBUGGER"};
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : submitters_environment())
+    if (std::find(kOptions.begin(), kOptions.end(), name) == kOptions.end())
+      variables.push_back(name + "=" + value);
+  return variables;
+}
+
+/// Write a file that only its owner can read, and sync it.
+Result<Unit> write_private(const std::string& path, const std::string& text) {
+  TRY_VOID(replace_private_file(path, text));
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0 || ::fsync(file.get()) != 0) return system_error(errno, "syncing " + path);
+  return Unit{};
+}
+
+/// Return what is wrong with a sweep of this spec here, as an exit code; 0: nothing.
+int check_place(const JobSpec& spec) {
+  if (is_object_url(spec.run_config.storage_path)) {
+    print_error({Errc::InvalidArgument, "the folder of a sweep cannot be in an object store",
+                 "set run_config.storage_path to a folder"});
+    return exit_code::kBadSpec;
+  }
+  const auto slurm = slurm_job_of(spec, submitters_environment());
+  if (!slurm) {
+    print_error(slurm.error());
+    return exit_code::kUnavailable;
+  }
+  if (!*slurm || !starts_daemons(spec, **slurm)) return 0;
+  print_error({Errc::InvalidArgument, "a sweep does not start daemons on the nodes of a Slurm job",
+               "start traind on each node by srun, and name them with --hosts; or add --no-slurm "
+               "to use this node only"});
+  return exit_code::kUsage;
+}
+
+SweepOptions options_for(const ParsedSpec& parsed, const std::string& folder,
+                         const SweepCommand& command) {
+  const JobSpec& spec = parsed.spec;
+  SweepOptions options{.folder = folder,
+                       .name = std::filesystem::path(folder).filename().string(),
+                       .search = *parsed.sweep,
+                       .program = own_program(),
+                       .own_daemon = spec.cluster.nodes.empty(),
+                       .variables = trial_variables(),
+                       .output = output_mode(command.output),
+                       .build = kBuild};
+  options.fit = options.own_daemon ? runs_that_fit(spec)
+                                   : parsed.sweep->max_concurrent_trials.value_or(kAtOnceOnNodes);
+  options.shorten_orphans =
+      spec.run_config.failure_config.orphan_timeout == FailureConfig{}.orphan_timeout;
+  return options;
+}
+
+void print_preview(const SearchSpec& search) {
+  const std::int64_t trials = trial_count(search);
+  print_out("{} trials ({}), {} of {} is the best\n", trials,
+            kSearchKinds[static_cast<std::size_t>(search.search)],
+            kSearchModes[static_cast<std::size_t>(search.mode)], search.metric);
+  if (const auto* asha = std::get_if<AshaSpec>(&search.scheduler)) {
+    const std::string time = search.time_attribute.empty() ? "reports" : search.time_attribute;
+    for (const TrialsToTime& row : asha_preview(*asha, trials))
+      print_out("  {} to {} {}\n", row.trials, time, row.time);
+  }
+  for (int trial = 0; trial < std::min<std::int64_t>(trials, kPreviewedTrials); ++trial)
+    print_out("trial {}: {}\n", trial, parameters_text(search, trial_values(search, trial)));
+  if (trials > kPreviewedTrials) print_out("...\n");
+}
+
+std::optional<ParsedSpec> stored_sweep(const SweepFolder& folder) {
+  SpecSource source;
+  JobOptions job;
+  job.path = folder.resolved_spec();
+  auto parsed = parse_job(job, &source);
+  if (!parsed || parsed->sweep) return parsed;
+  print_error({Errc::Corrupt, folder.resolved_spec() + " has no section sweep"});
+  return std::nullopt;
+}
+
+/// What the journal says of a sweep.
+struct SweepHistory {
+  SearchController search;
+  std::optional<int> code;  // of its end
+};
+Result<SweepHistory> history_of(const SweepFolder& folder, const SearchSpec& spec) {
+  PosixFileSystem files;
+  TRY(const auto replay, read_journal(files, folder.journal()));
+  SweepHistory history{SearchController(spec), {}};
+  for (const JournalRecord& record : replay.records) {
+    if (!take_in(history.search, record.event))
+      return Error{Errc::Corrupt, fmt::format("{} has a record that cannot be: number {}",
+                                              folder.journal(), record.seq)};
+    const auto* event = record.event.if_contains("event");
+    const auto* code = record.event.if_contains("code");
+    if (event != nullptr && *event == "sweep_ended" && code != nullptr && code->is_int64())
+      history.code = static_cast<int>(code->as_int64());
+  }
+  return history;
+}
+
+/// Look up what the running trials have reported, of which the journal has only what was decisive.
+void read_newest(const SweepFolder& folder, SearchController& search) {
+  for (const int trial : search.running()) {
+    TrialReports reports(RunFolder(folder.trial(trial)), search.spec().metric,
+                         search.spec().time_attribute);
+    const auto metrics = reports.read(std::numeric_limits<std::uint64_t>::max());
+    if (!metrics) continue;
+    for (const MetricAtTime& metric : *metrics) search.restore({trial, metric.time, metric.value});
+  }
+}
+
+std::string state_text(const SweepFolder& folder, bool running, const SweepHistory& history) {
+  PosixFileSystem files;
+  const auto holder = read_lock_holder(files, folder.lock());
+  if (running)
+    return holder ? fmt::format("running (train-run pid {} on {}, since {})", holder->pid,
+                                holder->host, holder->started)
+                  : "running";
+  if (history.code) return fmt::format("ended, exit code {}", *history.code);
+  return fmt::format("interrupted: go on with train-run resume {}", shell_word(folder.path()));
+}
+
+}  // namespace
+
+std::optional<std::string> sweep_of(const RunReference& reference) {
+  return find_sweep(reference.run, reference.storage_path.empty() ? home_folder() + "/train_results"
+                                                                  : reference.storage_path);
+}
+
+int sweep_command(const JobOptions& job, const SweepCommand& options) {
+  SpecSource source;
+  const auto parsed = parse_job(job, &source);
+  if (!parsed) return exit_code::kBadSpec;
+  if (!parsed->sweep) {
+    print_error({Errc::InvalidArgument,
+                 fmt::format("{} has no section sweep", job.path.empty() ? "the spec" : job.path),
+                 "write what to search, as docs/sweep.md shows"});
+    return exit_code::kBadSpec;
+  }
+  if (options.preview) {
+    print_preview(*parsed->sweep);
+    return 0;
+  }
+  for (const std::string& warning : parsed->warnings) print_err("{}\n", Lines{warning});
+  if (const int code = check_place(parsed->spec); code != 0) return code;
+  ::umask(static_cast<mode_t>(parsed->spec.run_config.umask.bits));
+  const std::string& name = parsed->spec.run_config.name;
+  PosixFileSystem files;
+  const std::string& storage = parsed->spec.run_config.storage_path;
+  const auto made = name.ends_with(source.timestamp)
+                        ? create_unique_run_folder(files, storage, name)
+                        : create_run_folder(files, storage, name);
+  if (!made) {
+    Error error = made.error();
+    const bool taken = error.code == Errc::AlreadyExists;
+    if (taken)
+      error.hint = fmt::format("go on with it by train-run resume {}, or give another name",
+                               shell_word(join_path(storage, name)));
+    print_error(error);
+    return taken ? exit_code::kTaken : exit_code::kIo;
+  }
+  const SweepFolder folder(made->path());
+  for (const auto& [path, text] : {std::pair{folder.spec(), parsed->text},
+                                   std::pair{folder.resolved_spec(), parsed->resolved_yaml}}) {
+    if (const auto written = write_private(path, text); !written) {
+      print_error(written.error());
+      return exit_code::kIo;
+    }
+  }
+  return run_sweep(options_for(*parsed, folder.path(), options));
+}
+
+int resume_sweep_command(const std::string& path, const SweepCommand& options) {
+  const SweepFolder folder(path);
+  const auto parsed = stored_sweep(folder);
+  if (!parsed) return exit_code::kBadSpec;
+  const auto history = history_of(folder, *parsed->sweep);
+  if (!history) return failed(history.error());
+  if (history->code == exit_code::kOk) {
+    print_error({Errc::AlreadyExists, fmt::format("the sweep {} has ended", path)});
+    return exit_code::kTaken;
+  }
+  if (const int code = check_place(parsed->spec); code != 0) return code;
+  ::umask(static_cast<mode_t>(parsed->spec.run_config.umask.bits));
+  return run_sweep(options_for(*parsed, path, options));
+}
+
+int sweep_status_command(const std::string& path, bool json) {
+  const SweepFolder folder(path);
+  const auto parsed = stored_sweep(folder);
+  if (!parsed) return exit_code::kBadSpec;
+  auto history = history_of(folder, *parsed->sweep);
+  if (!history) return failed(history.error());
+  const auto held = is_held(folder.lock());
+  const bool running = held && *held;
+  read_newest(folder, history->search);
+  const SearchController& search = history->search;
+  const std::string name = std::filesystem::path(path).filename().string();
+  if (json) {
+    boost::json::array trials;
+    for (std::size_t i = 0; i < search.trials().size(); ++i)
+      trials.push_back(trial_json(search, static_cast<int>(i)));
+    const auto best = search.best();
+    boost::json::object out{{"sweep", name},
+                            {"path", path},
+                            {"running", running},
+                            {"state", running         ? "running"
+                                      : history->code ? "ended"
+                                                      : "interrupted"},
+                            {"metric", search.spec().metric},
+                            {"trials_in_all", search.trials_in_all()},
+                            {"best", best ? boost::json::value(*best) : nullptr},
+                            {"trials", std::move(trials)}};
+    if (history->code) out["code"] = *history->code;
+    print_json(boost::json::serialize(out));
+    return 0;
+  }
+  const SweepTable table = sweep_table_of(search);
+  print_out("sweep:      {}\nfolder:     {}\nstate:      {}\ntrials:     {}\n", name, path,
+            state_text(folder, running, *history), sweep_counts(table));
+  if (const std::string best = sweep_best(table); !best.empty())
+    print_out("best:       {}\n", best.substr(best.find(' ') + 1));
+  if (!table.rows.empty()) {
+    std::vector<int> order = best_trials(search);
+    for (const SweepRow& row : table.rows)
+      if (!row.best) order.push_back(row.trial);
+    print_out("\n{}", Lines{sweep_table(table, order, kStatusRowsMax, 0)});
+  }
+  return 0;
+}
+
+int stop_sweep_command(const std::string& path) {
+  const SweepFolder folder(path);
+  const auto held = is_held(folder.lock());
+  if (!held || !*held) {
+    print_err("train-run: error: {} is not running\n", path);
+    return 1;
+  }
+  const std::string request = folder.stop_request();
+  if (!(std::ofstream(request) << "stop\n" << std::flush))
+    return failed(system_error(errno, "writing " + request));
+  print_out("asked the trials of {} to checkpoint and stop\n",
+            std::filesystem::path(path).filename().string());
+  flush_out();
+  for (auto now = is_held(folder.lock()); now && *now; now = is_held(folder.lock()))
+    std::this_thread::sleep_for(kPollEvery);
+  std::error_code ec;
+  if (!std::filesystem::exists(request, ec)) return 0;
+  print_err("train-run: error: {} was not stopped: its train-run has died\n", path);
+  return exit_code::kUnavailable;
+}
+
+}  // namespace train

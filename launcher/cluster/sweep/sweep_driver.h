@@ -1,0 +1,33 @@
+// Performs a sweep: starts a train-run for each trial, follows it as a driver (docs/driver.md), and
+// stops what the search has had enough of. SearchController decides; each of its events is in the
+// journal, sweep.jsonl, before anything follows from it. When this process dies, its trials stop in
+// good order, and a later driver goes on with them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/core/search/search_spec.h"
+#include "launcher/report/progress.h"
+
+namespace train {
+
+struct SweepOptions {
+  std::string folder;  // has the specs
+  std::string name;
+  SearchSpec search;
+  std::string program;  // this train-run
+  /// The spec names no nodes: all trials share one private traind, which knows what is free.
+  bool own_daemon = true;
+  int fit = 1;  // so many trials may run at once
+  /// Whether to shorten orphan_timeout: workers are not to outlive their train-run by much.
+  bool shorten_orphans = true;
+  std::vector<std::string> variables = {};  // the environment of the trials' train-run
+  OutputMode output = OutputMode::Plain;
+  std::string build = {};
+};
+
+/// Perform the sweep to its end, or until it is told to stop. Return the exit code.
+int run_sweep(const SweepOptions& options);
+
+}  // namespace train

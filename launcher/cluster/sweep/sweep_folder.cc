@@ -1,0 +1,102 @@
+#include "launcher/cluster/sweep/sweep_folder.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/json/serialize.hpp>
+#include <charconv>
+#include <filesystem>
+
+#include "lib/observe/append_file.h"
+#include "lib/storage/file_system.h"
+
+namespace train {
+namespace {
+
+/// Return the text as one field of a CSV file.
+std::string field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + '"';
+}
+
+std::string number_field(const std::optional<double>& number) {
+  return number ? fmt::format("{}", *number) : "";
+}
+
+std::string value_field(const boost::json::value& value) {
+  if (value.is_string()) return field(std::string_view(value.as_string()));
+  if (value.is_double()) return fmt::format("{}", value.as_double());
+  return field(boost::json::serialize(value));
+}
+
+bool is_there(const std::string& path) {
+  std::error_code ec;
+  return std::filesystem::is_regular_file(path, ec);
+}
+
+}  // namespace
+
+std::string SweepFolder::trial_name(int trial) { return fmt::format("{:04}", trial); }
+
+bool is_sweep(const std::string& path) { return is_there(SweepFolder(path).journal()); }
+
+bool holds_trials(const std::string& storage_path) {
+  return storage_path.ends_with("/trials") && is_sweep(parent_path(storage_path));
+}
+
+std::optional<std::string> find_sweep(std::string given, const std::string& storage_path) {
+  while (given.ends_with('/') && given.size() > 1) given.pop_back();
+  std::error_code ec;
+  if (is_sweep(given)) return std::filesystem::absolute(given, ec).string();
+  if (given.find('/') != std::string::npos || given.empty()) return std::nullopt;
+  const std::string below = join_path(storage_path, given);
+  return is_sweep(below) ? std::optional(below) : std::nullopt;
+}
+
+std::optional<std::string> find_trial(const std::string& given, const std::string& storage_path) {
+  const std::size_t slash = given.rfind('/');
+  if (slash == std::string::npos) return std::nullopt;
+  const std::string_view digits = std::string_view(given).substr(slash + 1);
+  int number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || end != digits.data() + digits.size() || number < 0)
+    return std::nullopt;
+  const auto sweep = find_sweep(given.substr(0, slash), storage_path);
+  if (!sweep) return std::nullopt;
+  return SweepFolder(*sweep).trial(number);
+}
+
+Result<Unit> write_trials_csv(const SweepFolder& folder, const SearchController& search) {
+  const SearchSpec& spec = search.spec();
+  std::string text = "trial,state,time,value,best,best_time,exit_code";
+  for (const Parameter& parameter : spec.parameters) text += "," + field(parameter.path);
+  text += '\n';
+  for (std::size_t i = 0; i < search.trials().size(); ++i) {
+    const TrialState& trial = search.trials()[i];
+    text += fmt::format("{},{},{},{},{},{},{}", i,
+                        trial.ended ? kTrialEnds[static_cast<std::size_t>(trial.ended->end)]
+                                    : std::string_view("running"),
+                        number_field(trial.time), number_field(trial.value),
+                        number_field(trial.best), number_field(trial.best_time),
+                        trial.ended ? fmt::format("{}", trial.ended->code) : "");
+    for (const Parameter& parameter : spec.parameters)
+      text += "," + value_field(trial.values.at(parameter.path));
+    text += '\n';
+  }
+  return replace_file(folder.trials_csv(), text);
+}
+
+Result<Unit> link_best(const SweepFolder& folder, int trial) {
+  const std::string to = "trials/" + SweepFolder::trial_name(trial);
+  const std::string made = folder.path() + "/.best";
+  ::unlink(made.c_str());
+  if (::symlink(to.c_str(), made.c_str()) != 0 ||
+      ::rename(made.c_str(), folder.best().c_str()) != 0)
+    return system_error(errno, "linking " + folder.best());
+  return Unit{};
+}
+
+}  // namespace train

@@ -1,0 +1,52 @@
+// The paths in a sweep's folder (docs/sweep.md), and how a sweep or one of its trials is found.
+// Calls block.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "launcher/core/search/search_controller.h"
+#include "lib/base/result.h"
+
+namespace train {
+
+/// Only computes paths; creates and reads nothing.
+class SweepFolder {
+ public:
+  explicit SweepFolder(std::string path) : path_(std::move(path)) {}
+
+  const std::string& path() const { return path_; }
+  std::string lock() const { return path_ + "/.lock"; }
+  /// `train-run stop` makes this file; the owner of the sweep removes it.
+  std::string stop_request() const { return path_ + "/.stop"; }
+  std::string daemon_note() const { return path_ + "/.daemon"; }
+  std::string spec() const { return path_ + "/spec.yaml"; }
+  std::string resolved_spec() const { return path_ + "/spec.resolved.yaml"; }
+  std::string journal() const { return path_ + "/sweep.jsonl"; }
+  std::string trials() const { return path_ + "/trials"; }
+  std::string trials_csv() const { return path_ + "/trials.csv"; }
+  std::string best() const { return path_ + "/best"; }
+  static std::string trial_name(int trial);
+  std::string trial(int number) const { return trials() + "/" + trial_name(number); }
+
+ private:
+  std::string path_;
+};
+
+/// Return whether the folder is a sweep's.
+bool is_sweep(const std::string& path);
+/// Return whether runs that are stored there are a sweep's trials.
+bool holds_trials(const std::string& storage_path);
+
+/// Return the folder of the sweep that a user names, by its path or by its name below
+/// `storage_path`; none if there is no such sweep.
+std::optional<std::string> find_sweep(std::string given, const std::string& storage_path);
+/// Return the folder of the trial that SWEEP/3 names; none if that is not what `given` is.
+std::optional<std::string> find_trial(const std::string& given, const std::string& storage_path);
+
+/// Write the table of all trials, as a whole.
+Result<Unit> write_trials_csv(const SweepFolder& folder, const SearchController& search);
+/// Let the link `best` lead to the trial.
+Result<Unit> link_best(const SweepFolder& folder, int trial);
+
+}  // namespace train

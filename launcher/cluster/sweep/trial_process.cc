@@ -1,0 +1,135 @@
+#include "launcher/cluster/sweep/trial_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json/parse.hpp>
+#include <cerrno>
+#include <cstring>
+
+#include "lib/base/open_files.h"
+#include "lib/base/spawn.h"
+#include "lib/base/utf8.h"
+
+namespace train {
+namespace {
+
+constexpr int kDriverFd = 3;  // where the child finds its end of the socket
+constexpr std::size_t kLineBytesMax =
+    80u << 20;  // exit.json, which `end` repeats, has a limit of 64 MiB
+constexpr std::size_t kErrorsBytesMax = 16u << 10;  // the end of what it said
+constexpr std::size_t kSaidBytesMax = 1u << 10;
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+}  // namespace
+
+Result<TrialProcess> TrialProcess::start(std::vector<std::string> words,
+                                         std::vector<std::string> variables) {
+  std::array<int, 2> sockets{}, pipe{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0)
+    return system_error(errno, "making a socket for a trial");
+  TrialProcess trial;
+  trial.socket_.reset(sockets[0]);
+  const FileDescriptor theirs(sockets[1]);
+  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return system_error(errno, "making a pipe for a trial");
+  trial.errors_.reset(pipe[0]);
+  const FileDescriptor their_errors(pipe[1]);
+  for (const int fd : {sockets[0], pipe[0]}) ::fcntl(fd, F_SETFL, O_NONBLOCK);
+  for (std::string& word : words)
+    if (word == "{FD}") word = std::to_string(kDriverFd);
+
+  SpawnActions files;
+  ::posix_spawn_file_actions_addopen(&files.actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_addopen(&files.actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&files.actions, pipe[1], STDERR_FILENO);
+  // Last: the pipe may be 3 itself.
+  ::posix_spawn_file_actions_adddup2(&files.actions, sockets[1], kDriverFd);
+  ::posix_spawn_file_actions_addclosefrom_np(&files.actions, kDriverFd + 1);
+  SpawnAttributes how;
+  how.set_flags(POSIX_SPAWN_SETPGROUP);
+  const InitialOpenFiles its_limit;
+  const int error =
+      ::posix_spawn(&trial.pid_, words.front().c_str(), &files.actions, &how.attributes,
+                    pointers_to(words).data(), pointers_to(variables).data());
+  if (error != 0) return system_error(error, "starting " + words.front());
+  trial.process_.reset(static_cast<int>(::syscall(SYS_pidfd_open, trial.pid_, 0)));
+  return trial;
+}
+
+std::vector<boost::json::object> TrialProcess::take_events() {
+  std::vector<boost::json::object> events;
+  std::array<char, 64u << 10> buffer{};
+  for (;;) {
+    const ssize_t count = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count == 0) socket_.reset();  // else it would be ready for ever
+    if (count <= 0) return events;
+    std::string_view rest(buffer.data(), static_cast<std::size_t>(count));
+    while (!rest.empty()) {
+      const std::size_t end = std::min(rest.find('\n'), rest.size());
+      too_long_ = too_long_ || line_.size() + end > kLineBytesMax;
+      if (!too_long_) line_ += rest.substr(0, end);
+      if (end == rest.size()) break;
+      rest.remove_prefix(end + 1);
+      boost::system::error_code ec;
+      auto parsed = boost::json::parse(too_long_ ? std::string_view("0") : line_, ec);
+      if (!ec && parsed.is_object()) events.push_back(std::move(parsed.as_object()));
+      line_.clear();
+      too_long_ = false;
+    }
+  }
+}
+
+void TrialProcess::ask_to_stop() {
+  constexpr std::string_view kStop = "{\"command\": \"stop\"}\n";
+  (void)::send(socket_.get(), kStop.data(), kStop.size(), MSG_NOSIGNAL);
+}
+
+void TrialProcess::send_signal(int number) const {
+  if (pid_ > 0) ::kill(pid_, number);
+}
+
+std::optional<TrialProcess::End> TrialProcess::ended() {
+  int status = 0;
+  if (pid_ <= 0 || ::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
+  pid_ = -1;
+  if (WIFEXITED(status)) return End{WEXITSTATUS(status), false};
+  return End{128 + WTERMSIG(status), true};
+}
+
+void TrialProcess::read_errors() {
+  std::array<char, 4096> buffer{};
+  for (;;) {
+    const ssize_t count = ::read(errors_.get(), buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count == 0) errors_.reset();
+    if (count <= 0) break;
+    error_text_.append(buffer.data(), static_cast<std::size_t>(count));
+    if (error_text_.size() > kErrorsBytesMax)
+      error_text_.erase(0, error_text_.size() - kErrorsBytesMax);
+  }
+}
+
+std::string TrialProcess::said() {
+  read_errors();
+  constexpr std::string_view kError = "error: ";
+  const std::size_t at = error_text_.find(kError);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + kError.size();
+  const std::string line = error_text_.substr(begin, error_text_.find('\n', begin) - begin);
+  return utf8_text(line, kSaidBytesMax);
+}
+
+}  // namespace train

@@ -1,0 +1,56 @@
+// The train-run of a trial: a child process with a driver's socket (docs/driver.md). It is in a
+// process group of its own, so that Ctrl-C is for the sweep alone; when the sweep dies, its socket
+// closes, and the trial stops in good order. Nothing blocks.
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/json/object.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/file_descriptor.h"
+#include "lib/base/result.h"
+
+namespace train {
+
+class TrialProcess {
+ public:
+  /// Start train-run. `words`: the program first; each "{FD}" stands for the driver's socket.
+  /// `variables`: its environment.
+  static Result<TrialProcess> start(std::vector<std::string> words,
+                                    std::vector<std::string> variables);
+
+  /// What to poll for reading; −1: nothing comes any more.
+  int socket() const { return socket_.get(); }
+  int errors() const { return errors_.get(); }
+  int process() const { return process_.get(); }
+
+  /// Return the events that have come. A line that is none is passed over.
+  std::vector<boost::json::object> take_events();
+  /// Ask it to stop in good order: the run succeeds.
+  void ask_to_stop();
+  void send_signal(int number) const;
+
+  struct End {
+    int code = 0;         // 128 + the signal that killed it
+    bool killed = false;  // by a signal: the run may not have come to its end
+  };
+  /// Return how it has ended; nothing while it runs. All its events are there then.
+  std::optional<End> ended();
+  /// Return what it has said of errors, in short.
+  std::string said();
+
+ private:
+  TrialProcess() = default;
+  void read_errors();
+
+  pid_t pid_ = -1;
+  FileDescriptor socket_, errors_, process_;
+  std::string line_;       // the beginning of one
+  bool too_long_ = false;  // it is passed over
+  std::string error_text_;
+};
+
+}  // namespace train

@@ -1,0 +1,178 @@
+#include "launcher/core/search/search_controller.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "launcher/core/search/trial_values.h"
+#include "lib/base/check.h"
+
+namespace train {
+namespace {
+
+/// Return a cause without what differs from trial to trial: digits, and words with a digit.
+std::string kind_of_cause(const std::string& cause) {
+  std::string kind, word;
+  bool has_digit = false;
+  for (const char c : cause + ' ') {
+    if (c != ' ' && c != '\n') {
+      word += c;
+      has_digit = has_digit || (c >= '0' && c <= '9');
+      continue;
+    }
+    if (!has_digit) kind += word + ' ';
+    word.clear();
+    has_digit = false;
+  }
+  return kind;
+}
+
+bool is_failure(const TrialEnded& ended) {
+  return ended.end == TrialEnd::Failed || ended.end == TrialEnd::Invalid;
+}
+
+}  // namespace
+
+bool fail_alike(const TrialEnded& a, const TrialEnded& b) {
+  return is_failure(a) && is_failure(b) && a.code == b.code &&
+         kind_of_cause(a.cause) == kind_of_cause(b.cause);
+}
+
+SearchController::SearchController(SearchSpec spec) : spec_(std::move(spec)) {
+  const std::int64_t trials = trial_count(spec_);
+  if (const auto* asha = std::get_if<AshaSpec>(&spec_.scheduler))
+    asha_.emplace(*asha, spec_.mode, trials);
+  if (const auto* median = std::get_if<MedianSpec>(&spec_.scheduler))
+    median_.emplace(*median, spec_.mode);
+}
+
+bool SearchController::is_better(double a, double b) const {
+  return spec_.mode == SearchMode::Min ? a < b : a > b;
+}
+
+int SearchController::trials_in_all() const {
+  const auto planned = static_cast<int>(trial_count(spec_));
+  // Of a grid, an invalid point stays one. No more trials are replaced than were asked for.
+  const int replaced = spec_.search == SearchKind::Random ? std::min(invalid_, planned) : 0;
+  return std::min(planned + replaced, kTrialsMax);
+}
+
+std::vector<int> SearchController::running() const {
+  std::vector<int> running;
+  for (std::size_t i = 0; i < trials_.size(); ++i)
+    if (!trials_[i].ended) running.push_back(static_cast<int>(i));
+  return running;
+}
+
+std::optional<int> SearchController::best() const {
+  std::optional<int> best;
+  for (std::size_t i = 0; i < trials_.size(); ++i) {
+    const TrialState& trial = trials_[i];
+    if (!trial.best || (trial.ended && is_failure(*trial.ended))) continue;
+    if (!best || is_better(*trial.best, *trials_[static_cast<std::size_t>(*best)].best))
+      best = static_cast<int>(i);
+  }
+  return best;
+}
+
+bool SearchController::takes_time(const TrialReported& report) const {
+  const auto index = static_cast<std::size_t>(report.trial);
+  if (index >= trials_.size() || trials_[index].ended || trials_[index].stops) return false;
+  return std::isfinite(report.time) && (!decided_[index] || report.time > *decided_[index]);
+}
+
+bool SearchController::is_decisive(const TrialReported& report) const {
+  if (!takes_time(report)) return false;
+  if (median_) return true;
+  if (!asha_) return false;
+  const auto rung = asha_->next_rung(report.trial);
+  return rung && report.time >= static_cast<double>(*rung);
+}
+
+void SearchController::handle(const TrialStarted& started) {
+  // A later driver may take the record in again, of a trial that it has started itself.
+  if (static_cast<std::size_t>(started.trial) < trials_.size()) return;
+  TRAIN_CHECK(static_cast<std::size_t>(started.trial) == trials_.size(),
+              "trials are started in the order of their numbers");
+  trials_.push_back({.values = trial_values(spec_, started.trial)});
+  decided_.emplace_back();
+  asked_.push_back(false);
+  ++running_;
+}
+
+void SearchController::restore(const TrialReported& report) {
+  const auto index = static_cast<std::size_t>(report.trial);
+  if (index >= trials_.size() || trials_[index].ended) return;
+  TrialState& trial = trials_[index];
+  trial.time = report.time;
+  trial.value = report.value;
+  if (std::isfinite(report.value) && (!trial.best || is_better(report.value, *trial.best))) {
+    trial.best = report.value;
+    trial.best_time = report.time;
+  }
+}
+
+void SearchController::handle(const TrialReported& report) {
+  restore(report);
+  if (!is_decisive(report)) return;
+  const auto index = static_cast<std::size_t>(report.trial);
+  TrialState& trial = trials_[index];
+  decided_[index] = report.time;
+  if (asha_) trial.stops = asha_->reported(report.trial, report.time, report.value);
+  if (median_) trial.stops = median_->reported(report.trial, report.time, report.value);
+}
+
+void SearchController::handle(const TrialEnded& ended) {
+  const auto index = static_cast<std::size_t>(ended.trial);
+  if (index >= trials_.size() || trials_[index].ended) return;
+  trials_[index].ended = ended;
+  --running_;
+  if (first_ends_.size() < kAlikeFailures) first_ends_.push_back(ended);
+  if (ended.end == TrialEnd::Invalid) ++invalid_;
+  if (ended.end == TrialEnd::Failed && asha_) asha_->failed(ended.trial);
+}
+
+/// Return how the sweep ends, if it does: given up, or with nothing left to try.
+std::optional<EndSearch> SearchController::end() const {
+  const bool alike = first_ends_.size() == kAlikeFailures &&
+                     std::all_of(first_ends_.begin() + 1, first_ends_.end(), [&](const auto& end) {
+                       return fail_alike(first_ends_.front(), end);
+                     });
+  if (alike)
+    return EndSearch{first_ends_.front().code,
+                     fmt::format("the first {} trials failed alike: {}", kAlikeFailures,
+                                 first_ends_.front().cause)};
+  if (running_ > 0 || std::cmp_less(trials_.size(), trials_in_all())) return std::nullopt;
+  const bool some = std::any_of(trials_.begin(), trials_.end(),
+                                [](const TrialState& trial) { return !is_failure(*trial.ended); });
+  if (some) return EndSearch{};
+  const TrialEnded& first = first_ends_.front();
+  return EndSearch{first.code, fmt::format("all trials failed; the first: {}", first.cause)};
+}
+
+std::vector<SearchAction> SearchController::next_actions() {
+  std::vector<SearchAction> actions;
+  if (ended_) return actions;
+  const auto stop = [&](std::size_t index, std::string why) {
+    if (trials_[index].ended || asked_[index]) return;
+    asked_[index] = true;
+    actions.push_back(StopTrial{static_cast<int>(index), std::move(why)});
+  };
+  if (auto end = this->end()) {
+    for (std::size_t i = 0; i < trials_.size(); ++i) stop(i, "the sweep is given up");
+    if (running_ > 0) return actions;
+    ended_ = true;
+    actions.push_back(std::move(*end));
+    return actions;
+  }
+  for (std::size_t i = 0; i < trials_.size(); ++i)
+    if (trials_[i].stops) stop(i, "others were better at that time");
+  const int room = std::min(fit_, spec_.max_concurrent_trials.value_or(fit_)) - running_;
+  const int left = trials_in_all() - static_cast<int>(trials_.size());
+  for (int i = 0; i < std::min(room, left); ++i)
+    actions.push_back(StartTrial{static_cast<int>(trials_.size()) + i});
+  return actions;
+}
+
+}  // namespace train

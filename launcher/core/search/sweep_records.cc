@@ -1,0 +1,118 @@
+#include "launcher/core/search/sweep_records.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/base/exit_code.h"
+
+namespace train {
+namespace {
+
+const boost::json::value* member(const boost::json::object& record, std::string_view name) {
+  return record.if_contains(name);
+}
+
+std::optional<double> number_in(const boost::json::object& record, std::string_view name) {
+  const auto* value = member(record, name);
+  if (value == nullptr || !value->is_number()) return std::nullopt;
+  return value->to_number<double>();
+}
+
+std::optional<int> whole_in(const boost::json::object& record, std::string_view name, int max) {
+  const auto* value = member(record, name);
+  if (value == nullptr || !value->is_int64()) return std::nullopt;
+  if (value->as_int64() < 0 || value->as_int64() > max) return std::nullopt;
+  return static_cast<int>(value->as_int64());
+}
+
+std::string_view text_in(const boost::json::object& record, std::string_view name) {
+  const auto* value = member(record, name);
+  return value != nullptr && value->is_string() ? std::string_view(value->as_string())
+                                                : std::string_view();
+}
+
+boost::json::value json_number(std::optional<double> number) {
+  if (!number || !std::isfinite(*number)) return nullptr;
+  return *number;
+}
+
+}  // namespace
+
+boost::json::object record_of(const TrialStarted& started, const boost::json::object& values) {
+  return {{"event", "trial_started"}, {"trial", started.trial}, {"parameters", values}};
+}
+
+boost::json::object record_of(const TrialReported& report) {
+  return {{"event", "trial_reported"},
+          {"trial", report.trial},
+          {"at", report.time},
+          {"value", json_number(report.value)}};
+}
+
+boost::json::object record_of(const TrialEnded& ended, const TrialState& state) {
+  return {{"event", "trial_ended"},
+          {"trial", ended.trial},
+          {"end", kTrialEnds[static_cast<std::size_t>(ended.end)]},
+          {"code", ended.code},
+          {"cause", ended.cause},
+          {"at", json_number(state.time)},
+          {"value", json_number(state.value)},
+          {"best", json_number(state.best)},
+          {"best_at", json_number(state.best_time)}};
+}
+
+bool take_in(SearchController& search, const boost::json::object& record) {
+  const std::string_view event = text_in(record, "event");
+  if (event != "trial_started" && event != "trial_reported" && event != "trial_ended") return true;
+  const auto trial = whole_in(record, "trial", kTrialsMax - 1);
+  const int known = static_cast<int>(search.trials().size());
+  if (!trial) return false;
+  if (event == "trial_started") {
+    if (*trial != known || *trial >= search.trials_in_all()) return false;
+    search.handle(TrialStarted{*trial});
+    return true;
+  }
+  if (*trial >= known || search.trials()[static_cast<std::size_t>(*trial)].ended) return false;
+  if (event == "trial_reported") {
+    const auto at = number_in(record, "at");
+    if (!at) return false;
+    search.handle(TrialReported{*trial, *at, number_in(record, "value").value_or(std::nan(""))});
+    return true;
+  }
+  const auto end = std::find(kTrialEnds.begin(), kTrialEnds.end(), text_in(record, "end"));
+  const auto code = whole_in(record, "code", 255);
+  if (end == kTrialEnds.end() || !code) return false;
+  // What its reports came to, of which the journal has only the decisive ones.
+  const auto tell = [&](std::string_view time, std::string_view value) {
+    const auto at = number_in(record, time), found = number_in(record, value);
+    if (at) search.restore({*trial, *at, found.value_or(std::nan(""))});
+  };
+  tell("best_at", "best");
+  tell("at", "value");
+  search.handle(TrialEnded{*trial, static_cast<TrialEnd>(end - kTrialEnds.begin()), *code,
+                           std::string(text_in(record, "cause"))});
+  return true;
+}
+
+std::optional<TrialEnd> end_of(int code, bool told) {
+  switch (code) {
+    case 0:
+      return told ? TrialEnd::Stopped : TrialEnd::Finished;
+    case exit_code::kBadSpec:
+      return TrialEnd::Invalid;
+    case exit_code::kRequeue:
+    case exit_code::kInterrupted:
+      return told ? std::optional(TrialEnd::Stopped) : std::nullopt;
+    default:
+      return TrialEnd::Failed;
+  }
+}
+
+ResumeStep resume_step(const TrialFolder& folder, bool stops) {
+  if (stops) return ResumeStep::End;
+  if (!folder.begun) return ResumeStep::Start;
+  if (!folder.code) return ResumeStep::Resume;
+  return end_of(*folder.code, false) ? ResumeStep::End : ResumeStep::Resume;
+}
+
+}  // namespace train

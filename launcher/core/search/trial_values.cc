@@ -1,0 +1,156 @@
+#include "launcher/core/search/trial_values.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace train {
+namespace {
+
+/// splitmix64: each bit of the result depends on each bit of x.
+std::uint64_t mixed(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+/// Return 64 random bits for a parameter of a trial. They do not change with other parameters.
+std::uint64_t random_bits(std::int64_t seed, int trial, const std::string& path) {
+  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (const char c : path) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return mixed(mixed(mixed(static_cast<std::uint64_t>(seed)) ^ static_cast<std::uint64_t>(trial)) ^
+               hash);
+}
+
+/// Return a number of [0, 1).
+double fraction(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
+
+/// Return a number of 0 … n − 1; n = 0 stands for 2^64.
+std::uint64_t below(std::uint64_t bits, std::uint64_t n) {
+  if (n == 0) return bits;
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<std::uint64_t>((static_cast<Wide>(bits) * n) >> 64);
+}
+
+/// Return the value at `part` of the range, 0 to 1.
+double within(const Parameter& parameter, double part) {
+  double value = parameter.low * (1 - part) + parameter.high * part;
+  if (parameter.kind == ParameterKind::LogUniform)
+    value = std::exp(std::log(parameter.low) * (1 - part) + std::log(parameter.high) * part);
+  return std::clamp(value, parameter.low, parameter.high);
+}
+
+std::uint64_t integers(const Parameter& parameter) {
+  return static_cast<std::uint64_t>(parameter.greatest) -
+         static_cast<std::uint64_t>(parameter.least) + 1;
+}
+
+std::int64_t from_least(const Parameter& parameter, std::uint64_t steps) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(parameter.least) + steps);
+}
+
+boost::json::value drawn(const Parameter& parameter, std::uint64_t bits) {
+  switch (parameter.kind) {
+    case ParameterKind::Const:
+      return parameter.values.front();
+    case ParameterKind::Choice:
+      return parameter.values[below(bits, parameter.values.size())];
+    case ParameterKind::Uniform:
+    case ParameterKind::LogUniform:
+      return within(parameter, fraction(bits));
+    case ParameterKind::Int:
+      return from_least(parameter, below(bits, integers(parameter)));
+  }
+  return nullptr;
+}
+
+std::int64_t grid_points(const SearchSpec& spec) {
+  std::int64_t points = 1;
+  for (const Parameter& parameter : spec.parameters)
+    points = std::min<std::int64_t>(points * grid_count(parameter), kTrialsMax + 1);
+  return points;
+}
+
+}  // namespace
+
+std::int64_t grid_count(const Parameter& parameter) {
+  switch (parameter.kind) {
+    case ParameterKind::Const:
+    case ParameterKind::Choice:
+      return static_cast<std::int64_t>(parameter.values.size());
+    case ParameterKind::Uniform:
+    case ParameterKind::LogUniform:
+      return parameter.count;
+    case ParameterKind::Int: {
+      const std::uint64_t all = integers(parameter);
+      const auto count = static_cast<std::uint64_t>(parameter.count);
+      return static_cast<std::int64_t>(all == 0 ? count : std::min(count, all));
+    }
+  }
+  return 0;
+}
+
+boost::json::value grid_value(const Parameter& parameter, std::int64_t place) {
+  const std::int64_t count = grid_count(parameter);
+  const double part =
+      count == 1 ? 0.5 : static_cast<double>(place) / static_cast<double>(count - 1);
+  switch (parameter.kind) {
+    case ParameterKind::Const:
+    case ParameterKind::Choice:
+      return parameter.values[static_cast<std::size_t>(place)];
+    case ParameterKind::Uniform:
+    case ParameterKind::LogUniform:
+      return place == 0 && count > 1           ? parameter.low
+             : place == count - 1 && count > 1 ? parameter.high
+                                               : within(parameter, part);
+    case ParameterKind::Int: {
+      if (place > 0 && place == count - 1) return parameter.greatest;
+      const std::uint64_t steps = integers(parameter) - 1;
+      return from_least(parameter, static_cast<std::uint64_t>(
+                                       std::floor(part * static_cast<double>(steps) + 0.5)));
+    }
+  }
+  return nullptr;
+}
+
+std::int64_t trial_count(const SearchSpec& spec) {
+  switch (spec.search) {
+    case SearchKind::Single:
+      return 1;
+    case SearchKind::Random:
+      return spec.num_trials;
+    case SearchKind::Grid:
+      return std::min<std::int64_t>(
+          static_cast<std::int64_t>(spec.points.size()) + grid_points(spec) * spec.num_trials,
+          kTrialsMax + 1);
+  }
+  return 0;
+}
+
+boost::json::object trial_values(const SearchSpec& spec, int trial) {
+  boost::json::object values;
+  const auto points = static_cast<int>(spec.points.size());
+  const bool grid = spec.search == SearchKind::Grid;
+  // The place in the grid as a number whose digits are the places of the parameters: the last
+  // parameter is the lowest digit.
+  std::int64_t rest = grid && trial >= points ? (trial - points) % grid_points(spec) : 0;
+  std::vector<std::int64_t> places(spec.parameters.size());
+  for (std::size_t i = spec.parameters.size(); grid && i-- > 0;) {
+    const std::int64_t count = grid_count(spec.parameters[i]);
+    places[i] = rest % count;
+    rest /= count;
+  }
+  for (std::size_t i = 0; i < spec.parameters.size(); ++i) {
+    const Parameter& parameter = spec.parameters[i];
+    const boost::json::value* given =
+        trial < points ? spec.points[static_cast<std::size_t>(trial)].if_contains(parameter.path)
+                       : nullptr;
+    values[parameter.path] = given != nullptr ? *given
+                             : grid
+                                 ? grid_value(parameter, places[i])
+                                 : drawn(parameter, random_bits(spec.seed, trial, parameter.path));
+  }
+  return values;
+}
+
+}  // namespace train

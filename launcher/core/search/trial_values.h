@@ -1,0 +1,26 @@
+// Decides which values each trial of a sweep has. Pure: a function of the spec and the trial's
+// number alone, so that a sweep that is resumed, or slower, has the same trials. SearchController
+// and `train-run sweep --preview` call it.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <cstdint>
+
+#include "launcher/core/search/search_spec.h"
+
+namespace train {
+
+/// Return how many values a grid takes of the parameter.
+std::int64_t grid_count(const Parameter& parameter);
+/// Return the value at a place of the grid, 0 … grid_count() − 1: evenly spaced, both ends in.
+boost::json::value grid_value(const Parameter& parameter, std::int64_t place);
+
+/// Return how many trials the sweep has, unless some turn out to be invalid; at most kTrialsMax
+/// + 1.
+std::int64_t trial_count(const SearchSpec& spec);
+
+/// Return the values of a trial: path → value. The first trials are the points. What a point leaves
+/// out is drawn; of a grid it is the parameter's first value.
+boost::json::object trial_values(const SearchSpec& spec, int trial);
+
+}  // namespace train

@@ -1,0 +1,135 @@
+// Writes `sweep:` in the spec's own syntax, for the resolved spec, and makes its JSON Schema.
+#include <cmath>
+
+#include "launcher/spec/sweep_reader.h"
+#include "lib/base/overloaded.h"
+
+namespace train::spec {
+namespace {
+
+namespace json = boost::json;
+
+json::object parameter_value(const Parameter& parameter) {
+  json::object value;
+  switch (parameter.kind) {
+    case ParameterKind::Const:
+      return {{"const", parameter.values.front()}};
+    case ParameterKind::Choice:
+      return {{"choice", parameter.values}};
+    case ParameterKind::Uniform:
+      value["uniform"] = json::array{parameter.low, parameter.high};
+      break;
+    case ParameterKind::LogUniform:
+      value["log_uniform"] = json::array{parameter.low, parameter.high};
+      break;
+    case ParameterKind::Int:
+      value["int"] = json::array{parameter.least, parameter.greatest};
+      break;
+  }
+  if (parameter.count > 0) value["count"] = parameter.count;
+  return value;
+}
+
+json::value scheduler_value(const SchedulerSpec& scheduler) {
+  return std::visit(
+      Overloaded{[](const NoScheduler&) -> json::value { return "none"; },
+                 [](const AshaSpec& asha) -> json::value {
+                   return json::object{
+                       {"asha",
+                        json::object{{"max_time", asha.max_time},
+                                     {"divisor", asha.divisor},
+                                     {"max_rungs", asha.max_rungs},
+                                     {"mode", kAshaModes[static_cast<std::size_t>(asha.mode)]}}}};
+                 },
+                 [](const MedianSpec& median) -> json::value {
+                   return json::object{
+                       {"median_stopping", json::object{{"grace_time", median.grace_time},
+                                                        {"min_samples", median.min_samples}}}};
+                 }},
+      scheduler);
+}
+
+json::object closed(json::object properties) {
+  return {
+      {"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
+}
+json::object whole(std::int64_t min, std::int64_t max, std::string_view what) {
+  return {{"type", "integer"}, {"minimum", min}, {"maximum", max}, {"description", what}};
+}
+json::object text(std::string_view what) {
+  return {{"type", "string"}, {"minLength", 1}, {"description", what}};
+}
+template <class Words>
+json::object words(const Words& choices, std::string_view what) {
+  return {{"enum", json::array(choices.begin(), choices.end())}, {"description", what}};
+}
+
+json::object scheduler_schema() {
+  json::object asha = closed({
+      {"max_time", whole(1, std::int64_t{1} << 53, "The time of the last rung.")},
+      {"divisor", whole(2, 1000, "The best 1/divisor of the trials at a rung go on.")},
+      {"max_rungs", whole(1, 20, "How many rungs there are at most.")},
+      {"mode", words(kAshaModes, "Which brackets there are.")},
+  });
+  asha["required"] = json::array{"max_time"};
+  json::object median = closed({
+      {"grace_time", whole(0, std::int64_t{1} << 53, "No trial stops before this time.")},
+      {"min_samples", whole(1, kTrialsMax, "How many others must have come so far.")},
+  });
+  json::object one = closed({{"asha", std::move(asha)}, {"median_stopping", std::move(median)}});
+  one["minProperties"] = 1;
+  one["maxProperties"] = 1;
+  return {{"description", "Which trials stop before their own end."},
+          {"oneOf", json::array{json::object{{"enum", json::array{"none", "median_stopping"}}},
+                                std::move(one)}}};
+}
+
+}  // namespace
+
+json::object sweep_values(const SearchSpec& sweep) {
+  json::object values{{"metric", sweep.metric},
+                      {"mode", kSearchModes[static_cast<std::size_t>(sweep.mode)]}};
+  if (!sweep.time_attribute.empty()) values["time_attribute"] = sweep.time_attribute;
+  values["search"] = kSearchKinds[static_cast<std::size_t>(sweep.search)];
+  values["num_trials"] = sweep.num_trials;
+  if (sweep.max_concurrent_trials) values["max_concurrent_trials"] = *sweep.max_concurrent_trials;
+  values["seed"] = sweep.seed;
+  if (!sweep.points.empty())
+    values["points"] = json::array(sweep.points.begin(), sweep.points.end());
+  json::object parameters;
+  for (const Parameter& parameter : sweep.parameters)
+    parameters[parameter.path] = parameter_value(parameter);
+  values["parameters"] = std::move(parameters);
+  values["scheduler"] = scheduler_value(sweep.scheduler);
+  return values;
+}
+
+json::object sweep_schema() {
+  json::object schema = closed({
+      {"metric", text("The metric of rank 0's reports by which trials are compared.")},
+      {"mode", words(kSearchModes, "Whether the least or the greatest value is the best.")},
+      {"time_attribute", text("A metric that grows, such as epoch; default: the number of "
+                              "reports.")},
+      {"search", words(kSearchKinds, "Which values are tried.")},
+      {"num_trials", whole(1, kTrialsMax,
+                           "Trials of a random search; of a grid, trials of each "
+                           "point.")},
+      {"max_concurrent_trials",
+       whole(1, kConcurrentTrialsMax, "How many trials run at once, if so many fit.")},
+      {"seed", whole(0, std::numeric_limits<std::int64_t>::max(), "Decides what is drawn.")},
+      {"points", json::object{{"type", "array"},
+                              {"maxItems", kChoicesMax},
+                              {"items", {{"type", "object"}}},
+                              {"description", "Values to try first."}}},
+      {"parameters",
+       json::object{{"type", "object"},
+                    {"minProperties", 1},
+                    {"maxProperties", kParametersMax},
+                    {"description", "Parameter of train_loop_config, or spec.KEY → its values."}}},
+      {"scheduler", scheduler_schema()},
+  });
+  schema["required"] = json::array{"metric", "parameters"};
+  return schema;
+}
+
+}  // namespace train::spec

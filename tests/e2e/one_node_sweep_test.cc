@@ -1,0 +1,316 @@
+// train-run sweep with real trials on one machine (docs/sweep.md).
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tests/e2e/cluster.h"
+
+namespace train::e2e {
+namespace {
+
+using Words = std::vector<std::string>;
+
+class Sweep : public testing::Test {
+ protected:
+  /// Write a job of sdk_worker whose loss is x. `sweep` are lines of that section, `config` members
+  /// of train_loop_config.
+  std::string job(const std::string& sweep, const std::string& config = "",
+                  const std::string& run_config = "", const std::string& cpu = "0") const {
+    return cluster.job("job",
+                       "command: [" + program("sdk_worker") +
+                           "]\nscaling_config: {resources_per_worker: {CPU: " + cpu +
+                           "}}\ntrain_loop_config: {mode: trial, " + config +
+                           "}\nsweep:\n  metric: loss\n  time_attribute: epoch\n" + sweep,
+                       run_config);
+  }
+  static std::string grid(int trials, int at_once) {
+    std::string values;
+    for (int i = 1; i <= trials; ++i) values += (i == 1 ? "" : ", ") + std::to_string(i);
+    return "  search: grid\n  max_concurrent_trials: " + std::to_string(at_once) +
+           "\n  parameters: {x: {choice: [" + values + "]}}\n";
+  }
+  std::string folder() const { return cluster.run_dir("job"); }
+  std::string trial(int number) const {
+    return folder() + "/trials/" + std::string(4 - std::to_string(number).size(), '0') +
+           std::to_string(number);
+  }
+  boost::json::object status() {
+    Process& asked = cluster.train_run({"status", folder(), "--output", "json"});
+    EXPECT_EQ(asked.wait(), 0) << asked.err();
+    const auto lines = cluster.json_lines(asked.out());
+    return lines.size() == 1 ? lines[0] : boost::json::object{};
+  }
+  Words states() {
+    Words states;
+    const boost::json::object shown = status();
+    if (!shown.contains("trials")) return states;
+    for (const auto& trial : shown.at("trials").as_array())
+      states.push_back(std::string(trial.at("state").as_string()));
+    return states;
+  }
+  /// Return how often the trial has begun from its beginning, as its workers say.
+  static int fresh_starts(const std::string& trial) {
+    int starts = 0;
+    std::error_code ec;
+    for (const auto& attempt : std::filesystem::directory_iterator(trial + "/attempts", ec)) {
+      const std::string out = read_file(attempt.path().string() + "/ranks/0000/stdout.log");
+      for (std::size_t at = out.find("x is "); at != std::string::npos;
+           at = out.find("x is ", at + 1))
+        ++starts;
+    }
+    return starts;
+  }
+  Cluster cluster;
+};
+
+TEST_F(Sweep, TriesAllAndKnowsTheBest) {
+  Process& sweep = cluster.train_run(
+      {"sweep", job("  num_trials: 6\n  max_concurrent_trials: 2\n  points: [{x: 0.125}]\n"
+                    "  parameters: {x: {uniform: [0.125, 2]}, more: {choice: [a, b]}}\n")});
+  EXPECT_EQ(sweep.wait(), 0) << sweep.out() << sweep.err();
+
+  EXPECT_TRUE(contains(sweep.out(), "job: 6 trials (random), min of loss is the best, 2 at once\n"))
+      << sweep.out();
+  EXPECT_TRUE(contains(sweep.out(), "trial 0 finished: loss 0.625 at epoch 2, the best so far\n"));
+  EXPECT_TRUE(contains(sweep.out(), "6 of 6 trials: 6 finished\n")) << sweep.out();
+  EXPECT_TRUE(contains(sweep.out(), "best: trial 0, loss 0.625: x=0.125 more="));
+  EXPECT_EQ(states(), Words(6, "finished"));
+  EXPECT_EQ(std::filesystem::read_symlink(folder() + "/best"), "trials/0000");
+  EXPECT_TRUE(exists(folder() + "/best/exit.json"));
+
+  std::istringstream table(read_file(folder() + "/trials.csv"));
+  std::string head, first;
+  std::getline(table, head);
+  std::getline(table, first);
+  EXPECT_EQ(head, "trial,state,time,value,best,best_time,exit_code,x,more");
+  EXPECT_TRUE(first.starts_with("0,finished,2,0.625,0.625,2,0,0.125,")) << first;
+
+  Process& logs = cluster.train_run({"logs", folder() + "/0"});
+  EXPECT_EQ(logs.wait(), 0) << logs.err();
+  EXPECT_TRUE(contains(logs.out(), "x is 0.125, trial 0\n")) << logs.out();
+  Process& shown = cluster.train_run({"status", "job", "--storage-path", cluster.storage()});
+  EXPECT_EQ(shown.wait(), 0) << shown.err();
+  EXPECT_TRUE(contains(shown.out(), "state:      ended, exit code 0\n")) << shown.out();
+  EXPECT_TRUE(contains(shown.out(), "\n0*     finished  2      0.625")) << shown.out();
+  EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+  EXPECT_EQ(cluster.run({"resume", folder()}), 73) << "nothing is left to do";
+  EXPECT_EQ(cluster.run({"sweep", cluster.path("job.yaml")}), 73) << "its folder is taken";
+}
+
+TEST_F(Sweep, TrialsShareTheMachinesCores) {
+  Process& sweep = cluster.train_run(
+      {"sweep",
+       job(grid(400, 400), "epochs: 1, hold_at: [0], hold_file: " + cluster.path("go"), "", "1"),
+       "--set", "train_loop_config.mode=epochs"});
+  int cores = 0;  // as the first line says
+  ASSERT_TRUE(wait_until([&] {
+    const std::size_t at = sweep.out().find("is the best, ");
+    if (at != std::string::npos) cores = std::stoi(sweep.out().substr(at + 13));
+    return cores > 0;
+  })) << sweep.err();
+  const auto workers = [&] { return static_cast<int>(cluster.workers().size()); };
+  ASSERT_TRUE(wait_until([&] { return workers() == cores; })) << sweep.out() << sweep.err();
+  // All of them hold: more would have been started at the same time.
+  EXPECT_EQ(states().size(), static_cast<std::size_t>(cores));
+  int trainds = 0;
+  for (const Seen& one : cluster.processes("traind"))
+    trainds += contains(one.command, "--private") ? 1 : 0;
+  EXPECT_EQ(trainds, 1);
+  sweep.signal(SIGTERM);
+  EXPECT_EQ(sweep.wait(), 75) << sweep.out() << sweep.err();
+  EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+}
+
+TEST_F(Sweep, AshaStopsTheWorseOnes) {
+  Process& sweep = cluster.train_run(
+      {"sweep",
+       job(grid(5, 1) + "  scheduler: {asha: {max_time: 8, divisor: 2, mode: aggressive}}\n",
+           "epochs: 1000000"),
+       "--output", "json"});
+  EXPECT_EQ(sweep.wait(), 0) << sweep.out() << sweep.err();
+  EXPECT_EQ(states(), Words(5, "stopped"));
+  // The first one goes up to the last rung; each other is worse, and stops at the first.
+  const auto metrics = cluster.json_lines(read_file(trial(0) + "/metrics.jsonl"));
+  EXPECT_GE(metrics.size(), 8u);
+  std::vector<std::string> decided;
+  for (const auto& record : cluster.json_lines(read_file(folder() + "/sweep.jsonl")))
+    if (record.at("event") == "trial_reported")
+      decided.push_back(boost::json::serialize(record.at("trial")) + " at " +
+                        std::to_string(record.at("at").to_number<int>()));
+  EXPECT_EQ(decided, (Words{"0 at 2", "0 at 4", "0 at 8", "1 at 2", "2 at 2", "3 at 2", "4 at 2"}));
+  const auto events = cluster.json_lines(sweep.out());
+  EXPECT_EQ(events.front().at("event"), "sweep_started");
+  EXPECT_EQ(events.back().at("event"), "end");
+  EXPECT_EQ(events.back().at("best").at("trial"), 0);
+  const auto exit = boost::json::parse(read_file(trial(4) + "/exit.json"));
+  EXPECT_EQ(exit.at("code"), 0) << "a stopped trial has succeeded";
+}
+
+TEST_F(Sweep, StopsInGoodOrderAndGoesOn) {
+  Process& sweep = cluster.train_run(
+      {"sweep", job(grid(4, 2), "epochs: 3, hold_above: 0, hold_file: " + cluster.path("go"))});
+  ASSERT_TRUE(wait_until([&] {
+    return exists(trial(0) + "/checkpoints/checkpoint_000001/.manifest.json") &&
+           exists(trial(1) + "/checkpoints/checkpoint_000001/.manifest.json");
+  })) << sweep.out()
+      << sweep.err();
+  sweep.signal(SIGTERM);
+  EXPECT_EQ(sweep.wait(), 75) << sweep.out() << sweep.err();
+  EXPECT_TRUE(contains(sweep.out(), "go on with: train-run resume " + folder())) << sweep.out();
+  EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+  EXPECT_EQ(states(), (Words{"running", "running"}));
+  EXPECT_EQ(status().at("state"), "interrupted");
+
+  cluster.write("go", "");
+  Process& again = cluster.train_run({"resume", folder()});
+  EXPECT_EQ(again.wait(), 0) << again.out() << again.err();
+  EXPECT_EQ(states(), Words(4, "finished"));
+  const auto metrics = cluster.json_lines(read_file(trial(0) + "/metrics.jsonl"));
+  EXPECT_EQ(metrics.size(), 3u) << "it has gone on from its checkpoint";
+  EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+}
+
+TEST_F(Sweep, AKilledSweepLeavesNothingAndLosesNoTrial) {
+  Process& sweep = cluster.train_run(
+      {"sweep", job(grid(4, 2), "epochs: 3, hold_above: 1, hold_file: " + cluster.path("go"))});
+  ASSERT_TRUE(wait_until([&] {  // trial 0 has ended; 1 and 2 hold
+    return exists(trial(1) + "/checkpoints/checkpoint_000001/.manifest.json") &&
+           exists(trial(2) + "/checkpoints/checkpoint_000001/.manifest.json");
+  })) << sweep.out()
+      << sweep.err();
+  sweep.signal(SIGKILL);
+  EXPECT_EQ(sweep.wait(), 137);
+  // At once, while its trials are still stopping.
+  cluster.write("go", "");
+  Process& again = cluster.train_run({"resume", folder()});
+  EXPECT_EQ(again.wait(), 0) << again.out() << again.err();
+  EXPECT_EQ(states(), Words(4, "finished"));
+  EXPECT_EQ(fresh_starts(trial(0)), 1) << "what had ended is not done again";
+  EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+}
+
+TEST_F(Sweep, AKilledSweepLeavesNoProcess) {
+  Process& sweep = cluster.train_run(
+      {"sweep", job(grid(2, 2), "epochs: 3, hold_above: 0, hold_file: " + cluster.path("go"))});
+  ASSERT_TRUE(wait_until([&] { return cluster.workers().size() == 2; }))
+      << sweep.out() << sweep.err();
+  sweep.signal(SIGKILL);
+  EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+}
+
+TEST_F(Sweep, ATrialWhoseTrainRunIsKilledGoesOn) {
+  Process& sweep = cluster.train_run(
+      {"sweep", job(grid(1, 1), "epochs: 3, hold_above: 0, hold_file: " + cluster.path("go"))});
+  ASSERT_TRUE(wait_until([&] {
+    return exists(trial(0) + "/checkpoints/checkpoint_000001/.manifest.json");
+  })) << sweep.out()
+      << sweep.err();
+  const auto launchers = cluster.processes("--driver-fd");
+  ASSERT_EQ(launchers.size(), 1u);
+  send_signal(launchers[0].pid, SIGKILL);
+  cluster.write("go", "");
+  EXPECT_EQ(sweep.wait(), 0) << sweep.out() << sweep.err();
+  EXPECT_TRUE(
+      contains(sweep.err(), "the train-run of trial 0 was killed by signal 9: it is resumed"))
+      << sweep.err();
+  EXPECT_EQ(states(), Words{"finished"});
+}
+
+TEST_F(Sweep, IsGivenUpIfTheFirstThreeTrialsFailAlike) {
+  Process& sweep = cluster.train_run({"sweep", job(grid(50, 1), "fail_above: 0")});
+  EXPECT_EQ(sweep.wait(), 1) << sweep.out() << sweep.err();
+  EXPECT_TRUE(
+      contains(sweep.err(), "the sweep failed: the first 3 trials failed alike: rank 0 on "))
+      << sweep.err();
+  EXPECT_EQ(states(), Words(3, "failed"));
+}
+
+TEST_F(Sweep, MistakesOfTheSpecThatATrialHasAreToldOnce) {
+  Process& sweep = cluster.train_run(
+      {"sweep", job("  search: grid\n  parameters: {x: 1, spec.scaling_config.num_worker: {choice: "
+                    "[1, 2, 3, 4]}}\n")});
+  EXPECT_EQ(sweep.wait(), 78) << sweep.out() << sweep.err();
+  EXPECT_TRUE(contains(sweep.err(),
+                       "first 3 trials failed alike: \"num_worker\" is not a key of "
+                       "scaling_config"))
+      << sweep.err();
+}
+
+TEST_F(Sweep, AnInvalidTrialIsReplaced) {
+  Process& sweep = cluster.train_run(
+      {"sweep", job("  num_trials: 2\n  max_concurrent_trials: 1\n  points: [{x: 1}, {x: 2}]\n"
+                    "  parameters: {x: {uniform: [0, 2]}}\n",
+                    "invalid_above: 1.99999")});
+  EXPECT_EQ(sweep.wait(), 0) << sweep.out() << sweep.err();
+  EXPECT_EQ(states(), (Words{"finished", "invalid", "finished"}));
+}
+
+TEST_F(Sweep, OneTrialCanBeStopped) {
+  Process& sweep = cluster.train_run(
+      {"sweep", job(grid(2, 2), "epochs: 3, hold_above: 0, hold_file: " + cluster.path("go"))});
+  ASSERT_TRUE(wait_until([&] {
+    return exists(trial(0) + "/checkpoints/checkpoint_000001/.manifest.json") &&
+           exists(trial(1) + "/checkpoints/checkpoint_000001/.manifest.json");
+  })) << sweep.out()
+      << sweep.err();
+  EXPECT_EQ(cluster.run({"stop", folder(), "--trial", "1"}), 0);
+  ASSERT_TRUE(wait_until([&] { return states() == (Words{"running", "stopped"}); }));
+  cluster.write("go", "");
+  EXPECT_EQ(sweep.wait(), 0) << sweep.out() << sweep.err();
+  EXPECT_EQ(states(), (Words{"finished", "stopped"}));
+}
+
+TEST_F(Sweep, AllOfItCanBeStopped) {
+  Process& sweep = cluster.train_run(
+      {"sweep", job(grid(2, 2), "epochs: 3, hold_above: 0, hold_file: " + cluster.path("go"))});
+  ASSERT_TRUE(wait_until([&] { return cluster.workers().size() == 2; }))
+      << sweep.out() << sweep.err();
+  EXPECT_EQ(cluster.run({"stop", folder()}), 0);
+  EXPECT_EQ(sweep.wait(), 130) << sweep.out() << sweep.err();
+  EXPECT_EQ(cluster.run({"stop", folder()}), 1) << "it is not running";
+  EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+}
+
+TEST_F(Sweep, PreviewSaysWhatWouldBeTried) {
+  Process& preview = cluster.train_run({"sweep",
+                                        job("  num_trials: 10\n  parameters: {x: {int: [1, 1]}}\n"
+                                            "  scheduler: {asha: {max_time: 1000, divisor: 5}}\n"),
+                                        "--preview"});
+  EXPECT_EQ(preview.wait(), 0) << preview.err();
+  EXPECT_TRUE(
+      preview.out().starts_with("10 trials (random), min of loss is the best\n"
+                                "  7 to epoch 200\n  3 to epoch 1000\ntrial 0: x=1\n"))
+      << preview.out();
+  EXPECT_FALSE(exists(folder()));
+}
+
+TEST_F(Sweep, RefusesWhatItCannotDo) {
+  Process& none = cluster.train_run(
+      {"sweep", cluster.job("plain", "command: [" + program("sdk_worker") + "]\n")});
+  EXPECT_EQ(none.wait(), 78);
+  EXPECT_TRUE(contains(none.err(), "plain.yaml has no section sweep")) << none.err();
+  Process& far = cluster.train_run(
+      {"sweep", job(grid(1, 1)), "--set", "run_config.storage_path=s3://bucket/runs"});
+  EXPECT_EQ(far.wait(), 78);
+  EXPECT_TRUE(contains(far.err(), "the folder of a sweep cannot be in an object store"));
+  EXPECT_EQ(cluster.run({"sweep", job(grid(1, 1))}), 0);
+  Process& logs = cluster.train_run({"logs", folder()});
+  EXPECT_EQ(logs.wait(), 66);
+  EXPECT_TRUE(contains(logs.err(), "is a sweep, and not a run")) << logs.err();
+  EXPECT_EQ(cluster.run({"resume", folder(), "--set", "train_loop_config.x=1"}), 2);
+}
+
+TEST_F(Sweep, ARunOfTheSameSpecIsOneRun) {
+  EXPECT_EQ(cluster.run({"run", job(grid(3, 1)), "--set", "train_loop_config.x=5"}), 0);
+  EXPECT_EQ(cluster.metrics("job").size(), 2u);
+}
+
+}  // namespace
+}  // namespace train::e2e

@@ -1,0 +1,146 @@
+#include "launcher/core/search/search_controller.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <ostream>
+
+#include "lib/base/overloaded.h"
+
+namespace train {
+
+void PrintTo(const SearchAction& action, std::ostream* out) {
+  std::visit(Overloaded{[&](const StartTrial& start) { *out << "start " << start.trial; },
+                        [&](const StopTrial& stop) { *out << "stop " << stop.trial; },
+                        [&](const EndSearch& end) { *out << "end " << end.code << end.cause; }},
+             action);
+}
+
+namespace {
+
+using Actions = std::vector<SearchAction>;
+
+SearchSpec four_trials(SchedulerSpec scheduler = {}) {
+  return {.metric = "loss",
+          .num_trials = 4,
+          .max_concurrent_trials = 2,
+          .parameters = {{.path = "x", .kind = ParameterKind::Uniform, .low = 0, .high = 1}},
+          .scheduler = scheduler};
+}
+
+const AshaSpec kAsha{.max_time = 4, .divisor = 2, .mode = AshaMode::Aggressive};
+
+void start(SearchController& search, int trials) {
+  for (int trial = 0; trial < trials; ++trial)
+    search.handle(TrialStarted{static_cast<int>(search.trials().size())});
+}
+TrialEnded failed(int trial, const std::string& cause = "rank 0 on node-1 exited with code 7") {
+  return {trial, TrialEnd::Failed, 7, cause};
+}
+
+TEST(SearchController, StartsAsManyAsMayRun) {
+  SearchController search(four_trials());
+  EXPECT_EQ(search.next_actions(), (Actions{StartTrial{0}, StartTrial{1}}));
+  start(search, 2);
+  EXPECT_EQ(search.next_actions(), Actions{});
+  search.handle(TrialEnded{0});
+  EXPECT_EQ(search.next_actions(), (Actions{StartTrial{2}}));
+  search.limit_trials(1);
+  EXPECT_EQ(search.next_actions(), Actions{}) << "no more fit";
+}
+
+TEST(SearchController, EndsWhenNothingIsLeft) {
+  SearchController search(four_trials());
+  start(search, 4);
+  for (int trial = 0; trial < 4; ++trial) {
+    EXPECT_EQ(search.next_actions(), Actions{});
+    search.handle(trial == 2 ? failed(trial) : TrialEnded{trial});
+  }
+  EXPECT_EQ(search.next_actions(), (Actions{EndSearch{}}));
+  EXPECT_EQ(search.next_actions(), Actions{}) << "each action once";
+}
+
+TEST(SearchController, StopsWhatTheSchedulerHasHadEnoughOf) {
+  SearchController search(four_trials(kAsha));
+  start(search, 2);
+  const TrialReported good{0, 1, 0.5}, between{0, 1.5, 9}, bad{1, 1, 0.6};
+  EXPECT_TRUE(search.is_decisive(good));
+  search.handle(good);
+  EXPECT_FALSE(search.is_decisive(between));
+  search.handle(between);
+  search.handle(bad);
+  EXPECT_EQ(search.next_actions(), (Actions{StopTrial{1, "others were better at that time"}}));
+  EXPECT_EQ(search.next_actions(), Actions{});
+  EXPECT_FALSE(search.is_decisive({1, 2, 0.1})) << "nothing counts once that is decided";
+}
+
+TEST(SearchController, ReportsThatAreRepeatedChangeNothing) {
+  SearchController search(four_trials(kAsha));
+  start(search, 2);
+  search.handle(TrialReported{0, 1, 0.5});
+  search.handle(TrialReported{0, 1, 0.1});  // once more, after a restart
+  search.handle(TrialReported{1, 1, 0.4});
+  EXPECT_EQ(search.next_actions(), Actions{}) << "0.4 is better than 0.5";
+  EXPECT_EQ(search.trials()[0].best, 0.1);
+}
+
+TEST(SearchController, KnowsTheBest) {
+  SearchController search(four_trials());
+  start(search, 4);
+  EXPECT_EQ(search.best(), std::nullopt);
+  search.handle(TrialReported{0, 1, 0.5});
+  search.handle(TrialReported{1, 1, std::nan("")});
+  search.handle(TrialReported{2, 1, 0.1});
+  search.handle(TrialReported{2, 2, 0.9});
+  search.handle(TrialReported{3, 1, 0.01});
+  search.handle(failed(3));
+  EXPECT_EQ(search.best(), 2);
+  EXPECT_EQ(search.trials()[2].best_time, 1);
+  EXPECT_EQ(search.trials()[2].value, 0.9);
+}
+
+TEST(SearchController, TriesAnotherInPlaceOfAnInvalidOne) {
+  SearchController search(four_trials());
+  start(search, 2);
+  search.handle(TrialEnded{0, TrialEnd::Invalid, 78});
+  EXPECT_EQ(search.trials_in_all(), 5);
+  // But not without end.
+  SearchController invalid(four_trials());
+  for (int trial = 0; trial < 8; ++trial) {
+    start(invalid, 1);
+    invalid.handle(TrialEnded{trial, TrialEnd::Invalid, 78, std::string(1, char('a' + trial))});
+  }
+  EXPECT_EQ(invalid.trials_in_all(), 8);
+  EXPECT_EQ(invalid.next_actions(), (Actions{EndSearch{78, "all trials failed; the first: a"}}));
+}
+
+TEST(SearchController, IsGivenUpIfTheFirstThreeFailAlike) {
+  SearchController search(four_trials());
+  start(search, 4);
+  search.handle(failed(0, "rank 0 on node-1 exited with code 7"));
+  search.handle(failed(2, "rank 1 on node-2 exited with code 7"));
+  EXPECT_EQ(search.next_actions(), Actions{});
+  search.handle(failed(1, "rank 0 on node-1 exited with code 7"));
+  EXPECT_EQ(search.next_actions(), (Actions{StopTrial{3, "the sweep is given up"}}));
+  search.handle(TrialEnded{3, TrialEnd::Stopped});
+  EXPECT_EQ(search.next_actions(),
+            (Actions{EndSearch{7,
+                               "the first 3 trials failed alike: rank 0 on node-1 exited with "
+                               "code 7"}}));
+}
+
+TEST(SearchController, GoesOnIfOneOfTheFirstThreeFailedOtherwise) {
+  for (const TrialEnded& other :
+       {TrialEnded{1}, failed(1, "rank 0 on node-1 was killed"),
+        TrialEnded{1, TrialEnd::Failed, 9, "rank 0 on node-1 exited with code 9"}}) {
+    SearchController search(four_trials());
+    start(search, 3);
+    search.handle(failed(0));
+    search.handle(other);
+    search.handle(failed(2));
+    EXPECT_EQ(search.next_actions(), (Actions{StartTrial{3}}));
+  }
+}
+
+}  // namespace
+}  // namespace train
