@@ -28,6 +28,7 @@ MEASURES = {
     "launch": "Launch to the first line of user code",
     "reports": "Reports",
     "ddp_step": "A step of data parallel training",
+    "sweep": "Searches over parameters",
     "restart": "After a SIGKILL",
     "faults": "The same faults",
     "checkpoint": "Checkpoints",
