@@ -6,6 +6,7 @@
 
 #include "daemon/devices/node_inventory.h"
 #include "daemon/supervisor/workers/worker_environment.h"
+#include "launcher/cluster/links/start_messages.h"
 #include "launcher/core/placement.h"
 #include "launcher/spec/secrets.h"
 #include "lib/base/exit_code.h"
@@ -58,6 +59,7 @@ std::map<int, Environment> environments_of(const JobSpec& spec, const Placement&
     start.run.master_addr = master_addr;
     start.run.master_port = spec.backend == Backend::Torch ? 1 : 0;
     start.env = spec.env;
+    add_backend_variables(spec, start.env);
     for (const auto& [name, value] : spec.env) start.job_env.push_back(name);
     start.max_restarts = spec.run_config.failure_config.max_failures;
     start.cpus_per_worker = spec.scaling_config.resources_per_worker.cpu;

@@ -260,6 +260,7 @@ struct JobSpec {
   Backend backend = Backend::Torch;
   std::string collectives = "auto";  // auto | gloo | nccl
   Duration collective_timeout = std::chrono::minutes(30);
+  bool deterministic = false;  // LibTorch computes the same bits each time, or says that it cannot
   ScalingConfig scaling_config;
   RunConfig run_config;
   std::map<std::string, DatasetSpec> datasets;

@@ -53,6 +53,8 @@ constexpr std::array kFields{
           "The collectives library. auto: nccl on GPUs, gloo on CPUs.", kCollectives},
     Field{"backend_config.timeout", Kind::Duration, [](const Target& t) -> Ref { return &t.spec->collective_timeout; },
           "How long a collective may wait for a rank.", {}, 1000, 30 * kDayMs},
+    Field{"backend_config.deterministic", Kind::Boolean, [](const Target& t) -> Ref { return &t.spec->deterministic; },
+          "Set CUBLAS_WORKSPACE_CONFIG=:4096:8 in the workers' environment, unless env or the submitter's environment sets it, and have programs that link the SDK for LibTorch compute with deterministic algorithms only. They call train::reproducible(seed) to set the seeds, too. Python programs call torch.use_deterministic_algorithms(True)."},
     Field{"scaling_config", Kind::Section, nowhere, "How many workers, and what each needs."},
     Field{"scaling_config.num_workers", Kind::Count, [](const Target& t) -> Ref { return &t.spec->scaling_config.num_workers; },
           "Workers on all nodes together: a number, or {min: 4, max: 8}. With a range, the group starts with as many as fit, continues with fewer if it loses a node, and grows at a checkpoint if there is capacity.", {}, 1, kWorkersMax, {}, "8"},

@@ -70,7 +70,8 @@ LrCurve LrCurve::cosine(std::int64_t steps, double end) const {
 LrCurve LrCurve::steps(std::int64_t every, double gamma) const {
   check_count(every, 1, "the number of steps between two changes");
   return then(kForever, [every, gamma](double begin, std::int64_t step) {
-    return begin * std::pow(gamma, static_cast<double>(step / every));
+    const std::int64_t passed = step / every;
+    return begin * std::pow(gamma, static_cast<double>(passed));
   });
 }
 

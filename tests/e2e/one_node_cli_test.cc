@@ -121,10 +121,13 @@ TEST(Cli, DryRunStartsNothing) {
 
 TEST(Cli, DryRunShowsTheGpusThatTheJobNamesItself) {
   Cluster cluster;
-  Process& dry = cluster.train_run(
-      {"run", "--dry-run", cluster.job("job", "command: [x]\nenv: {CUDA_VISIBLE_DEVICES: '1'}\n")});
+  Process& dry = cluster.train_run({"run", "--dry-run",
+                                    cluster.job("job",
+                                                "command: [x]\nenv: {CUDA_VISIBLE_DEVICES: '1'}\n"
+                                                "backend_config: {deterministic: true}\n")});
   EXPECT_EQ(dry.wait(), 0) << dry.out() << dry.err();
   EXPECT_TRUE(contains(dry.out(), "    CUDA_VISIBLE_DEVICES=1\n")) << dry.out();
+  EXPECT_TRUE(contains(dry.out(), "    CUBLAS_WORKSPACE_CONFIG=:4096:8\n")) << dry.out();
 }
 
 TEST(Cli, DryRunPutsAllWorkersOfAStrictPackOnOneNode) {

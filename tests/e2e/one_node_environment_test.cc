@@ -77,6 +77,19 @@ TEST(Environment, IsTheSubmittersWithTheSpecsOnTop) {
   EXPECT_EQ(text_of(env, "OMP_NUM_THREADS"), "3");
 }
 
+TEST(Environment, OfADeterministicRunHasCublasWorkspaces) {
+  Cluster cluster;
+  const std::string job =
+      cluster.job("job", "command: [python3, " + dump_script(cluster) +
+                             "]\nbackend_config: {deterministic: true}" + kTwoWorkers);
+  const auto value = [&](const char* name) { return text_of(environment_of(cluster, 1), name); };
+
+  ASSERT_EQ(cluster.run({job}), 0);
+
+  EXPECT_EQ(value("CUBLAS_WORKSPACE_CONFIG"), ":4096:8");
+  EXPECT_EQ(value("TRAINRUN_DETERMINISTIC"), "1");
+}
+
 TEST(Environment, ShowsWorkersOnlyTheGpusThatTheyClaim) {
   Cluster cluster;
   const StartOptions shell{.env = {{"CUDA_VISIBLE_DEVICES", "3"}}, .prefix = {}, .cwd = ""};

@@ -26,6 +26,7 @@ StartWorkers program_of(const JobSpec& spec, const RunIdentity& run,
   message.command = spec.command;
   message.working_dir = spec.working_dir;
   message.env = env;
+  add_backend_variables(spec, message.env);
   for (const auto& [name, value] : spec.env) message.job_env.push_back(name);
   message.cpus_per_worker = spec.scaling_config.resources_per_worker.cpu;
   return message;
@@ -37,6 +38,14 @@ void set_restore(JobContext& context, const Start& action) {
 }
 
 }  // namespace
+
+void add_backend_variables(const JobSpec& spec, std::map<std::string, std::string>& env) {
+  if (!spec.deterministic) return;
+  // cuBLAS reads it when its library is loaded, and LibTorch refuses to compute without it
+  // (docs.nvidia.com/cuda/cublas, "Results Reproducibility").
+  env.try_emplace("CUBLAS_WORKSPACE_CONFIG", ":4096:8");
+  env["TRAINRUN_DETERMINISTIC"] = "1";  // sdk/torch/reproducible.cc reads it
+}
 
 PrepareAttempt prepare_message(const JobSpec& spec, const RunIdentity& run, const Prepare& action,
                                const std::string& bind_address,

@@ -15,6 +15,8 @@
 
 namespace train {
 
+/// Add the variables by which backend_config reaches programs. The job's own values stay.
+void add_backend_variables(const JobSpec& spec, std::map<std::string, std::string>& env);
 PrepareAttempt prepare_message(const JobSpec& spec, const RunIdentity& run, const Prepare& action,
                                const std::string& bind_address,
                                const std::map<std::string, std::string>& env);

@@ -102,6 +102,20 @@ TEST_F(StartMessagesTest, ANodeHearsHowAStoreIsReachedOnlyWhereItNeedsOne) {
             (std::map<std::string, std::string>{{"AWS_ACCESS_KEY_ID", "id"}}));
 }
 
+TEST_F(StartMessagesTest, WorkersOfADeterministicRunGetWhatCublasNeeds) {
+  using Env = std::map<std::string, std::string>;
+  Start action{.attempt = Attempt{5}, .placed = placement().nodes.at(1)};
+  action.placement = SharedValue<Placement>(placement());
+  const auto env_of = [&](const Env& env) { return start_message(spec_, run_, action, env).env; };
+  EXPECT_EQ(env_of({}), Env{});
+
+  spec_.deterministic = true;
+
+  EXPECT_EQ(env_of({}),
+            (Env{{"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}, {"TRAINRUN_DETERMINISTIC", "1"}}));
+  EXPECT_EQ(env_of({{"CUBLAS_WORKSPACE_CONFIG", ":16:8"}}).at("CUBLAS_WORKSPACE_CONFIG"), ":16:8");
+}
+
 TEST_F(StartMessagesTest, WorkersAreToldOfTheirRun) {
   spec_.train_loop_config = {{"lr", 1}};
   spec_.metadata = {{"team", "a"}};

@@ -54,7 +54,7 @@ working_dir: ../bin
 env: {OMP_NUM_THREADS: 4}
 train_loop_config: {lr: 1.0e-3, epochs: 10}
 backend: torch
-backend_config: {collectives: nccl, timeout: 20m}
+backend_config: {collectives: nccl, timeout: 20m, deterministic: true}
 scaling_config:
   num_workers: {min: 4, max: 8}
   use_gpu: true
@@ -90,6 +90,7 @@ cluster: {nodes: ["gpu-1:7070"], token_file: ~/token}
   expected.train_loop_config = {{"lr", 0.001}, {"epochs", 10}};
   expected.collectives = "nccl";
   expected.collective_timeout = std::chrono::minutes(20);
+  expected.deterministic = true;
   expected.scaling_config = {.num_workers = {4, 8},
                              .use_gpu = true,
                              .resources_per_worker = {.cpu = 4,

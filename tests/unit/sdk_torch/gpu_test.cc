@@ -444,7 +444,7 @@ TEST_F(Gpu, TheFlightRecorderOfNcclAnswersThroughItsPipe) {
     record_flights(folder.path());
     std::vector<torch::Tensor> tensors{torch::ones({4, 2}, device())};
     process_group()->allreduce(tensors)->wait();
-    const std::string said = recorded_call(folder.path(), rank, "Float [4, 2]");
+    std::string said = recorded_call(folder.path(), rank, "Float [4, 2]");
     process_group()->barrier()->wait();
     return said;
   }));

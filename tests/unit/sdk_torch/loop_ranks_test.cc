@@ -15,7 +15,8 @@ using testing::run_ranks;
 
 /// Rank r's micro-batch i has 1 + r + 2 i rows.
 torch::Tensor batch_of(int rank, int i) {
-  return torch::linspace(-1 - rank, 1 + i, (1 + rank + 2 * i) * 3).reshape({-1, 3});
+  const std::int64_t rows = 1 + rank + 2 * i;
+  return torch::linspace(-1 - rank, 1 + i, rows * 3).reshape({-1, 3});
 }
 
 torch::nn::Linear some_model() {
