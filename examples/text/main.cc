@@ -1,7 +1,7 @@
 // Trains a small language model of bytes (a GPT) on text files, data parallel over the job's
 // workers, and says how it would go on.
 //   train-run examples/text/job.yaml
-#include <train/torch.h>
+#include <train/torch_loop.h>
 #include <train/train.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <string>
 
 namespace {
 
@@ -168,6 +169,15 @@ std::string continued(Model& model, std::string begin, int count, std::int64_t c
   return begin;
 }
 
+/// Return the type in which matrix products are computed.
+torch::Dtype precision_of(const std::string& name) {
+  if (name == "float32") return torch::kFloat32;
+  if (name == "bfloat16") return torch::kBFloat16;
+  if (name == "float16") return torch::kHalf;
+  throw train::Failure("invalid_argument",
+                       "precision is '" + name + "', give float32, bfloat16 or float16");
+}
+
 void train_text(const train::Config& config) {
   const auto number = [&](const char* key, std::int64_t fallback) {
     const auto value = config.get<std::int64_t>(key, fallback);
@@ -187,7 +197,11 @@ void train_text(const train::Config& config) {
       text->empty() ? 0 : (text->size() - 1) / static_cast<std::size_t>(shape.context);
   const std::size_t held_out = windows / 20 + 1;
   if (windows <= held_out) throw train::Failure("invalid_argument", "the text is too short");
+  const auto parts = number("accumulate", 1);  // of a step, one after the other
   const auto global_batch = static_cast<std::size_t>(number("batch_size", 32));
+  if (global_batch % static_cast<std::size_t>(parts) != 0)
+    throw train::Failure("invalid_argument", "accumulate must divide batch_size");
+  const torch::Dtype precision = precision_of(config.get<std::string>("precision", "float32"));
   if (windows - held_out < global_batch)
     throw train::Failure("invalid_argument", "the text has fewer windows than a step needs");
   Windows valid(text, shape.context, windows - held_out, held_out);
@@ -196,40 +210,53 @@ void train_text(const train::Config& config) {
   auto model = train::prepare_model(ByteModel(shape));
   train::FusedAdamW optimizer(model->parameters(),
                               torch::optim::AdamWOptions(config.get<double>("lr", 1e-3)));
+  train::GradScaler scaler({.dtype = precision});  // off, unless it is float16
+  train::LrSchedule schedule(optimizer, train::lr::warmup(number("warmup_steps", 20))
+                                            .cosine(number("decay_steps", 600), /*end=*/0.1));
   // The loader has a name, so every checkpoint says which windows this epoch has had.
   auto loader = train::prepare_data_loader(
       Windows(text, shape.context, 0, windows - held_out)
           .map(torch::data::transforms::Stack<torch::data::TensorExample>()),
-      torch::data::DataLoaderOptions(
-          static_cast<std::size_t>(train::per_worker_batch(static_cast<int>(global_batch))))
+      torch::data::DataLoaderOptions(static_cast<std::size_t>(train::per_worker_batch(
+                                         static_cast<int>(global_batch) / static_cast<int>(parts))))
           .drop_last(true),
       {.seed = 1, .drop_last = true, .name = "text"});
   int step = 0;
   if (auto checkpoint = train::get_checkpoint()) {
-    checkpoint->load(model, optimizer);
+    checkpoint->load(model, optimizer, scaler, schedule);
     step = checkpoint->metadata().at("step").as<int>();
   }
 
   const int steps = config.get<int>("steps", 600), every = config.get<int>("report_every", 100);
-  double loss_sum = 0;
-  int summed = 0;
+  const double max_norm = config.get<double>("max_norm", 1);
+  std::int64_t skipped = 0;  // steps whose gradients were not finite
+  train::StepMeter meter;
   while (step < steps) {
-    for (auto& batch : loader) {
+    for (auto& micro : train::accumulate(model, loader, parts)) {
+      torch::Tensor loss;
+      {
+        const train::Autocast autocast(
+            {.dtype = precision, .enabled = precision != torch::kFloat32});
+        loss = loss_of(model, micro.batch.data);
+      }
+      meter.add(micro.batch.data.size(0), loss);
+      scaler.scale(loss * micro.weight).backward();
+      if (!micro.last) continue;
+      scaler.unscale(optimizer);
+      train::clip_grad_norm(optimizer, max_norm, {.skipped_steps = &skipped});
+      if (scaler.step(optimizer)) schedule.step();
+      scaler.update();
       optimizer.zero_grad();
-      const auto loss = loss_of(model, batch.data);
-      loss.backward();
-      optimizer.step();
-      loss_sum += loss.item<double>();
-      ++summed;
       if (++step % every == 0 || step == steps) {
-        const auto mean = train::reduce({{"loss", loss_sum / summed}}, train::Reduce::Mean);
-        auto checkpoint = train::Checkpoint::from_state(model, optimizer);
+        const train::Dict sums = meter.fields();
+        auto checkpoint = train::Checkpoint::from_state(model, optimizer, scaler, schedule);
         checkpoint.set_metadata({{"step", step}});
         train::report({{"step", step},
-                       {"loss", mean.at("loss").as<double>()},
-                       {"val_loss", evaluate(model, valid)}},
+                       {"loss", sums.at("train_loss").as<double>()},
+                       {"val_loss", evaluate(model, valid)},
+                       {"lr", schedule.lr()},
+                       {"skipped_steps", skipped}},
                       checkpoint);
-        loss_sum = summed = 0;
       }
       if (step == steps) break;
     }

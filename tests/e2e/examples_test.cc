@@ -119,7 +119,7 @@ class Text : public Examples {
  protected:
   void run_text(const std::string& name, std::vector<std::string> settings) {
     for (const char* setting : {"context=32", "layers=1", "heads=2", "width=32", "batch_size=16",
-                                "lr=0.003", "report_every=20", "continue=40"})
+                                "lr=0.003", "warmup_steps=5", "report_every=20", "continue=40"})
       settings.push_back(std::string("train_loop_config.") + setting);
     settings.push_back("train_loop_config.text=" TRAIN_SOURCE_DIR "/docs");
     run(name, "text/job.yaml", settings);
@@ -144,6 +144,27 @@ TEST_F(Text, LearnsAndGoesOnFromItsCheckpointAsIfNothingHadBeen) {
     for (const char* name : {"loss", "val_loss"})
       EXPECT_NEAR(metric(resumed[i], name), metric(plain[2 + i], name), 1e-3) << name;
   }
+}
+
+TEST_F(Text, TakesTheSameStepsInPartsAndNearlyTheSameInBfloat16) {
+  const std::string steps = "train_loop_config.steps=40";
+  run_text("plain", {steps});
+  run_text("parts", {steps, "train_loop_config.accumulate=4"});
+  run_text("bfloat16", {steps, "train_loop_config.precision=bfloat16"});
+
+  const auto plain = reports("plain"), parts = reports("parts"), bfloat16 = reports("bfloat16");
+  ASSERT_EQ(plain.size(), 2u);
+  ASSERT_EQ(parts.size(), 2u);
+  ASSERT_EQ(bfloat16.size(), 2u);
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    for (const char* name : {"loss", "val_loss"}) {
+      EXPECT_NEAR(metric(parts[i], name), metric(plain[i], name), 1e-3) << name;
+      EXPECT_NEAR(metric(bfloat16[i], name), metric(plain[i], name), 0.05) << name;
+    }
+    EXPECT_EQ(metric(parts[i], "lr"), metric(plain[i], "lr"));
+    EXPECT_EQ(metric(bfloat16[i], "skipped_steps"), 0);
+  }
+  EXPECT_NE(metric(bfloat16.back(), "loss"), metric(plain.back(), "loss"));
 }
 
 TEST_F(Examples, DcganKeepsBothModelsAndBothOptimizers) {
