@@ -205,6 +205,60 @@ TEST_F(Sweep, AKilledSweepLeavesNoProcess) {
   EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
 }
 
+TEST_F(Sweep, WhenAllLaunchersAreKilledTheTrialsWorkersAreFoundAgain) {
+  Process& sweep = cluster.train_run(
+      {"sweep", job(grid(2, 2), "epochs: 3, hold_above: 0, hold_file: " + cluster.path("go"))});
+  ASSERT_TRUE(wait_until([&] {
+    return exists(trial(0) + "/checkpoints/checkpoint_000001/.manifest.json") &&
+           exists(trial(1) + "/checkpoints/checkpoint_000001/.manifest.json");
+  })) << sweep.out()
+      << sweep.err();
+  const auto launchers = cluster.processes("--driver-fd");
+  ASSERT_EQ(launchers.size(), 2u);
+  sweep.signal(SIGKILL);
+  for (const Seen& launcher : launchers) send_signal(launcher.pid, SIGKILL);
+  EXPECT_EQ(sweep.wait(), 137);
+  Process& again = cluster.train_run({"resume", folder()});
+  cluster.write("go", "");
+  EXPECT_EQ(again.wait(), 0) << again.out() << again.err();
+  EXPECT_EQ(states(), Words(2, "finished"));
+  // Each epoch is reported, and none is lost; one more begins anew only if a trial had to restart.
+  for (const int number : {0, 1}) {
+    std::vector<int> epochs;
+    for (const auto& report : cluster.json_lines(read_file(trial(number) + "/metrics.jsonl")))
+      epochs.push_back(report.at("metrics").at("epoch").to_number<int>());
+    EXPECT_EQ(std::count(epochs.begin(), epochs.end(), 1), 1) << "it went on, not from the start";
+    EXPECT_EQ(epochs.back(), 3);
+  }
+  EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+}
+
+TEST_F(Sweep, ATornJournalIsToleratedAndAChangedOneRefused) {
+  Process& sweep = cluster.train_run(
+      {"sweep", job(grid(2, 1), "epochs: 3, hold_above: 1, hold_file: " + cluster.path("go"))});
+  ASSERT_TRUE(wait_until([&] {  // trial 0 has ended; 1 holds
+    return exists(trial(1) + "/checkpoints/checkpoint_000001/.manifest.json");
+  })) << sweep.out()
+      << sweep.err();
+  sweep.signal(SIGTERM);
+  EXPECT_EQ(sweep.wait(), 75);
+  const std::string path = folder() + "/sweep.jsonl", whole = read_file(path);
+
+  // A record in the middle that somebody has changed: its checksum is wrong.
+  std::string changed = whole;
+  changed.replace(changed.find("trial_started"), 13, "trial_stARted");
+  std::ofstream(path) << changed;
+  EXPECT_EQ(cluster.run({"resume", folder()}), 65);
+  EXPECT_EQ(read_file(path), changed) << "it is left as it was";
+
+  std::ofstream(path) << whole + whole.substr(0, 40);
+  cluster.write("go", "");
+  Process& again = cluster.train_run({"resume", folder()});
+  EXPECT_EQ(again.wait(), 0) << again.out() << again.err();
+  EXPECT_EQ(states(), Words(2, "finished"));
+  EXPECT_EQ(fresh_starts(trial(0)), 1);
+}
+
 TEST_F(Sweep, ATrialWhoseTrainRunIsKilledGoesOn) {
   Process& sweep = cluster.train_run(
       {"sweep", job(grid(1, 1), "epochs: 3, hold_above: 0, hold_file: " + cluster.path("go"))});
