@@ -11,6 +11,7 @@
 #include "launcher/spec/job_flags.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/result.h"
+#include "lib/base/time.h"
 
 namespace train {
 
@@ -21,7 +22,7 @@ struct JobOptions {
   std::vector<SpecOverride> implied = {};                  // by other options
   std::optional<std::vector<std::string>> arguments = {};  // after "--"
   std::string program = {};  // what a run without a file is called after; empty: its command
-  std::optional<std::string> hosts, hosts_file;
+  std::optional<std::string> hosts, hosts_file, ssh;
   std::string token_file, tls;
   bool no_slurm = false;
 };
@@ -131,6 +132,10 @@ void print_error(const Error& error);
 /// Return the folder of the run that the reference names. NotFound says where we looked for it.
 Result<std::string> path_of(const RunReference& reference);
 
+/// Print what the nodes of the job's cluster have and do. Return 69 if one does not answer.
+int nodes_command(const JobOptions& job, Duration limit, bool json);
+/// Check whether the job could run on its nodes, and print what to do if not. Return 69 then.
+int check_command(const JobOptions& job, Duration limit, bool json);
 int run_command(const JobOptions& job, const RunCommand& options);
 /// Search over parameters, as the spec's section sweep says.
 int sweep_command(const JobOptions& job, const SweepCommand& options);

@@ -19,6 +19,7 @@
 #include "launcher/cluster/run/run_job.h"
 #include "launcher/cluster/run/run_record.h"
 #include "launcher/cluster/run/slurm_job.h"
+#include "launcher/core/ssh_hosts.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/host.h"
@@ -76,7 +77,9 @@ Result<SpecSource> source_of(const JobOptions& job) {
                     .current_dir = ""};
   source.overrides.insert(source.overrides.end(), job.overrides.begin(), job.overrides.end());
   TRY(const auto hosts, named_hosts(job));
-  if (hosts) source.overrides.emplace_back("cluster.nodes=" + as_list(*hosts), "--hosts");
+  if (hosts)
+    source.overrides.emplace_back("cluster.nodes=" + as_list(*hosts),
+                                  job.ssh ? "--ssh" : "--hosts");
   if (!job.token_file.empty())
     source.overrides.emplace_back("cluster.token_file=" + path_value(job.token_file),
                                   "--token-file");
@@ -193,6 +196,7 @@ std::optional<ParsedSpec> parse_stored(const RunFolder& folder,
                               .arguments = {},
                               .hosts = {},
                               .hosts_file = {},
+                              .ssh = {},
                               .token_file = "",
                               .tls = "",
                               .no_slurm = false},
@@ -207,6 +211,7 @@ std::vector<std::string> words_of(const JobOptions& job) {
   for (const std::string& text : job.overrides) words.insert(words.end(), {"--set", text});
   if (job.hosts) words.insert(words.end(), {"--hosts", *job.hosts});
   if (job.hosts_file) words.insert(words.end(), {"--hosts-file", *job.hosts_file});
+  if (job.ssh) words.insert(words.end(), {"--ssh", *job.ssh});
   if (!job.token_file.empty()) words.insert(words.end(), {"--token-file", job.token_file});
   if (!job.tls.empty()) words.insert(words.end(), {"--tls", job.tls});
   if (job.no_slurm) words.emplace_back("--no-slurm");
@@ -243,7 +248,45 @@ std::map<std::string, std::string> submitters_environment() {
 }
 
 // Without a node, a run that shall run elsewhere would run on this machine.
+namespace {
+
+/// Return the list in a file, or in the variables of the batch job that we are in ("@job").
+Result<std::vector<std::string>> listed_hosts(const std::string& place) {
+  std::string path = place;
+  if (place == "job") {
+    TRY(const BatchHosts batch, hosts_of_batch_job(submitters_environment()));
+    if (!batch.is_file) {
+      auto hosts = parse_host_list(batch.value);
+      return hosts ? std::move(hosts) : std::move(hosts).error().with_context(batch.variable);
+    }
+    path = batch.value;
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kHostListBytesMax + 1, '\0');
+  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!file.is_open() || file.bad())
+    return Error{Errc::NotFound, fmt::format("the list of hosts '{}' cannot be read", path)};
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  auto hosts = parse_host_list(text);
+  if (!hosts) return std::move(hosts).error().with_context("the list of hosts " + path);
+  return hosts;
+}
+
+/// Return the nodes that --ssh names.
+Result<std::vector<std::string>> ssh_nodes(const std::string& words) {
+  auto hosts = words.starts_with('@') ? listed_hosts(words.substr(1)) : parse_host_list(words);
+  if (!hosts) return std::move(hosts).error().with_context("--ssh");
+  for (std::string& host : *hosts) host.insert(0, kSshPrefix);
+  return hosts;
+}
+
+}  // namespace
+
 Result<std::optional<std::vector<std::string>>> named_hosts(const JobOptions& job) {
+  if (job.ssh) {
+    TRY(auto nodes, ssh_nodes(*job.ssh));
+    return std::optional(std::move(nodes));
+  }
   std::vector<std::string> hosts;
   const auto some =
       [&](const std::string& from) -> Result<std::optional<std::vector<std::string>>> {

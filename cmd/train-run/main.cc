@@ -209,14 +209,8 @@ void add_flags(CLI::App* command, train::JobFlags& flags) {
                       "The folder of runs, or its URL (default ~/train_results)");
 }
 
-void add_job_options(CLI::App* command, train::JobOptions& job) {
-  command
-      ->add_option("job", job.path,
-                   "The job's YAML file. Words after -- follow its command; without a file, they "
-                   "are the program, and options say the rest: train-run -n 4 -- ./train --lr 0.1")
-      ->option_text("[-- PROGRAM ARGUMENT...]");
-  command->callback([&job] { check_job_is_given(job); });
-  add_flags(command, job.flags);
+/// Add the options that say which nodes to use, and how to prove to them who we are.
+void add_cluster_options(CLI::App* command, train::JobOptions& job) {
   command
       ->add_option("--set", job.overrides,
                    "KEY.PATH=VALUE: override a value of the spec; may be repeated")
@@ -228,6 +222,11 @@ void add_job_options(CLI::App* command, train::JobOptions& job) {
   command->add_option("--hosts-file", job.hosts_file, "A file with one daemon's HOST:PORT per line")
       ->envname("TRAINRUN_HOSTS_FILE");
   command
+      ->add_option("--ssh", job.ssh,
+                   "Hosts to reach by ssh, USER@HOST,HOST; @FILE: a list of them; @job: those of "
+                   "this job of PBS or LSF (in place of --hosts)")
+      ->envname("TRAINRUN_SSH");
+  command
       ->add_option("--token-file", job.token_file,
                    "The cluster's shared secret (instead of cluster.token_file)")
       ->envname("TRAINRUN_TOKEN_FILE");
@@ -235,6 +234,17 @@ void add_job_options(CLI::App* command, train::JobOptions& job) {
       ->add_option("--tls", job.tls,
                    "The folder of your certificate, in place of a token (instead of cluster.tls)")
       ->envname("TRAINRUN_TLS");
+}
+
+void add_job_options(CLI::App* command, train::JobOptions& job) {
+  command
+      ->add_option("job", job.path,
+                   "The job's YAML file. Words after -- follow its command; without a file, they "
+                   "are the program, and options say the rest: train-run -n 4 -- ./train --lr 0.1")
+      ->option_text("[-- PROGRAM ARGUMENT...]");
+  command->callback([&job] { check_job_is_given(job); });
+  add_flags(command, job.flags);
+  add_cluster_options(command, job);
   command->add_flag("--no-slurm", job.no_slurm,
                     "In a Slurm job: do not start daemons on its nodes (cluster.slurm=never)");
 }
@@ -433,7 +443,7 @@ int main(int argc, char** argv) {
 
   // Commands share no variable of an option that the environment may set: CLI11 reads the
   // environment for the options of all commands, after it has read the words.
-  train::JobOptions job, checked;
+  train::JobOptions job, checked, asked, tried;
   train::RunCommand run, resumed;
   train::Commands commands;
   CLI::App* run_command = commands.add(app, "run", "Run a job (also: train-run job.yaml)",
@@ -466,6 +476,34 @@ int main(int argc, char** argv) {
   sweep_command->add_flag("--preview", sweep.preview,
                           "Print how many trials there will be, how long they will be trained, and "
                           "the values of the first ones, and stop");
+  std::string nodes_output = "text", check_output = "text";
+  double nodes_seconds = 10, check_seconds = 10;
+  const auto duration_of = [](double seconds) {
+    return std::chrono::duration_cast<train::Duration>(std::chrono::duration<double>(seconds));
+  };
+  CLI::App* check = commands.add(
+      app, "check",
+      "Check whether a job could run on its nodes: versions, disks, GPUs, clocks, ports, storage",
+      [&] {
+        return train::check_command(tried, duration_of(check_seconds), check_output == "json");
+      });
+  check->add_option("job", tried.path, "The job's YAML file (or --hosts, --ssh)");
+  add_cluster_options(check, tried);
+  check->add_option("--seconds", check_seconds, "How long to wait for each node (default 10)")
+      ->check(CLI::Range(0.1, 600.0));
+  train::add_output_option(check, check_output);
+  CLI::App* nodes = commands.add(
+      app, "nodes", "Show what each node has and does: free cores, GPUs, memory, load, troubles",
+      [&] {
+        return train::nodes_command(asked, duration_of(nodes_seconds), nodes_output == "json");
+      });
+  nodes->add_option("job", asked.path,
+                    "A job's YAML file, whose cluster to ask (without one and without nodes: your "
+                    "own traind here)");
+  add_cluster_options(nodes, asked);
+  nodes->add_option("--seconds", nodes_seconds, "How long to wait for each node (default 10)")
+      ->check(CLI::Range(0.1, 600.0));
+  train::add_output_option(nodes, nodes_output);
   std::vector<std::string> torchrun_words;
   commands.add(app, "torchrun", "Run what torchrun's own command line says: torchrun --help",
                [&] { return train::torchrun_command(torchrun_words); });
@@ -659,6 +697,7 @@ int main(int argc, char** argv) {
     }
     const bool file_is_given = has_option(words, "--hosts-file");
     if (file_is_given && !has_option(words, "--hosts")) ::unsetenv("TRAINRUN_HOSTS");
+    if (file_is_given || has_option(words, "--hosts")) ::unsetenv("TRAINRUN_SSH");
     const bool token = has_option(words, "--token-file"), tls = has_option(words, "--tls");
     if (token && !tls) ::unsetenv("TRAINRUN_TLS");
     if (tls && !token) ::unsetenv("TRAINRUN_TOKEN_FILE");

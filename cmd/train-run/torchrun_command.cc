@@ -36,6 +36,7 @@ JobOptions job_of(const TorchrunArguments& arguments, const Environment& environ
   const bool named = arguments.given("hosts") || arguments.given("hosts-file");
   job.hosts = named ? option("hosts") : variable("TRAINRUN_HOSTS");
   job.hosts_file = named ? option("hosts-file") : variable("TRAINRUN_HOSTS_FILE");
+  if (!named) job.ssh = variable("TRAINRUN_SSH");
   const bool secured = arguments.given("token-file") || arguments.given("tls");
   job.token_file = (secured ? option("token-file") : variable("TRAINRUN_TOKEN_FILE")).value_or("");
   job.tls = (secured ? option("tls") : variable("TRAINRUN_TLS")).value_or("");

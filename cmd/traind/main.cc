@@ -8,6 +8,8 @@
 #include "cmd/traind/certs.h"
 #include "daemon/server/control_port.h"
 #include "daemon/server/daemon.h"
+#include "daemon/server/dial_stdio.h"
+#include "daemon/server/probe.h"
 #include "daemon/supervisor/limits/cgroup_release.h"
 #include "daemon/supervisor/supervisor.h"
 #include "lib/base/print.h"
@@ -132,6 +134,8 @@ int main(int argc, char** argv) {
   app.add_option("--log-level", daemon.log_level, "debug, info, warn or error")
       ->envname("TRAINRUN_LOG_LEVEL");
   app.add_flag("--private", daemon.leave_with_last_run, "Leave with the last run")->group("");
+  app.add_flag("--of-user", daemon.of_user, "With --private: several launchers share it")
+      ->group("");
 
   std::string new_token_file;
   CLI::App* token = app.add_subcommand("token", "Make a new random token for --token-file");
@@ -149,6 +153,18 @@ int main(int argc, char** argv) {
                "Time for launchers to move their work away (default 60s)");
   drains->add_option("--reason", drain.reason, "The reason to give to launchers");
   drains->fallthrough();
+
+  CLI::App* dial = app.add_subcommand(
+      "dial-stdio",
+      "For train-run --ssh: join stdin and stdout to the traind of this user, and start one, which "
+      "ends with its last run, if none listens on a Unix socket");
+  dial->fallthrough();
+
+  std::string probed_storage;
+  CLI::App* probe =
+      app.add_subcommand("probe", "Be a worker of train-run check, and print what it finds")
+          ->group("");
+  probe->add_option("storage", probed_storage, "The folder that all nodes should see");
 
   CLI::App* cgroup = app.add_subcommand("cgroup", "What the service of systemd needs");
   cgroup->require_subcommand(1);
@@ -197,6 +213,8 @@ int main(int argc, char** argv) {
     if (becomes->count() > 0) supervisor.account = account;
     return train::run_supervisor(supervisor);
   }
+  if (probe->parsed()) return train::finish_output(train::run_probe(probed_storage));
+  if (dial->parsed()) return train::run_dial_stdio(daemon.runtime_dir);
   if (daemon.runtime_dir.empty() && !daemon.announce)
     daemon.runtime_dir = train::default_runtime_dir();
   if (release->parsed()) {

@@ -21,6 +21,7 @@ struct PastRun {
 class PastRuns {
  public:
   void add(const std::string& run_id, const PastRun& past) {
+    if (past.generation == 0 && !past.ended) return;  // as if it were unknown: train-run nodes
     if (by_id_.insert_or_assign(run_id, past).second) order_.push_back(run_id);
     if (order_.size() <= kMax) return;
     by_id_.erase(order_.front());

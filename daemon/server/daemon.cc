@@ -174,7 +174,7 @@ Result<Unit> Daemon::open() {
     return WorkerSpaces::root_refused();
   TRY_VOID(take_folders({options_.runtime_dir, options_.spool_dir, data_dir()}));
   TRY_VOID(spaces_.open(options_.run_as, may_run_as_root));
-  if (!options_.leave_with_last_run)  // a private traind does not share its folder
+  if (!options_.leave_with_last_run || options_.of_user)  // others do not share their folder
     TRY_VOID(lock_runtime_folder(options_.runtime_dir));
   TRY_VOID(open_control_port());
   launcher_port_ = std::make_unique<LauncherPort>(

@@ -25,6 +25,7 @@ struct DaemonOptions {
   /// CPU, GPU and memory (bytes) that replace those found, and custom resources.
   std::map<std::string, double> resources;
   bool leave_with_last_run = false;  // a private traind
+  bool of_user = false;              // a private one that several launchers of its user share
   bool leave_with_stdin = false;     // exit at the end of stdin: for one that was started over ssh
   bool token_stdin = false;          // the token is the first line of stdin
   /// Started for one launcher, which reads from stdout where this node listens. It has folders of

@@ -243,10 +243,19 @@ struct DatasetSpec {
 /// nodes are named.
 enum class SlurmUse { Auto, Never, Required };
 
+/// How train-run reaches the nodes that are named "ssh:HOST".
+struct SshConfig {
+  std::vector<std::string> hosts;     // the parser moves them to cluster.nodes, as "ssh:HOST"
+  std::optional<std::string> traind;  // the program there; unset: as PATH finds it
+  std::string config_file;            // for ssh -F; empty: the user's own
+  bool operator==(const SshConfig&) const = default;
+};
+
 struct ClusterConfig {
-  std::vector<std::string> nodes;  // "host:port"; empty: Slurm's, or a private traind
+  std::vector<std::string> nodes;  // "host:port" or "ssh:host"; empty: Slurm's, or a private traind
   std::string token_file, tls;     // a file, a folder of certificates; at most one is not empty
   SlurmUse slurm = SlurmUse::Auto;
+  SshConfig ssh;
   /// How long before the end of the Slurm job the run stops; 0: it does not.
   Duration stop_before_end = std::chrono::minutes(2);
   bool operator==(const ClusterConfig&) const = default;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "launcher/core/ssh_hosts.h"
 #include "launcher/spec/fields.h"
 #include "launcher/spec/job_flags.h"
 #include "launcher/spec/kind_readers.h"
@@ -72,6 +73,36 @@ void fill_in_defaults(Reading& reading, JobSpec& spec) {
     spec.run_config.storage_path =
         (std::filesystem::path(reading.source.home) / "train_results").lexically_normal().string();
   }
+}
+
+/// Move cluster.ssh.hosts to cluster.nodes, as "ssh:HOST". Of the two, what an option says counts.
+void join_ssh_hosts(Reading& reading, JobSpec& spec) {
+  constexpr std::string_view kHosts = "cluster.ssh.hosts", kNodes = "cluster.nodes";
+  const std::vector<std::string> hosts = std::exchange(spec.cluster.ssh.hosts, {});
+  const auto is_option = [](const spec::Origin& origin) {
+    return origin.at.source != nullptr && origin.at.source->name.starts_with("-");
+  };
+  const spec::Origin* given = reading.given(kHosts);
+  if (given == nullptr || hosts.empty()) return;
+  const spec::Origin origin = *given;
+  if (const spec::Origin* nodes = reading.given(kNodes);
+      nodes != nullptr && is_option(*nodes) != is_option(origin)) {
+    if (is_option(*nodes)) return;
+    spec.cluster.nodes.clear();
+  }
+  if (!spec.cluster.nodes.empty())
+    return reading.diagnostics.error(origin.at,
+                                     "cluster.nodes and cluster.ssh.hosts are both given",
+                                     "remove one of them: nodes may have ssh:HOST, too");
+  for (const std::string& host : hosts) {
+    if (const auto parsed = parse_ssh_host(host); !parsed)
+      reading.diagnostics.error(
+          origin.at,
+          fmt::format("{} has {}, which {}", kHosts, yaml::in_quotes(host), parsed.error().message),
+          "write HOST, USER@HOST or USER@HOST:PORT");
+    spec.cluster.nodes.push_back(std::string(kSshPrefix) + host);
+  }
+  reading.origins[std::string(kNodes)] = origin;
 }
 
 /// Read TRAINRUN_CLUSTER, which supplies cluster.nodes if the spec does not.
@@ -184,6 +215,7 @@ std::variant<ParsedSpec, std::string> parse_job_spec_text(const std::string& tex
   // Before any mistake is shown with its line.
   spec::learn_secrets(*root);
   spec::learn_secrets(parsed.spec);
+  join_ssh_hosts(reading, parsed.spec);
   read_cluster_variable(reading, parsed.spec);
   spec::check_spec(reading, *root, parsed.spec);
   fill_in_defaults(reading, parsed.spec);

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <boost/json/serialize.hpp>
+#include <string>
+#include <vector>
 
 #include "launcher/spec/fields.h"
 #include "launcher/spec/job_spec_parser.h"
@@ -39,7 +41,8 @@ completion and checks in an editor:
 - A key without a value keeps its default.
 - A duration is a number and `ms`, `s`, `m`, `h` or `d` (`30s`, `1.5h`). A size is a number of bytes, or a number and
   `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024) or `KB`, `MB`, `GB`, `TB` (powers of 1000).
-- train-run replaces `${NAME}` and `${NAME:-default}` (the default also applies if NAME is empty) with variables of the submitter's environment, in these places only: )";
+- train-run replaces `${NAME}` and `${NAME:-default}` (the default also applies if NAME is empty) with variables of the
+  submitter's environment, in these places only:)";
 
 constexpr std::string_view kIntroductionEnd = R"(.
   train-run leaves a `command` that is one string to its shell. Write `$${` for a literal `${`. A variable that is not
@@ -91,7 +94,7 @@ std::string kind_words(const Field& field) {
     case Kind::TextList:
       return "list of strings";
     case Kind::Nodes:
-      return "list of host:port";
+      return "list of host:port, ssh:host";
     case Kind::Integer:
       if (field.max >= std::numeric_limits<int>::max())
         return fmt::format("whole number, {} or more", field.min);
@@ -155,22 +158,36 @@ std::string default_words(const Field& field) {
   return fmt::format("`{}`", boost::json::serialize(value));
 }
 
+/// Return ", "-separated words on lines of their own, indented as the text of a list.
+std::string wrapped(const std::vector<std::string>& words) {
+  constexpr std::size_t kColumnsMax = 120;
+  std::string text, line;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string word = words[i] + (i + 1 < words.size() ? "," : "");
+    if (line.empty() || line.size() + 1 + word.size() > kColumnsMax - 1) {  // "." may follow
+      text += line + "\n";
+      line = " ";
+    }
+    line += " " + word;
+  }
+  return text + line;
+}
+
 }  // namespace
 
 std::string job_spec_reference_markdown() {
   std::string text(kIntroduction);
-  std::string locations;
+  std::vector<std::string> locations;
   std::string planned;
   for (const Field& field : spec::fields()) {
-    if (spec::is_interpolated(field.kind))
-      locations += fmt::format("{}`{}`", locations.empty() ? "" : ", ", field.path);
+    if (spec::is_interpolated(field.kind)) locations.push_back(fmt::format("`{}`", field.path));
     if (field.kind == Kind::NotYet)
       planned += fmt::format("| `{}` | {} |\n", field.path, field.what);
   }
   for (const spec::PlannedChoice& choice : spec::planned_choices()) {
     planned += fmt::format("| `{}: {}` | {} |\n", choice.path, choice.word, choice.what_to_do);
   }
-  text += locations;
+  text += wrapped(locations);
   text += kIntroductionEnd;
   for (const Field& field : spec::fields()) {
     if (field.kind == Kind::NotYet) continue;

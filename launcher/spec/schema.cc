@@ -256,7 +256,7 @@ json::object kind_schema(const Field& field) {
     case Kind::TextList:
       return list_of(text_type());
     case Kind::Nodes:
-      return list_of({{"type", "string"}, {"pattern", R"(:[0-9]{1,5}$|^unix:/.|\$\{.*\})"}});
+      return list_of({{"type", "string"}, {"pattern", R"(:[0-9]{1,5}$|^unix:/.|^ssh:.|\$\{.*\})"}});
     case Kind::Integer:
       return whole(field.min, field.max);
     case Kind::Boolean:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "launcher/core/ssh_hosts.h"
 #include "launcher/spec/fields.h"
 #include "lib/base/store_url.h"
 #include "lib/yaml/cursor.h"
@@ -347,6 +348,14 @@ void check_replicas(Reading& reading, const JobSpec& spec) {
 }
 
 void check_cluster(Reading& reading, const JobSpec& spec) {
+  if (const auto& program = spec.cluster.ssh.traind) {
+    const Origin* given = reading.given("cluster.ssh.traind");
+    if (const std::string mistake = remote_program_mistake(*program); !mistake.empty() && given)
+      reading.diagnostics.error(
+          given->at,
+          fmt::format("cluster.ssh.traind is {}, and {}", yaml::in_quotes(*program), mistake),
+          "name the program's path on the hosts");
+  }
   const Origin* slurm = reading.given("cluster.slurm");
   if (slurm != nullptr && spec.cluster.slurm == SlurmUse::Required && !spec.cluster.nodes.empty())
     reading.diagnostics.error(

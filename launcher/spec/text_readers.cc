@@ -7,6 +7,7 @@
 #include <charconv>
 #include <filesystem>
 
+#include "launcher/core/ssh_hosts.h"
 #include "launcher/spec/fields.h"
 #include "launcher/spec/interpolate.h"
 #include "launcher/spec/kind_readers.h"
@@ -294,6 +295,10 @@ std::string node_address_mistake(std::string_view address) {
     if (bytes == 0 || address[kUnix.size()] != '/') return "has no absolute path";
     return bytes < sizeof sockaddr_un{}.sun_path ? "" : "has a path too long for a socket";
   }
+  if (address.starts_with(kSshPrefix)) {
+    const auto host = parse_ssh_host(address.substr(kSshPrefix.size()));
+    return host ? "" : host.error().message;
+  }
   const std::size_t colon = address.rfind(':');
   if (colon == std::string_view::npos) return "has no port";
   const std::string_view host = address.substr(0, colon);
@@ -317,7 +322,7 @@ void read_nodes(Reading& reading, const Cursor& cursor, std::vector<std::string>
     if (!address) continue;
     if (const std::string mistake = node_address_mistake(*address); !mistake.empty()) {
       item.error(fmt::format("is {}, which {}", in_quotes(*address), mistake),
-                 "write host:port, such as gpu-1:7070, or unix:/PATH");
+                 "write host:port, such as gpu-1:7070, unix:/PATH or ssh:HOST");
     } else if (std::find(nodes.begin(), nodes.end(), *address) != nodes.end()) {
       item.error(fmt::format("names {} again", in_quotes(*address)), "remove it");
     } else {

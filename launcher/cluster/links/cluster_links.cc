@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "launcher/cluster/links/node_address.h"
+#include "launcher/core/ssh_hosts.h"
 #include "lib/base/host.h"
 #include "lib/base/network_addresses.h"
 #include "lib/net/within.h"
@@ -20,6 +21,7 @@ constexpr Duration kDialPause = milliseconds(10);
 
 Result<Unit> check_nodes(const std::vector<std::string>& nodes, bool has_tls) {
   for (const std::string& text : nodes) {
+    if (text.starts_with(kSshPrefix)) continue;  // sshd has proved it
     TRY(const Endpoint endpoint, parse_endpoint(text));
     if (endpoint.kind == Endpoint::Unix || has_tls) continue;
     return Error{
@@ -65,12 +67,13 @@ ClusterLinks::ClusterLinks(asio::any_io_executor executor, Scope& scope, TlsFile
       source_([this]() -> decltype(auto) { return current_tls(); }),
       observer_(observer) {}
 
-void ClusterLinks::connect(DaemonLinkOptions options, const std::vector<Endpoint>& endpoints) {
+void ClusterLinks::connect(DaemonLinkOptions options,
+                           std::vector<std::unique_ptr<Dialler>> diallers) {
   options_ = std::move(options);
   own_addresses_ = read_node_addresses();
-  on_this_machine_ = std::all_of(endpoints.begin(), endpoints.end(),
-                                 [](const Endpoint& endpoint) { return endpoint.is_loopback(); });
-  for (const Endpoint& endpoint : endpoints) add(NodeId{static_cast<int>(nodes_.size())}, endpoint);
+  on_this_machine_ = std::all_of(diallers.begin(), diallers.end(),
+                                 [](const auto& dialler) { return dialler->is_loopback(); });
+  for (auto& dialler : diallers) add(NodeId{static_cast<int>(nodes_.size())}, std::move(dialler));
   scope_.spawn("dial", dial());
   scope_.spawn("heartbeats", keep_alive());
 }
@@ -102,7 +105,7 @@ asio::awaitable<void> ClusterLinks::keep_alive() {
   } while (co_await pause_for(kKeepAliveEvery));
 }
 
-void ClusterLinks::add(NodeId id, const Endpoint& endpoint) {
+void ClusterLinks::add(NodeId id, std::unique_ptr<Dialler> dialler) {
   DaemonLink::Handlers handlers;
   handlers.offered = [this, id](const NodeOffer& offer, const std::string& reached_at) {
     offered(id, offer, reached_at);
@@ -114,13 +117,13 @@ void ClusterLinks::add(NodeId id, const Endpoint& endpoint) {
     nodes_[id.value].name.clear();
   };
   handlers.refused = [this](const Error& error) { observer_.refused(error); };
-  nodes_.push_back(
-      {std::make_unique<DaemonLink>(executor_, endpoint, options_, source_, std::move(handlers)),
-       "",
-       "",
-       "",
-       {},
-       ""});
+  nodes_.push_back({std::make_unique<DaemonLink>(executor_, std::move(dialler), options_, source_,
+                                                 std::move(handlers)),
+                    "",
+                    "",
+                    "",
+                    {},
+                    ""});
 }
 
 // Once a node turns out to be elsewhere, behind a tunnel, the others need addresses that it

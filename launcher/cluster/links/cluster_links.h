@@ -43,8 +43,8 @@ class ClusterLinks final : public NodeLinks {
   /// Links run in `scope`, which may start later.
   ClusterLinks(asio::any_io_executor executor, Scope& scope, TlsFiles tls, LinkObserver& observer);
 
-  /// Make one link for each endpoint; the n-th is NodeId n. Call this once.
-  void connect(DaemonLinkOptions options, const std::vector<Endpoint>& endpoints);
+  /// Make one link for each dialler; the n-th is NodeId n. Call this once.
+  void connect(DaemonLinkOptions options, std::vector<std::unique_ptr<Dialler>> diallers);
   std::size_t size() const { return nodes_.size(); }
   void send(NodeId node, const Frame& frame) override { nodes_.at(node.value).link->send(frame); }
   std::string name(NodeId id) const override;
@@ -57,7 +57,7 @@ class ClusterLinks final : public NodeLinks {
   asio::awaitable<void> detach(bool keep_data);
 
  private:
-  void add(NodeId id, const Endpoint& endpoint);
+  void add(NodeId id, std::unique_ptr<Dialler> dialler);
   asio::awaitable<void> dial();
   asio::awaitable<void> keep_alive();
   const std::optional<TlsContext>& current_tls();

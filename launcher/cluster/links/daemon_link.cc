@@ -21,14 +21,14 @@ std::string without_prefix(const std::string& message, const std::string& endpoi
 
 }  // namespace
 
-DaemonLink::DaemonLink(asio::any_io_executor executor, Endpoint endpoint,
+DaemonLink::DaemonLink(asio::any_io_executor executor, std::unique_ptr<Dialler> dialler,
                        const DaemonLinkOptions& options, const TlsSource& tls, Handlers handlers)
     : executor_(executor),
-      endpoint_(std::move(endpoint)),
+      dialler_(std::move(dialler)),
       options_(options),
       tls_(tls),
       handlers_(std::move(handlers)),
-      endpoint_text_(endpoint_.text()),
+      endpoint_text_(dialler_->text()),
       liveness_(options_.limits, options_.has_workers, std::chrono::steady_clock::now()) {}
 
 asio::awaitable<void> DaemonLink::run() {
@@ -37,27 +37,37 @@ asio::awaitable<void> DaemonLink::run() {
     auto opened = co_await open();
     Error problem;
     if (opened)
-      problem = co_await converse(std::move(*opened));
+      problem = dialler_->explain(
+          co_await converse(std::move(opened->connection), std::move(opened->reached_at)));
     else
       problem = opened.error();
     connection_.reset();
     if (detaching_ || refused_ || problem.code == Errc::Cancelled) co_return;
-    const auto woken = co_await pause_for(disconnected(problem));
+    const Duration redial_in = std::max(disconnected(problem), dialler_->pause());
+    const auto woken = co_await pause_for(redial_in);
     if (!woken) co_return;
   }
 }
 
-Task<std::unique_ptr<Connection>> DaemonLink::open() {
-  CO_TRY(auto connection,
-         co_await Connection::connect(executor_, endpoint_, liveness_.connect_limit()));
+Task<Dialled> DaemonLink::open() {
+  auto dialling = dialler_->dial(executor_, liveness_.connect_limit());
+  auto dialled = co_await std::move(dialling);
+  if (dialled.has_error()) {
+    if (!liveness_.known() && dialler_->failed_for_good()) {
+      refused_ = true;
+      handlers_.refused(dialled.error());
+    }
+    co_return dialled;
+  }
+  Connection& connection = *dialled->connection;
   HandshakeLimits limits;
   if (const auto time = liveness_.handshake_limit()) limits.time = *time;
   // Send nothing before we know who receives it.
   Result<PeerInfo> peer = PeerInfo{};
-  if (const auto user = check_peer_user(*connection); user.has_error())
+  if (const auto user = check_peer_user(connection); user.has_error())
     peer = user.error();
   else
-    peer = co_await connect_handshake(*connection, options_.self, tls_(), limits);
+    peer = co_await connect_handshake(connection, options_.self, tls_(), limits);
   if (peer.has_error()) {
     const Errc code = peer.error().code;
     // If we have been attached, or if our workers are there, a refusal is no reason to give them
@@ -72,11 +82,12 @@ Task<std::unique_ptr<Connection>> DaemonLink::open() {
     }
     co_return peer.error();
   }
-  co_return connection;
+  co_return dialled;
 }
 
 // Serve one connection until it ends. Return why it ended.
-asio::awaitable<Error> DaemonLink::converse(std::shared_ptr<Connection> connection) {
+asio::awaitable<Error> DaemonLink::converse(std::shared_ptr<Connection> connection,
+                                            std::string reached_at) {
   connection_ = connection;
   attached_ = false;
   AttachRun attach = options_.attach;
@@ -103,9 +114,7 @@ asio::awaitable<Error> DaemonLink::converse(std::shared_ptr<Connection> connecti
       if (auto offer = decode<NodeOffer>(*frame)) {
         liveness_.attached();
         problem_.clear();
-        const auto reached = parse_endpoint(connection->peer());
-        handlers_.offered(*offer,
-                          reached && reached->kind == Endpoint::Tcp ? reached->host_or_path : "");
+        handlers_.offered(*offer, reached_at);
       }
     } else if (frame->type == MessageType::Refused) {
       if (auto refusal = decode<Refused>(*frame)) {

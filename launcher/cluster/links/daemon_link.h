@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 
+#include "launcher/cluster/links/dialler.h"
 #include "launcher/core/node_liveness.h"
 #include "lib/net/connection.h"
-#include "lib/net/endpoint.h"
 #include "lib/net/handshake.h"
 #include "lib/net/tls_files.h"
 #include "lib/wire/daemon_messages.h"
@@ -42,8 +42,8 @@ class DaemonLink {
   };
 
   /// `options` and `tls` must outlive the link: thousands of links may share them.
-  DaemonLink(asio::any_io_executor executor, Endpoint endpoint, const DaemonLinkOptions& options,
-             const TlsSource& tls, Handlers handlers);
+  DaemonLink(asio::any_io_executor executor, std::unique_ptr<Dialler> dialler,
+             const DaemonLinkOptions& options, const TlsSource& tls, Handlers handlers);
 
   /// Run until cancelled or refused.
   asio::awaitable<void> run();
@@ -60,12 +60,12 @@ class DaemonLink {
   std::size_t queued_bytes() const { return connection_ ? connection_->queued_bytes() : 0; }
 
  private:
-  Task<std::unique_ptr<Connection>> open();
-  asio::awaitable<Error> converse(std::shared_ptr<Connection> connection);
+  Task<Dialled> open();
+  asio::awaitable<Error> converse(std::shared_ptr<Connection> connection, std::string reached_at);
   Duration disconnected(const Error& why);
 
   asio::any_io_executor executor_;
-  Endpoint endpoint_;
+  std::unique_ptr<Dialler> dialler_;
   const DaemonLinkOptions& options_;
   const TlsSource& tls_;
   Handlers handlers_;

@@ -222,13 +222,12 @@ int RunDriver::run() {
 // ---- links
 
 void RunDriver::connect() {
-  std::vector<Endpoint> endpoints;
-  if (spec_.cluster.nodes.empty()) endpoints.push_back(daemon_->endpoint());
-  for (const std::string& text : spec_.cluster.nodes) endpoints.push_back(*parse_endpoint(text));
+  auto diallers = diallers_of(spec_.cluster);
+  if (diallers.empty()) diallers.push_back(std::make_unique<EndpointDialler>(daemon_->endpoint()));
   DaemonLinkOptions link = link_options(spec_.run_config, run_, options_.build);
   link.owner_key = record_->owner_key();
   link.has_workers = record_->start().living.has_value();
-  links_.connect(std::move(link), endpoints);
+  links_.connect(std::move(link), std::move(diallers));
 }
 
 void RunDriver::refused(const Error& error) {

@@ -24,5 +24,13 @@ TEST(PastRuns, AreTheLastThousand) {
   EXPECT_EQ(runs.find("r1000").generation, 1u);
 }
 
+TEST(PastRuns, ThoseOfWhichNothingIsKnownTakeNoPlace) {
+  PastRuns runs;
+  runs.add("r", {1, {}});
+  for (int i = 0; i < 1001; ++i) runs.add("nodes-" + std::to_string(i), {0, {}});
+
+  EXPECT_EQ(runs.find("r").generation, 1u);
+}
+
 }  // namespace
 }  // namespace train

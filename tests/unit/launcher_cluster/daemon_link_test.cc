@@ -35,7 +35,8 @@ class DaemonLinkTest : public NetTest {
   void call_until_down_or_enough() {
     run([this]() -> asio::awaitable<void> {
       Scope scope(executor());
-      DaemonLink link(executor(), Endpoint::unix_socket(path_), options_, tls_,
+      DaemonLink link(executor(), std::make_unique<EndpointDialler>(Endpoint::unix_socket(path_)),
+                      options_, tls_,
                       {.offered = [](const NodeOffer&, const std::string&) {},
                        .received = [](const Frame&) {},
                        .away =

@@ -24,7 +24,7 @@ namespace json = boost::json;
 
 /// A schema cannot find the errors of these specs: contradictions between keys, text that is not
 /// YAML, other files.
-constexpr std::array<std::string_view, 58> kBeyondSchema{"alias_bomb",
+constexpr std::array<std::string_view, 59> kBeyondSchema{"alias_bomb",
                                                          "alias_in_itself",
                                                          "backend_none_with_config",
                                                          "backoff_order",
@@ -49,6 +49,7 @@ constexpr std::array<std::string_view, 58> kBeyondSchema{"alias_bomb",
                                                          "ingest_too_many",
                                                          "slurm_and_nodes",
                                                          "slurm_off",
+                                                         "ssh_bad",
                                                          "interpolated_secret",
                                                          "interpolation_syntax",
                                                          "interpolation_unset",

@@ -1,0 +1,22 @@
+// Asks nodes what they have and do, for `train-run nodes`: attaches a run that claims nothing to
+// each traind, hears what it offers, and detaches again. It starts nothing on the nodes, except
+// that a host that is reached by ssh may start its user's traind for the answer.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/core/job_spec.h"
+#include "launcher/report/node_table.h"
+#include "lib/base/result.h"
+#include "lib/base/time.h"
+
+namespace train {
+
+/// Ask each node of the cluster, all at a time, and wait about `limit` for each step. One that does
+/// not answer has a `problem`. A cluster without nodes: this user's own traind here. Errors:
+/// Permission for a token or certificates that cannot be used, or for nodes that need some. Blocks.
+Result<std::vector<NodeRow>> survey_nodes(ClusterConfig cluster, const std::string& build,
+                                          Duration limit);
+
+}  // namespace train
