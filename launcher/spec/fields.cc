@@ -50,7 +50,8 @@ constexpr std::array kFields{
           "How the workers communicate. torch: they form a c10d process group, and traind reserves a master port for it. none: traind sets torchrun's variables except MASTER_ADDR and MASTER_PORT, and reserves no port.", kBackends},
     Field{"backend_config", Kind::Section, nowhere, "Torch backend settings."},
     Field{"backend_config.collectives", Kind::Choice, [](const Target& t) -> Ref { return &t.spec->collectives; },
-          "The collectives library. auto: nccl on GPUs, gloo on CPUs.", kCollectives},
+          "The collectives library. auto: nccl on GPUs, gloo on CPUs, but ranks that are all on one "
+          "node add up tensors of the CPU in memory that they share. gloo: always its connections.", kCollectives},
     Field{"backend_config.timeout", Kind::Duration, [](const Target& t) -> Ref { return &t.spec->collective_timeout; },
           "How long a collective may wait for a rank.", {}, 1000, 30 * kDayMs},
     Field{"backend_config.deterministic", Kind::Boolean, [](const Target& t) -> Ref { return &t.spec->deterministic; },

@@ -16,6 +16,8 @@
 #include "sdk/torch/failure.h"
 #include "sdk/torch/local_address.h"
 #include "sdk/torch/reproducible.h"
+#include "sdk/torch/shared_memory.h"
+#include "sdk/torch/shared_memory_backend.h"
 
 namespace train {
 namespace sdk {
@@ -64,6 +66,11 @@ std::string peer_address(const WorkerInfo& info) {
   return *address;
 }
 
+bool may_share_memory(const WorkerInfo& info, bool on_gpu) {
+  return info.collectives == "auto" && !on_gpu && info.local_world_size == info.world_size &&
+         info.world_size <= kSharedRanksMax;
+}
+
 Group make_group(const WorkerInfo& info) {
   const bool on_gpu = device().is_cuda();
   if (info.collectives == "nccl" && !on_gpu) {
@@ -90,8 +97,14 @@ Group make_group(const WorkerInfo& info) {
   made.group = c10::make_intrusive<c10d::ProcessGroup>(store, info.rank, info.world_size);
   const auto gloo = make_gloo_backend(under("gloo"), info.rank, info.world_size, address,
                                       info.collective_timeout);
-  made.group->setBackend(c10::DeviceType::CPU, BackendType::GLOO, gloo);
-  made.group->setDefaultBackend(BackendType::GLOO);
+  if (may_share_memory(info, on_gpu)) {
+    made.group->setBackend(c10::DeviceType::CPU, BackendType::CUSTOM,
+                           share_memory(gloo, under("memory"), info.collective_timeout));
+    made.group->setDefaultBackend(BackendType::CUSTOM);
+  } else {
+    made.group->setBackend(c10::DeviceType::CPU, BackendType::GLOO, gloo);
+    made.group->setDefaultBackend(BackendType::GLOO);
+  }
   if (on_gpu && !nccl) {
     made.group->setBackend(c10::DeviceType::CUDA, BackendType::GLOO, gloo);
   } else if (nccl) {

@@ -39,7 +39,10 @@ namespace train {
 torch::Device device();
 
 /// Return the group of all ranks: NCCL when device() is a GPU, else Gloo, unless
-/// backend_config.collectives names one. The first call makes the group, and is collective
+/// backend_config.collectives names one. Where it is `auto` and at most 16 ranks are all on one
+/// node, an all_reduce on the CPU that sums goes through memory that they share instead of Gloo's
+/// connections: the values of an element in the order of the ranks, with the bits that Gloo gives
+/// two ranks, and the same on all ranks. The first call makes the group, and is collective
 /// (prepare_model makes it, too). Null in a world of one. Use the group from one thread at a time;
 /// include <torch/csrc/distributed/c10d/ProcessGroup.hpp> for its operations. The group is
 /// destroyed when the process ends.
