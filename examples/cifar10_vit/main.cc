@@ -2,6 +2,7 @@
 // data, what is done to the pictures, and the size of the model.
 //   train-run examples/cifar10_vit/job.yaml
 #include <train/torch.h>
+#include <train/torch_loop.h>
 #include <train/train.h>
 
 #include <chrono>
@@ -61,6 +62,14 @@ struct Sums {
   }
 };
 
+/// What matrix products compute in.
+train::AutocastOptions precision_of(const train::Config& config) {
+  const auto name = config.get<std::string>("precision", "float32");
+  if (name != "float32" && name != "bfloat16")
+    throw train::Failure("invalid_argument", "precision must be float32 or bfloat16");
+  return {.dtype = torch::kBFloat16, .enabled = name == "bfloat16"};
+}
+
 /// Pictures that the spec does not normalize are bytes, and so are CIFAR-10's labels.
 train::TorchBatchOptions batches_of(std::int64_t rows) {
   return {.batch_size = rows, .dtypes = {{"image", torch::kFloat32}, {"label", torch::kInt64}}};
@@ -68,8 +77,10 @@ train::TorchBatchOptions batches_of(std::int64_t rows) {
 
 using Model = train::DataParallel<vit::VisionTransformerImpl>;
 
-Sums evaluate(Model& model, const train::TorchBatchOptions& batches) {
+Sums evaluate(Model& model, const train::TorchBatchOptions& batches,
+              const train::AutocastOptions& precision) {
   const torch::NoGradGuard no_grad;
+  const train::Autocast autocast(precision);
   model->eval();
   Sums sums;
   for (auto& batch : train::get_dataset_shard("valid").iter_torch_batches(batches)) {
@@ -92,6 +103,7 @@ void train_vit(const train::Config& config) {
   auto pictures = train::get_dataset_shard("train");
   const int global_batch = config.get<int>("batch_size", 512);
   const auto batches = batches_of(train::per_worker_batch(global_batch));
+  const auto precision = precision_of(config);
   // The model averages gradients over the ranks. Weighted in this way, each row counts alike, so
   // that a step is the same at any number of workers.
   const double weight = static_cast<double>(train::get_context().world_size()) / global_batch;
@@ -100,8 +112,12 @@ void train_vit(const train::Config& config) {
     Sums sums;
     for (auto& batch : pictures.iter_torch_batches(batches)) {
       optimizer.zero_grad();
-      const auto scores = model(batch["image"]);
-      const auto loss = summed_loss(scores, batch["label"], batch.valid_rows);
+      const auto [scores, loss] = [&] {
+        const train::Autocast autocast(precision);
+        auto made = model(batch["image"]);
+        auto summed = summed_loss(made, batch["label"], batch.valid_rows);
+        return std::pair(std::move(made), std::move(summed));
+      }();
       (loss * weight).backward();
       optimizer.step();
       sums.add(loss, scores, batch["label"], batch.valid_rows);
@@ -111,7 +127,7 @@ void train_vit(const train::Config& config) {
         {"epoch", epoch},
         {"images_per_second", static_cast<double>(pictures.total_rows()) / took.count()}};
     sums.reduce_into(metrics, "train_");
-    evaluate(model, batches).reduce_into(metrics, "");
+    evaluate(model, batches, precision).reduce_into(metrics, "");
     train::report(metrics, train::Checkpoint::from_state(model, optimizer));
   }
 }
