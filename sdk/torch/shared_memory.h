@@ -19,7 +19,7 @@
 namespace train::sdk {
 
 inline constexpr int kSharedRanksMax = 16;  // each adds up the arrays of all, so more would be slow
-inline constexpr std::size_t kSharedSlotBytes = 512 * 1024;
+inline constexpr std::size_t kSharedSlotBytes = std::size_t{512} << 10;
 
 enum class SumType : std::uint32_t { Float32, Float64, BFloat16, Float16, Int32, Int64 };
 std::size_t element_size(SumType type);

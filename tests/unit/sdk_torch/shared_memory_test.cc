@@ -11,7 +11,6 @@
 
 #include <functional>
 #include <string_view>
-#include <thread>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "sdk/torch/failure.h"
@@ -134,7 +133,7 @@ TEST(SharedMemory, DoesManyCallsInTheirOrder) {
     std::vector<at::Tensor> tensors;
     std::vector<c10::intrusive_ptr<c10d::Work>> works;
     for (int i = 0; i < 100; ++i) {
-      if (i % 20 == rank * 10) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      if (i % 20 == rank * 10) (void)torch::randn({1 << 20}).sort();  // takes a while
       tensors.push_back(torch::full({1 + i * slot / 40}, i + rank, torch::kFloat));
       works.push_back(start_sum(tensors.back()));
     }
@@ -170,7 +169,7 @@ TEST(SharedMemory, LeavesOtherCallsToGloo) {
     process_group()->broadcast(sent)->wait();
     process_group()->barrier()->wait();
     std::vector<std::vector<at::Tensor>> gathered{{torch::zeros({1}), torch::zeros({1})}};
-    std::vector<at::Tensor> own{torch::full({1}, rank + 5.0F)};
+    std::vector<at::Tensor> own{torch::full({1}, rank + 5.0)};
     process_group()->allgather(gathered, own)->wait();
     return std::to_string(most.item<int>()) + " " + std::to_string(bytes[0].item<int>()) + " " +
            std::to_string(sent[0].item<int>()) + " " + std::to_string(gathered[0][1].item<int>());
@@ -207,14 +206,21 @@ TEST(SharedMemory, RefusesTensorsThatAreNotAlike) {
 }
 
 TEST(SharedMemory, NamesTheRankThatDoesNotCome) {
-  const auto found = results(run_ranks(2, [](int rank) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const auto found = results(run_ranks(2, [&](int rank) {
     testing::fake_worker().collective_timeout = std::chrono::seconds(1);
     (void)backend();
-    if (rank == 0) return failure_of([] { add_up(torch::ones({5})); });
-    std::this_thread::sleep_for(std::chrono::seconds(3));
-    return std::string();
+    char byte = 0;
+    if (rank == 1) return std::string(::read(ends[0], &byte, 1) == 1 ? "waited" : "did not wait");
+    const std::string said = failure_of([] { add_up(torch::ones({5})); });
+    return ::write(ends[1], "x", 1) == 1 ? said : "no pipe";
   }));
-  EXPECT_EQ(found[0], "timeout: timed out after 1 s: rank 1 has not come to this all_reduce");
+  ::close(ends[0]);
+  ::close(ends[1]);
+  EXPECT_THAT(found,
+              ElementsAre("timeout: timed out after 1 s: rank 1 has not come to this all_reduce",
+                          "waited"));
 }
 
 /// The calls that wait, and later ones, end soon.
