@@ -14,7 +14,7 @@ CheckedNode fine(const std::string& name) {
   node.node.address = name + ":7070";
   node.node.answered = true;
   node.node.name = name;
-  node.node.build = "0.1.0";
+  node.node.build = "1.0.0";
   node.node.total.gpu = node.node.free.gpu = 8;
   node.node.sample.emplace();
   node.node.sample->spool_free_bytes = 100ll << 30;
@@ -22,7 +22,7 @@ CheckedNode fine(const std::string& name) {
   return node;
 }
 
-CheckContext context() { return {"0.1.0", true, "/nfs/runs", ""}; }
+CheckContext context() { return {"1.0.0", true, "/nfs/runs", ""}; }
 
 CheckTable table_of(const CheckedNode& node) { return check_table({node, fine("n2")}, context()); }
 
@@ -59,7 +59,7 @@ TEST(CheckTable, ANodeThatDoesNotAnswerIsNamedByItsAddress) {
 TEST(CheckTable, SaysWhatIsWrongWithANode) {
   CheckedNode node = fine("n1");
   node.node.build = "0.0.9";
-  EXPECT_EQ(said(table_of(node), "version"), "traind 0.0.9 is there, train-run 0.1.0 here");
+  EXPECT_EQ(said(table_of(node), "version"), "traind 0.0.9 is there, train-run 1.0.0 here");
   node = fine("n1");
   node.node.draining = true;
   node.node.draining_because = "SIGTERM";

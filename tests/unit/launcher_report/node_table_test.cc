@@ -14,7 +14,7 @@ NodeRow answered() {
   row.address = "10.0.0.1:7070";
   row.answered = true;
   row.name = "n1";
-  row.build = "0.1.0";
+  row.build = "1.0.0";
   row.addresses = {"10.0.0.1", "127.0.0.1"};
   row.total = {.cpu = 8, .gpu = 2, .memory_bytes = 64ull << 30, .custom = {{"tape", 1}}};
   row.free = {.cpu = 4, .gpu = 2, .memory_bytes = 48ull << 30, .custom = {{"tape", 1}}};
@@ -32,11 +32,11 @@ NodeRow silent() {
 }
 
 TEST(NodeTable, HasALineForEachNodeAndSaysWhatIsWrong) {
-  EXPECT_EQ(nodes_text({answered(), silent()}, "0.1.0"),
+  EXPECT_EQ(nodes_text({answered(), silent()}, "1.0.0"),
             "node                state      free cores  free GPUs           free memory  load  "
             "free disk  version\n"
             "n1 (10.0.0.1:7070)  in use         4 of 8     2 of 2  48.0 GiB of 64.0 GiB  1.50   "
-            "10.0 GiB  0.1.0\n"
+            "10.0 GiB  1.0.0\n"
             "n2:7070             no answer\n"
             "n2:7070: connecting: Connection refused; start it\n");
 }
@@ -48,7 +48,7 @@ TEST(NodeTable, NamesDrainingOtherVersionsAndGpusInTrouble) {
   row.gpus = {{.gpu = "0", .state = "lost"}, {.gpu = "1", .last_xid = 79, .foreign = "pid 7 (x)"}};
   const std::string text = nodes_text({row}, "0.2.0");
   EXPECT_THAT(text, HasSubstr("\nn1: draining: SIGTERM\n"));
-  EXPECT_THAT(text, HasSubstr("\nn1: version 0.1.0, not 0.2.0\n"));
+  EXPECT_THAT(text, HasSubstr("\nn1: version 1.0.0, not 0.2.0\n"));
   EXPECT_THAT(text, HasSubstr("\nn1: GPU 0: lost\n"));
   EXPECT_THAT(text, HasSubstr("\nn1: GPU 1: Xid 79, 0 in all\n"));
   EXPECT_THAT(text, HasSubstr("\nn1: GPU 1: in use by pid 7 (x)\n"));
@@ -60,7 +60,7 @@ TEST(NodeTable, ShowsNothingThatSteersATerminal) {
   row.build = "\x1b]0;title\x07";
   row.draining = true;
   row.draining_because = "a\rb\x1b[31m";
-  const std::string text = nodes_text({row}, "0.1.0");
+  const std::string text = nodes_text({row}, "1.0.0");
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
   EXPECT_THAT(text, Not(HasSubstr("\r")));
   EXPECT_LT(text.size(), 5000u);
@@ -70,7 +70,7 @@ TEST(NodeTable, AsJsonHasEverythingThatIsKnown) {
   NodeRow row = answered();
   row.gpus = {{.gpu = "0", .name = "H100", .memory_bytes = 80}};
   EXPECT_EQ(nodes_json({row, silent()}),
-            R"({"nodes":[{"address":"10.0.0.1:7070","answered":true,"name":"n1","version":"0.1.0",)"
+            R"({"nodes":[{"address":"10.0.0.1:7070","answered":true,"name":"n1","version":"1.0.0",)"
             R"("addresses":["10.0.0.1","127.0.0.1"],)"
             R"("total":{"CPU":8.0,"GPU":2.0,"memory":68719476736,"tape":1.0},)"
             R"("free":{"CPU":4.0,"GPU":2.0,"memory":51539607552,"tape":1.0},"draining":false,)"
