@@ -235,7 +235,7 @@ Task<Dialled> SshDialler::log_in(asio::any_io_executor executor, Duration limit)
 }
 
 /// Return what to tell the user. What ssh says is complete once it has ended.
-asio::awaitable<Error> SshDialler::failure(SshProcess& ssh, const Error& why) {
+asio::awaitable<Error> SshDialler::failure(SshProcess& ssh, Error why) {
   if (why.code == Errc::Cancelled) co_return why;
   const bool timed_out = why.code == Errc::Timeout, other = why.code == Errc::Protocol;
   std::optional<int> code = ssh.ended();

@@ -73,7 +73,7 @@ class SshDialler final : public Dialler {
 
  private:
   Task<Dialled> log_in(asio::any_io_executor executor, Duration limit);
-  asio::awaitable<Error> failure(SshProcess& ssh, const Error& why);
+  asio::awaitable<Error> failure(SshProcess& ssh, Error why);
 
   const SshHost host_;
   const std::string text_;
