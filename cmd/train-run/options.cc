@@ -1,0 +1,229 @@
+#include "cmd/train-run/options.h"
+
+#include <algorithm>
+
+#include "launcher/cluster/run/detached_run.h"
+#include "launcher/report/log_printer.h"
+
+namespace train {
+
+namespace {
+
+void check_job_is_given(const JobOptions& job) {
+  if (!job.path.empty()) return;
+  const bool set = std::any_of(job.overrides.begin(), job.overrides.end(),
+                               [](const auto& text) { return text.starts_with("command="); });
+  if (set && !job.arguments) return;
+  if (!job.arguments) throw CLI::RequiredError("A job's YAML file, or -- and a program,");
+  if (job.arguments->empty()) throw CLI::RequiredError("A program after --");
+}
+
+void add_flags(CLI::App* command, JobFlags& flags) {
+  command->add_option("-n,--num-workers", flags.num_workers,
+                      "Workers: a number, or MIN:MAX (scaling_config.num_workers)");
+  command->add_option("--gpus", flags.gpus, "GPUs of each worker; 0: none");
+  command->add_option("--cpus", flags.cpus,
+                      "Cores that each worker claims (default 1; 0: claim none)");
+  command->add_option("--memory", flags.memory, "Memory that each worker claims, such as 16GiB");
+  command->add_option("--max-failures", flags.max_failures,
+                      "How many failures the run survives (default 0; -1: any number)");
+  command->add_option("--name", flags.name, "The run's name");
+  command->add_option("--storage", flags.storage,
+                      "The folder of runs, or its URL (default ~/train_results)");
+}
+
+}  // namespace
+
+void add_cluster_options(CLI::App* command, JobOptions& job) {
+  command
+      ->add_option("--set", job.overrides,
+                   "KEY.PATH=VALUE: override a value of the spec; may be repeated")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--hosts", job.hosts,
+                   "Daemons to use, HOST:PORT,HOST:PORT (instead of cluster.nodes)")
+      ->envname("TRAINRUN_HOSTS");
+  command->add_option("--hosts-file", job.hosts_file, "A file with one daemon's HOST:PORT per line")
+      ->envname("TRAINRUN_HOSTS_FILE");
+  command
+      ->add_option("--ssh", job.ssh,
+                   "Hosts to reach by ssh, USER@HOST,HOST; @FILE: a list of them; @job: those of "
+                   "this job of PBS or LSF (in place of --hosts)")
+      ->envname("TRAINRUN_SSH");
+  command
+      ->add_option("--token-file", job.token_file,
+                   "The cluster's shared secret (instead of cluster.token_file)")
+      ->envname("TRAINRUN_TOKEN_FILE");
+  command
+      ->add_option("--tls", job.tls,
+                   "The folder of your certificate, in place of a token (instead of cluster.tls)")
+      ->envname("TRAINRUN_TLS");
+}
+
+void add_job_options(CLI::App* command, JobOptions& job) {
+  command
+      ->add_option("job", job.path,
+                   "The job's YAML file. Words after -- follow its command; without a file, they "
+                   "are the program, and options say the rest: train-run -n 4 -- ./train --lr 0.1")
+      ->option_text("[-- PROGRAM ARGUMENT...]");
+  command->callback([&job] { check_job_is_given(job); });
+  add_flags(command, job.flags);
+  add_cluster_options(command, job);
+  command->add_flag("--no-slurm", job.no_slurm,
+                    "In a Slurm job: do not start daemons on its nodes (cluster.slurm=never)");
+}
+
+void add_log_option(CLI::App* command, std::string& format) {
+  command
+      ->add_option("--log-format", format,
+                   "Format of train-run.log in the run's folder: logfmt or json (default logfmt)")
+      ->check(CLI::IsMember({"logfmt", "json"}))
+      ->envname("TRAINRUN_LOG_FORMAT");
+}
+
+void add_fold_option(CLI::App* command, bool& no_fold) {
+  command
+      ->add_flag("--no-fold", no_fold,
+                 "Show identical lines of several ranks one by one, not as one line [0-3]")
+      ->envname("TRAINRUN_NO_FOLD");
+}
+
+void add_worker_output_options(CLI::App* command, OutputWords& output) {
+  command
+      ->add_option("--log-line-prefix,--log-line-prefix-template", output.prefix,
+                   "What stands before each line of workers' output on the terminal, such as "
+                   "'[${rank}]: '; also ${local_rank}, ${node}, ${attempt}, ${run}")
+      ->envname("TRAINRUN_LOG_LINE_PREFIX");
+  command
+      ->add_option("--local-ranks-filter", output.local_ranks,
+                   "Show only the output of these local ranks (0,2-3); files keep all")
+      ->envname("TRAINRUN_LOCAL_RANKS_FILTER");
+  command
+      ->add_option("-r,--redirects", output.redirects,
+                   "Streams that only the files show, as torchrun has it: 1 stdout, 2 stderr, 3 "
+                   "both; or by local rank, 0:1,2:3")
+      ->envname("TRAINRUN_REDIRECTS");
+  command
+      ->add_option("-t,--tee", output.tee,
+                   "Streams that the terminal shows all the same (without --redirects: all)")
+      ->envname("TRAINRUN_TEE");
+  command
+      ->add_option("--log-rate", output.lines_max,
+                   "Show at most so many lines a second of each rank, and count the rest; 0: all "
+                   "(default 1000 on a terminal, else 0)")
+      ->check(CLI::Range(0, 1'000'000))
+      ->envname("TRAINRUN_LOG_RATE");
+  add_fold_option(command, output.no_fold);
+}
+
+void add_logs_options(CLI::App* command, LogsCommand& logs) {
+  command->add_option("--rank", logs.ranks, "Only these ranks, such as 3 or 0-3,7");
+  command->add_option("--attempt", logs.attempt, "This attempt (default: the newest)");
+  command->add_option("--stream", logs.stream, "Only stdout (out) or stderr (err)")
+      ->check(CLI::IsMember({"out", "err"}));
+  command->add_option("--grep", logs.grep,
+                      "Only lines that match this regular expression (RE2 syntax; (?i) ignores "
+                      "case)");
+  command->add_option("--since", logs.since,
+                      "Only lines that arrived in the last 5m, 1h30m, …, or since a time, such as "
+                      "2026-11-26T10:00");
+  command
+      ->add_option("--tail", logs.tail,
+                   "Only the last N lines of each stream; with --merge, of all together")
+      ->check(CLI::Range(0, static_cast<int>(LogPrinter::kTailMax)));
+  command->add_flag("-f,--follow", logs.follow, "Keep printing until the run ends");
+  command->add_flag("--merge", logs.merge,
+                    "Print the lines of all ranks in order of time, identical ones as one");
+  add_fold_option(command, logs.no_fold);
+}
+
+void add_profile_options(CLI::App* command, ProfileCommand& profile) {
+  command->add_option("--rank", profile.rank, "The rank")
+      ->required()
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--seconds", profile.seconds, "How long (default 5, at most 60)")
+      ->check(CLI::Range(0.01, 60.0));
+  command
+      ->add_option("--kind", profile.kind,
+                   "cpu: where it uses a processor (default); wall: where its threads are, also "
+                   "where they wait; memory: where it allocates memory, and what is not freed")
+      ->check(CLI::IsMember({"cpu", "wall", "memory"}));
+  command->add_option("-o", profile.file,
+                      "Copy the profile to this file, whose ending says the format: .html, "
+                      ".speedscope.json, .folded or .txt");
+}
+
+void add_dashboard_options(CLI::App* command, DashboardOptions& dashboard) {
+  command->add_option("places", dashboard.places,
+                      "Runs, folders with runs, or URLs of runs in object stores (default "
+                      "~/train_results)");
+  command
+      ->add_option("--listen", dashboard.listen,
+                   "HOST:PORT (default 127.0.0.1:7080; port 0: any that is free)")
+      ->envname("TRAINRUN_DASHBOARD_LISTEN");
+  command->add_option("--tls-cert", dashboard.tls_certificate,
+                      "Certificate in PEM, with its chain; needed if other machines are to reach "
+                      "it");
+  command->add_option("--tls-key", dashboard.tls_key, "The certificate's key in PEM");
+  command->add_option("--token-file", dashboard.token_file,
+                      "The token, instead of a new one at each start (traind token makes a file)");
+  command
+      ->add_option("--host", dashboard.hosts,
+                   "One more name by which browsers reach it; may be repeated")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--node-metrics-port", dashboard.node_metrics_port,
+                   "The port of traind --metrics-listen on the nodes: /api/v1/sd lists them")
+      ->check(CLI::Range(1, 65535));
+  command->add_flag("--open-read", dashboard.open_read,
+                    "Let everybody who reaches it read, without the token");
+  command->add_flag("--allow-actions", dashboard.allow_actions,
+                    "Allow actions on your runs: stop, checkpoint, stacks, profiles");
+}
+
+void add_driver_options(CLI::App* command, RunCommand& run) {
+  command
+      ->add_option("--events", run.events,
+                   "all: stdout shows each event of the run as a line of JSON, and how far "
+                   "metrics.jsonl has come (docs/driver.md); some: what --output says (default)")
+      ->check(CLI::IsMember({"all", "some"}));
+  command
+      ->add_option("--driver-fd", run.driver_fd,
+                   "A Unix socket, inherited from a program that follows and steers the run "
+                   "(docs/driver.md)")
+      ->check(CLI::Range(3, 1 << 20));
+  command
+      ->add_option("--on-driver-exit", run.on_driver_exit,
+                   "When that program is gone: stop the run as SIGTERM does (default), or leave it "
+                   "running")
+      ->check(CLI::IsMember({"stop", "leave"}));
+}
+
+void add_debugger_option(CLI::App* command, std::string& ranks) {
+  command
+      ->add_flag("--wait-for-debugger{all}", ranks,
+                 "These ranks (=0-3,7; without a value: all) wait in run() until a debugger "
+                 "attaches: train-run debug RUN --rank N")
+      ->envname("TRAINRUN_WAIT_FOR_DEBUGGER");
+}
+
+void add_requeue_option(CLI::App* command, RunCommand& run) {
+  command->add_flag("--requeue", run.requeue,
+                    "In a Slurm job: if the run stops with exit code 75, have Slurm start the job "
+                    "again (scontrol requeue)");
+}
+
+void add_detach_options(CLI::App* command, RunCommand& run) {
+  command->add_flag(
+      "--detach", run.detach,
+      "Run in the background, under a traind of this machine; return once the run has begun");
+  command->add_option(
+      "--runtime-dir", run.runtime_dir,
+      "With --detach: the runtime folder of your own traind, instead of a private one");
+  command->add_flag("--detached-controller", run.detached)->group("");
+  command->add_flag(kRestartedOption, run.restarted)->group("");
+  command->add_option("--private-daemon", run.private_daemon)->group("");
+  command->add_option("--shared-daemon", run.shared_daemon)->group("");
+}
+
+}  // namespace train
