@@ -99,7 +99,8 @@ struct TakeMemoryProfile {
   static constexpr MessageType kType = MessageType::TakeMemoryProfile;
   std::uint64_t request = 0;  // chosen by the supervisor; the answer has it
   std::uint32_t time_ms = 0;
-  TRAIN_FIELDS(request, time_ms)
+  bool names = false;  // the supervisor knows AllocationStacks::names
+  TRAIN_FIELDS(request, time_ms, names)
 };
 
 struct AllocationStacks {  // worker → supervisor: the answer, in as many messages as are needed
@@ -109,7 +110,12 @@ struct AllocationStacks {  // worker → supervisor: the answer, in as many mess
   bool last = false;           // nothing more comes for this request
   AllocationFacts facts = {};  // in the last one
   std::string error = {};      // why there is none
-  TRAIN_FIELDS(request, stacks, last, facts, error)
+  // If a profiler of the program's language took it, such as memray: its name, and the names of
+  // frames, whose indices (over all messages of the answer) stand in place of addresses.
+  std::string engine = {};
+  std::vector<std::string> names = {};
+  std::string note = {};  // in the last one: why no such profiler took it
+  TRAIN_FIELDS(request, stacks, last, facts, error, engine, names, note)
 };
 
 }  // namespace train

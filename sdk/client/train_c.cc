@@ -12,11 +12,16 @@
 #include <utility>
 #include <vector>
 
+#include "sdk/client/memory/language_profiler.h"
 #include "sdk/client/validation.h"
 
 struct trainrun_checkpoint {
   train::Checkpoint checkpoint;
   std::string directory, value, metadata, metrics;  // the texts that were returned
+};
+
+struct trainrun_memory_stacks {
+  train::sdk::NamedStacks& stacks;
 };
 
 namespace {
@@ -71,6 +76,16 @@ const char* text(std::string& kept, Read&& read) {
 const char* checked(const char* argument, const char* name) {
   if (argument == nullptr) throw Failure("invalid_argument", std::string(name) + " is NULL");
   return argument;
+}
+
+/// Call a function of the program that returns 0, or writes why it has failed. Return why, or "".
+template <class Call>
+std::string why_it_failed(Call&& call) {
+  char error[1024] = "";
+  const int code = call(error, sizeof(error));
+  if (code == 0) return "";
+  error[sizeof(error) - 1] = '\0';
+  return *error != '\0' ? error : "the function returned " + std::to_string(code);
 }
 
 Dict dict_of(const char* json, const char* name) {
@@ -368,14 +383,36 @@ int trainrun_once_per_node(const char* name, trainrun_once_function f, void* use
   return guarded([&] {
     if (f == nullptr) throw Failure("invalid_argument", "f is NULL");
     train::once_per_node(checked(name, "name"), [&] {
-      char error[1024] = "";
-      const int code = f(user, error, sizeof(error));
-      if (code == 0) return;
-      error[sizeof(error) - 1] = '\0';
-      throw Failure("unavailable", *error != '\0'
-                                       ? std::string(error)
-                                       : "the function returned " + std::to_string(code));
+      const std::string why =
+          why_it_failed([&](char* error, std::size_t size) { return f(user, error, size); });
+      if (!why.empty()) throw Failure("unavailable", why);
     });
+  });
+}
+int trainrun_memory_profiler(const char* name, trainrun_memory_begin_function begin,
+                             trainrun_memory_end_function end, void* user) {
+  return guarded([&] {
+    if (begin == nullptr) return train::sdk::offer_language_profiler({});
+    if (end == nullptr) throw Failure("invalid_argument", "end is NULL");
+    train::sdk::offer_language_profiler(
+        {.engine = checked(name, "name"),
+         .begin =
+             [begin, user] {
+               return why_it_failed(
+                   [&](char* error, std::size_t size) { return begin(user, error, size); });
+             },
+         .end =
+             [end, user](train::sdk::NamedStacks& stacks) {
+               trainrun_memory_stacks out{stacks};
+               return why_it_failed(
+                   [&](char* error, std::size_t size) { return end(user, &out, error, size); });
+             }});
+  });
+}
+void trainrun_memory_stack(trainrun_memory_stacks* out, const char* frames, uint64_t allocated,
+                           uint64_t live, uint64_t allocations) {
+  guarded([&] {
+    if (out != nullptr && frames != nullptr) out->stacks.add(frames, allocated, live, allocations);
   });
 }
 int trainrun_set_result(const char* value_json) {

@@ -167,6 +167,11 @@ std::string webdataset_folder() {
   return exists(folder + "/webdataset/__init__.py") ? folder : "";
 }
 
+std::string memray_folder() {
+  const std::string folder = std::string(TRAIN_DEPS_DIR) + "/memray-1.20.0";
+  return exists(folder + "/memray/__init__.py") ? folder : "";
+}
+
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;  // an istreambuf_iterator would throw if a process has ended

@@ -137,6 +137,7 @@ std::string ray_python();
 std::string py_spy_folder();
 /// Return the folder of the webdataset package for the tools' Python, or "" if it is not installed.
 std::string webdataset_folder();
+std::string memray_folder();
 std::string read_file(const std::string& path);
 bool exists(const std::string& path);
 /// Return a string as it is, anything else as JSON, and "(missing)" if there is none.

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <boost/json.hpp>
+#include <filesystem>
 #include <set>
 
 #include "tests/e2e/cluster.h"
@@ -19,12 +20,17 @@ class PythonSdk : public testing::Test {
     return cluster.job(
         "job",
         fmt::format("command: [python3, {}/tests/e2e/programs/trainrun_worker.py{}]\n"
-                    "env: {{PYTHONPATH: {}/sdk/python, TRAINRUN_LIBRARY: {}, "
+                    "env: {{PYTHONPATH: '{}/sdk/python:{}', TRAINRUN_LIBRARY: {}, "
                     "PYTHONDONTWRITEBYTECODE: '1'}}\n"
                     "train_loop_config: {{{}}}\nmetadata: {{team: blue}}\n"
                     "scaling_config: {{num_workers: 2, resources_per_worker: {{CPU: 0}}{}}}",
-                    TRAIN_SOURCE_DIR, argument, TRAIN_SOURCE_DIR, LIBTRAINRUN, config, more),
+                    TRAIN_SOURCE_DIR, argument, TRAIN_SOURCE_DIR, more_modules, LIBTRAINRUN, config,
+                    more),
         run_config);
+  }
+  Process& profile_of_memory(double time) {
+    return cluster.train_run({"profile", cluster.run_dir("job"), "--rank", "1", "--kind", "memory",
+                              "--seconds", fmt::to_string(time)});
   }
   std::string output_of(int rank, int attempt = 0) const {
     return cluster.read(fmt::format("{}/attempts/{:03}/ranks/{:04}/stdout.log",
@@ -42,6 +48,7 @@ class PythonSdk : public testing::Test {
   }
 
   Cluster cluster;
+  std::string more_modules;  // a folder, whose modules the workers can import
 };
 
 TEST_F(PythonSdk, AKilledGroupGoesOnFromItsCheckpoint) {
@@ -122,6 +129,64 @@ TEST_F(PythonSdk, AProcessThatStoodByKnowsItsEnvironment) {
   EXPECT_TRUE(contains(run.out(), "(2 from standby)")) << run.out();
   EXPECT_EQ(output_of(0, 1), "RANK=0 0 None\n");
   EXPECT_EQ(output_of(1, 1), "RANK=1 1 None\n");
+}
+
+TEST_F(PythonSdk, MemrayShowsWhatPythonsFunctionsAllocate) {
+  if (memray_folder().empty()) GTEST_SKIP() << "memray is not installed";
+  more_modules = memray_folder();
+  const std::string end = cluster.path("end");
+  Process& run = cluster.train_run({job("mode: memory, end_at: " + end)});
+  wait_for_output("allocates\n");
+
+  for (int time = 0; time < 2; ++time) {  // one after the other
+    Process& taken = profile_of_memory(1);
+    ASSERT_EQ(taken.wait(), 0) << taken.err();
+    EXPECT_TRUE(contains(taken.out(), "by memray")) << taken.out();
+    EXPECT_TRUE(contains(taken.out(), "hoard (trainrun_worker.py)")) << taken.out();
+    EXPECT_TRUE(contains(taken.out(), "waste (trainrun_worker.py)")) << taken.out();
+    EXPECT_FALSE(contains(taken.out(), "without the functions")) << taken.out();
+  }
+  cluster.write("end", "");
+  ASSERT_EQ(run.wait(), 0) << run.err();
+}
+
+TEST_F(PythonSdk, AProgramThatEndsEndsItsProfileOfMemory) {
+  if (memray_folder().empty()) GTEST_SKIP() << "memray is not installed";
+  more_modules = memray_folder();
+  const std::string end = cluster.path("end");
+  Process& run = cluster.train_run({job("mode: memory, end_at: " + end)});
+  wait_for_output("allocates\n");
+  Process& taken = profile_of_memory(60);
+  const std::string own = fmt::format("/proc/{}/fd", cluster.worker(1).value());
+  ASSERT_TRUE(wait_until([&] {  // memray writes
+    for (const auto& entry : std::filesystem::directory_iterator(own)) {
+      std::error_code gone;
+      if (contains(std::filesystem::read_symlink(entry, gone).string(), "trainrun-memory"))
+        return true;
+    }
+    return false;
+  }));
+
+  cluster.write("end", "");
+
+  ASSERT_EQ(run.wait(), 0) << run.err();
+  (void)taken.wait();  // what it has depends on which end comes first
+  EXPECT_FALSE(contains(run.err(), "terminate")) << run.err();
+}
+
+TEST_F(PythonSdk, WithoutMemrayTheProfileSaysSo) {
+  const std::string end = cluster.path("end");
+  Process& run = cluster.train_run({job("mode: memory, end_at: " + end)});
+  wait_for_output("allocates\n");
+
+  Process& taken = profile_of_memory(0.3);
+  ASSERT_EQ(taken.wait(), 0) << taken.err();
+  EXPECT_TRUE(contains(taken.out(),
+                       "note: without the functions of Python: memray is not "
+                       "installed in the worker's environment"))
+      << taken.out();
+  cluster.write("end", "");
+  ASSERT_EQ(run.wait(), 0) << run.err();
 }
 
 }  // namespace

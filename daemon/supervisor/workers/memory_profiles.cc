@@ -12,7 +12,7 @@ namespace train {
 namespace {
 
 constexpr Duration kAnswerWithin = seconds(15);  // after the time of the profile
-constexpr std::size_t kErrorBytesMax = 4096;
+constexpr std::size_t kErrorBytesMax = 4096, kEngineBytesMax = 64;
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
@@ -21,9 +21,10 @@ TimePoint now() { return std::chrono::steady_clock::now(); }
 Task<MemoryProfiles::Allocations> MemoryProfiles::ask(Rank rank, Duration time) {
   const std::uint64_t number = ++request_;
   Awaited& answer = awaited_.emplace(number, Awaited{.rank = rank}).first->second;
-  const TakeMemoryProfile order{.request = number,
-                                .time_ms = static_cast<std::uint32_t>(
-                                    std::chrono::duration_cast<milliseconds>(time).count())};
+  const TakeMemoryProfile order{
+      .request = number,
+      .time_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<milliseconds>(time).count()),
+      .names = true};
   send_(rank, encode(order, attempt_));
   const TimePoint until = now() + time + kAnswerWithin;
   while (!answer.complete) {
@@ -56,6 +57,13 @@ Result<Unit> MemoryProfiles::received(Rank rank, AllocationStacks message) {
       return Error{Errc::ResourceExhausted, "a profile of memory exceeds a limit"};
     answer.allocations.stacks.push_back(std::move(stack));
   }
+  for (const std::string& name : message.names) {
+    if (answer.allocations.names.size() == kNamesMax)
+      return Error{Errc::ResourceExhausted, "a profile of memory exceeds a limit"};
+    answer.allocations.names.push_back(utf8_text(name, kNameBytesMax));
+  }
+  answer.allocations.engine = utf8_text(message.engine, kEngineBytesMax);
+  answer.allocations.note = utf8_text(message.note, kErrorBytesMax);
   if (!message.error.empty()) answer.error = utf8_text(message.error, kErrorBytesMax);
   answer.allocations.facts = message.facts;
   answer.complete = message.last || !answer.error.empty();

@@ -22,6 +22,9 @@ class MemoryProfiles {
   struct Allocations {
     std::vector<AllocationStack> stacks = {};
     AllocationFacts facts = {};
+    std::string engine = {};  // see AllocationStacks, for these three
+    std::vector<std::string> names = {};
+    std::string note = {};
   };
 
   /// `send` passes a frame to a worker that is connected.
@@ -37,6 +40,7 @@ class MemoryProfiles {
 
   static constexpr std::size_t kAddressesMax = std::size_t{2} << 20;  // of an answer
   static constexpr std::size_t kStacksMax = 65536;
+  static constexpr std::size_t kNamesMax = 65536, kNameBytesMax = 1024;
 
  private:
   struct Awaited {

@@ -21,10 +21,15 @@ namespace train {
 namespace {
 
 constexpr std::size_t kPieceBytes = 1u << 20;  // a quarter of a frame
-// `memray attach` has a debugger stop the program and run code in it. If that is interrupted before
-// Python 3.14, the program dies (docs/architecture.md), so we do not.
+// The Python package starts memray in the program. `memray attach` has a debugger stop the program
+// and run code in it. If that is interrupted before Python 3.14, the program dies
+// (docs/architecture.md), so we do not.
 constexpr const char* kOfPython =
-    "memray shows what Python allocates: 'memray run', or memray.Tracker in the program";
+    "memray shows what Python allocates: install it in the worker's environment, and use the "
+    "package trainrun there";
+constexpr const char* kOfMemray =
+    "shown is what there was when the program held most, and what was not freed at the end; "
+    "of small objects, the blocks that Python keeps them in";
 
 /// List the processes of a rank: the one that matters first. None, once the worker has ended.
 ListProcesses processes_of(pid_t root, pid_t program) {
@@ -76,13 +81,22 @@ Task<Profile> ProfileTaker::take_of_memory(Rank rank, Duration time) {
   auto asking = memory_.ask(rank, time);
   auto seen = co_await std::move(asking);
   if (seen.has_error()) co_return seen.error();
-  std::function<Result<Profile>()> work = [reader, python, seen = std::move(*seen)] {
+  std::function<Result<Profile>()> work = [reader, python,
+                                           seen = std::move(*seen)]() -> Result<Profile> {
     reader->read_mappings();
     ProcessCapture process = reader->describe();
     process.ended = reader->is_outdated();
+    if (!seen.engine.empty()) {
+      Profile named = named_allocation_profile(seen.stacks, seen.facts, seen.names, seen.engine);
+      named.facts.executable = process.executable;
+      named.facts.pid = process.pid;
+      if (seen.engine == "memray") add_note(named.facts, kOfMemray);
+      return named;
+    }
     auto profile = allocation_profile(seen.stacks, seen.facts, process);
     if (profile && python)
-      add_note(profile->facts, std::string("without the functions of Python: ") + kOfPython);
+      add_note(profile->facts, fmt::format("without the functions of Python: {}",
+                                           seen.note.empty() ? kOfPython : seen.note));
     return profile;
   };
   auto naming = run_unjoined<Profile>(std::move(work));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "lib/base/size_text.h"
@@ -61,7 +62,38 @@ void note_unwatched(ProfileFacts& facts, const AllocationFacts& seen) {
                                 size_text(seen.unwatched)));
 }
 
+ProfileFacts facts_of(const std::vector<AllocationStack>& stacks, const AllocationFacts& seen,
+                      const std::string& engine) {
+  ProfileFacts facts{.kind = ProfileKind::Memory,
+                     .engine = engine,
+                     .lasted = std::chrono::nanoseconds(std::min<std::uint64_t>(
+                         seen.lasted_ns, std::uint64_t{3600} * 1'000'000'000)),
+                     .sample_bytes = seen.sample_bytes};
+  for (const AllocationStack& stack : stacks) facts.memory_samples += stack.samples;
+  note_unwatched(facts, seen);
+  return facts;
+}
+
 }  // namespace
+
+Profile named_allocation_profile(const std::vector<AllocationStack>& stacks,
+                                 const AllocationFacts& seen, const std::vector<std::string>& names,
+                                 const std::string& engine) {
+  ProfileBuilder all;
+  all.facts() = facts_of(stacks, seen, engine);
+  for (const AllocationStack& stack : stacks) {
+    std::vector<ProfileFrame> frames(1);
+    for (auto at = stack.addresses.rbegin(); at != stack.addresses.rend(); ++at)
+      frames.push_back({.function = *at < names.size() ? names[*at] : "[unknown]"});
+    const std::uint64_t live = std::min(stack.live, stack.allocated);
+    for (const auto& [what, bytes] :
+         {std::pair{kLiveMemory, live}, std::pair{kFreedMemory, stack.allocated - live}}) {
+      frames.front().function = what;
+      if (bytes > 0) all.add(frames, bytes);
+    }
+  }
+  return std::move(all).take();
+}
 
 Result<Profile> allocation_profile(const std::vector<AllocationStack>& stacks,
                                    const AllocationFacts& seen, const ProcessCapture& process,
@@ -70,15 +102,9 @@ Result<Profile> allocation_profile(const std::vector<AllocationStack>& stacks,
   if (program.empty()) return Error{Errc::NotFound, "trainrun-unwind is not installed"};
   ProfileBuilder all;
   ProfileFacts& facts = all.facts();
-  facts = {.kind = ProfileKind::Memory,
-           .engine = "the SDK",
-           .executable = process.executable,
-           .pid = process.pid,
-           .lasted = std::chrono::nanoseconds(
-               std::min<std::uint64_t>(seen.lasted_ns, std::uint64_t{3600} * 1'000'000'000)),
-           .sample_bytes = seen.sample_bytes};
-  for (const AllocationStack& stack : stacks) facts.memory_samples += stack.samples;
-  note_unwatched(facts, seen);
+  facts = facts_of(stacks, seen, "the SDK");
+  facts.executable = process.executable;
+  facts.pid = process.pid;
   const TimePoint deadline = now() + kUnwindWithin;
   TRY(UnwinderStream unwinder, UnwinderStream::start(program, kUnwindProfile));
   Batches batches(process, unwinder, deadline);

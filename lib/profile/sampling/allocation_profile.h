@@ -2,6 +2,7 @@
 // functions.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "lib/base/result.h"
@@ -18,5 +19,11 @@ namespace train {
 Result<Profile> allocation_profile(const std::vector<AllocationStack>& stacks,
                                    const AllocationFacts& seen, const ProcessCapture& process,
                                    const TakeProfileOptions& options = {});
+
+/// Makes a profile of stacks whose frames have names: their addresses are indices in `names`; one
+/// that is not counts as unknown. Pure. `engine`: what has taken it.
+Profile named_allocation_profile(const std::vector<AllocationStack>& stacks,
+                                 const AllocationFacts& seen, const std::vector<std::string>& names,
+                                 const std::string& engine);
 
 }  // namespace train

@@ -7,6 +7,7 @@
 
 #include "lib/base/thread.h"
 #include "sdk/client/memory/allocation_watch.h"
+#include "sdk/client/memory/language_profiler.h"
 
 namespace train::sdk {
 namespace {
@@ -16,6 +17,7 @@ constexpr auto kLookEvery = std::chrono::milliseconds(100);
 // Of one message: at most 9 bytes an address.
 constexpr std::size_t kAddressesOfMessageMax = 64u << 10;
 constexpr std::size_t kStacksOfMessageMax = 4096;
+constexpr std::size_t kNameBytesOfMessageMax = 256u << 10;
 
 }  // namespace
 
@@ -39,21 +41,54 @@ std::string MemoryProfiler::begin(const TakeMemoryProfile& order) {
 }
 
 void MemoryProfiler::run(const TakeMemoryProfile& order) {
-  const auto began = begin_watching_allocations(kSampleBytes);
-  if (!began) {
-    send_({.request = order.request, .last = true, .error = began.error().describe()});
+  const auto time =
+      std::min<std::chrono::milliseconds>(std::chrono::milliseconds(order.time_ms), kTimeMax);
+  std::string note;
+  std::optional<Result<SeenAllocations>> seen;
+  if (order.names) seen = take_by_language(time, note);
+  if (!seen) {
+    seen = take(time);
+    if (*seen) (*seen)->note = std::move(note);
+  }
+  if (seen->has_error()) {
+    send_({.request = order.request, .last = true, .error = seen->error().describe()});
     return;
   }
-  const auto until =
-      std::chrono::steady_clock::now() +
-      std::min<std::chrono::milliseconds>(std::chrono::milliseconds(order.time_ms), kTimeMax);
+  for (const AllocationStacks& piece : answer_in_pieces(order.request, std::move(**seen)))
+    send_(piece);
+}
+
+std::optional<Result<SeenAllocations>> MemoryProfiler::take_by_language(
+    std::chrono::milliseconds time, std::string& note) {
+  const LanguageProfilerUse use;
+  const LanguageProfiler* profiler = use.profiler();
+  if (profiler == nullptr) return std::nullopt;
+  note = profiler->begin();
+  if (!note.empty()) return std::nullopt;
+  const auto began = std::chrono::steady_clock::now();
+  auto now = began;
+  while (!use.is_unwanted() && !wait_until(std::min(began + time, now + kLookEvery)) &&
+         now < began + time)
+    now = std::chrono::steady_clock::now();
+  SeenAllocations seen{.engine = profiler->engine};
+  NamedStacks stacks;
+  const std::string failed = profiler->end(stacks);
+  if (!failed.empty()) return Error{Errc::Unavailable, failed};
+  seen.stacks = stacks.take();
+  seen.names = stacks.names();
+  seen.facts.lasted_ns = static_cast<std::uint64_t>(
+      std::chrono::nanoseconds(std::chrono::steady_clock::now() - began).count());
+  return seen;
+}
+
+Result<SeenAllocations> MemoryProfiler::take(std::chrono::milliseconds time) {
+  TRY_VOID(begin_watching_allocations(kSampleBytes));
+  const auto until = std::chrono::steady_clock::now() + time;
   while (!wait_until(std::min(until, std::chrono::steady_clock::now() + kLookEvery)) &&
          std::chrono::steady_clock::now() < until)
     watch_new_libraries();
   WatchedAllocations seen = end_watching_allocations();
-  for (const AllocationStacks& piece :
-       answer_in_pieces(order.request, std::move(seen.stacks), seen.facts))
-    send_(piece);
+  return SeenAllocations{.stacks = std::move(seen.stacks), .facts = seen.facts};
 }
 
 bool MemoryProfiler::wait_until(std::chrono::steady_clock::time_point time) {
@@ -78,23 +113,33 @@ void MemoryProfiler::end() {
   if (last.joinable()) last.join();
 }
 
-std::vector<AllocationStacks> answer_in_pieces(std::uint64_t request,
-                                               std::vector<AllocationStack> stacks,
-                                               const AllocationFacts& facts) {
+std::vector<AllocationStacks> answer_in_pieces(std::uint64_t request, SeenAllocations seen) {
   std::vector<AllocationStacks> pieces(1);
-  std::size_t addresses = 0;
-  for (AllocationStack& stack : stacks) {
-    if (pieces.back().stacks.size() == kStacksOfMessageMax ||
-        addresses + stack.addresses.size() > kAddressesOfMessageMax) {
+  std::size_t size = 0;
+  const auto make_room = [&](std::size_t wanted, std::size_t size_max) {
+    if (pieces.back().stacks.size() == kStacksOfMessageMax || size + wanted > size_max) {
       pieces.emplace_back();
-      addresses = 0;
+      size = 0;
     }
-    addresses += stack.addresses.size();
+    size += wanted;
+  };
+  for (std::string& name : seen.names) {
+    make_room(name.size(), kNameBytesOfMessageMax);
+    pieces.back().names.push_back(std::move(name));
+  }
+  if (!pieces.back().names.empty()) pieces.emplace_back();
+  size = 0;
+  for (AllocationStack& stack : seen.stacks) {
+    make_room(stack.addresses.size(), kAddressesOfMessageMax);
     pieces.back().stacks.push_back(std::move(stack));
   }
-  for (AllocationStacks& piece : pieces) piece.request = request;
+  for (AllocationStacks& piece : pieces) {
+    piece.request = request;
+    piece.engine = seen.engine;
+  }
   pieces.back().last = true;
-  pieces.back().facts = facts;
+  pieces.back().facts = seen.facts;
+  pieces.back().note = std::move(seen.note);
   return pieces;
 }
 

@@ -7,14 +7,25 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "lib/base/result.h"
 #include "lib/wire/worker_messages.h"
 
 namespace train::sdk {
+
+/// What a profile has shown.
+struct SeenAllocations {
+  std::vector<AllocationStack> stacks = {};
+  AllocationFacts facts = {};
+  std::string engine = {};              // see AllocationStacks
+  std::vector<std::string> names = {};  // likewise
+  std::string note = {};                // likewise
+};
 
 class MemoryProfiler {
  public:
@@ -34,6 +45,11 @@ class MemoryProfiler {
 
  private:
   void run(const TakeMemoryProfile& order);
+  /// Take a profile by the profiler of the program's language, if it offers one. Return nothing if
+  /// the SDK is to take it; `note` then says why, unless none is offered.
+  std::optional<Result<SeenAllocations>> take_by_language(std::chrono::milliseconds time,
+                                                          std::string& note);
+  Result<SeenAllocations> take(std::chrono::milliseconds time);
   /// Return whether the profile was cancelled.
   bool wait_until(std::chrono::steady_clock::time_point time);
 
@@ -46,8 +62,6 @@ class MemoryProfiler {
 };
 
 /// Divide an answer into messages that fit into a frame. Pure.
-std::vector<AllocationStacks> answer_in_pieces(std::uint64_t request,
-                                               std::vector<AllocationStack> stacks,
-                                               const AllocationFacts& facts);
+std::vector<AllocationStacks> answer_in_pieces(std::uint64_t request, SeenAllocations seen);
 
 }  // namespace train::sdk

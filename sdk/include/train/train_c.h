@@ -137,6 +137,25 @@ int trainrun_set_result(const char* value_json);
 typedef int (*trainrun_once_function)(void* user, char* error, size_t error_size);
 int trainrun_once_per_node(const char* name, trainrun_once_function f, void* user);
 
+/* Offer a profiler of memory that knows the functions of the program's language; `train-run profile
+ * --kind memory` then uses it in place of the SDK's own, which knows native code only. The Python
+ * package offers memray so. `begin` and `end` are called on one thread of the SDK, `end` up to 60 s
+ * after `begin`; it tells what was seen by trainrun_memory_stack(). They return 0, or write the
+ * reason as trainrun_once_function does. If `begin` fails, the SDK's own profiler is used, and the
+ * profile has the reason as a note. begin = NULL withdraws it: the call waits until neither is at
+ * work, so do not make it from one of them. */
+typedef struct trainrun_memory_stacks trainrun_memory_stacks;
+typedef int (*trainrun_memory_begin_function)(void* user, char* error, size_t error_size);
+typedef int (*trainrun_memory_end_function)(void* user, trainrun_memory_stacks* out, char* error,
+                                            size_t error_size);
+int trainrun_memory_profiler(const char* name, trainrun_memory_begin_function begin,
+                             trainrun_memory_end_function end, void* user);
+/* Tell of one stack: the names of its frames, the innermost first, each on a line (at most 128 are
+ * kept, and 512 bytes of each); how many bytes it has allocated, how many of them are not freed,
+ * and in how many allocations. Call it in `end` only. */
+void trainrun_memory_stack(trainrun_memory_stacks* out, const char* frames, uint64_t allocated,
+                           uint64_t live, uint64_t allocations);
+
 /* What the loop is doing (<train/progress.h>): the SDK marks batches, steps, reports, checkpoints
  * and collectives by itself. Only the first thread that marks anything marks phases. Phases may lie
  * within each other; each begin needs an end. limit_ms 0: the limits of the spec apply. */

@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 from typing import Any, Callable, Optional
 
+from . import _memory
 from ._errors import Failure, Stopped
 
 STOPPED = 2  # TRAINRUN_STOPPED
@@ -160,6 +161,7 @@ def library() -> Any:
                 raise last_error(_library.loaded)
             _take_environment()
             _connected = True
+            _memory.offer(_library.loaded)
             if os.environ.get("TRAINRUN_INGEST"):
                 starts = _library
     if starts is not None:

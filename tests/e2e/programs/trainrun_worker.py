@@ -73,6 +73,25 @@ def stop(context, config):
         say("cleaned up")
 
 
+def hoard(kept):
+    kept.append(bytearray(1 << 20))
+    del kept[:-32]
+
+
+def waste():
+    return len(bytearray(3 << 20))
+
+
+def memory(context, config):
+    """Allocate until the file `end_at` is there: `hoard` keeps 32 MiB of it, `waste` nothing."""
+    kept = []
+    say("allocates")
+    while not os.path.exists(config["end_at"]):
+        hoard(kept)
+        waste()
+        time.sleep(0.001)
+
+
 def standby(context, config):
     """Say the environment of attempt 1, after a death of rank 1 in attempt 0."""
     if context.get_attempt() == 0:

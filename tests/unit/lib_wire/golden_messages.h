@@ -346,13 +346,16 @@ inline std::vector<Frame> golden_frames() {
       encode(WorkerError{.error = error}),
       encode(WorkerGoodbye{.told_to_stop = true}),
       encode(GoodbyeAck{}),
-      encode(TakeMemoryProfile{.request = 1, .time_ms = 2}),
+      encode(TakeMemoryProfile{.request = 1, .time_ms = 2, .names = true}),
       encode(AllocationStacks{
           .request = 1,
           .stacks = {{.addresses = {2, 3}, .allocated = 4, .live = 5, .samples = 6}},
           .last = true,
           .facts = {.lasted_ns = 7, .sample_bytes = 8, .entries = 9, .unwatched = 10},
-          .error = "e"}),
+          .error = "e",
+          .engine = "memray",
+          .names = {"f"},
+          .note = "n"}),
   };
 }
 

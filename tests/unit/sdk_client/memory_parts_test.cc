@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/wire/codec.h"
+#include "sdk/client/memory/language_profiler.h"
 #include "sdk/client/memory/live_samples.h"
 #include "sdk/client/memory/memory_profiler.h"
 #include "sdk/client/memory/sample_distance.h"
@@ -151,7 +152,7 @@ TEST(MemoryProfiler, AnAnswerGoesInPiecesThatFitIntoAFrame) {
   std::vector<AllocationStack> stacks(
       5000, {.addresses = std::vector<std::uint64_t>(kAllocationDepthMax, ~std::uint64_t{0}),
              .allocated = 1});
-  const auto pieces = answer_in_pieces(7, stacks, {.sample_bytes = 3});
+  const auto pieces = answer_in_pieces(7, {.stacks = stacks, .facts = {.sample_bytes = 3}});
   std::size_t count = 0;
   for (const AllocationStacks& piece : pieces) {
     EXPECT_EQ(piece.request, 7u);
@@ -161,8 +162,56 @@ TEST(MemoryProfiler, AnAnswerGoesInPiecesThatFitIntoAFrame) {
   }
   EXPECT_EQ(count, stacks.size());
   EXPECT_EQ(pieces.back().facts.sample_bytes, 3u);
-  ASSERT_EQ(answer_in_pieces(1, {}, {}).size(), 1u);
-  EXPECT_TRUE(answer_in_pieces(1, {}, {})[0].last);
+  ASSERT_EQ(answer_in_pieces(1, {}).size(), 1u);
+  EXPECT_TRUE(answer_in_pieces(1, {})[0].last);
+}
+
+TEST(MemoryProfiler, NamesGoBeforeTheStacksThatUseThem) {
+  const std::vector<std::string> names(5000, std::string(NamedStacks::kNameBytesMax, 'n'));
+  const auto pieces = answer_in_pieces(
+      7, {.stacks = {{.addresses = {0}}}, .engine = "memray", .names = names, .note = "why"});
+  std::size_t count = 0;
+  for (const AllocationStacks& piece : pieces) {
+    EXPECT_EQ(piece.engine, "memray");
+    EXPECT_LT(encode(piece).payload.size(), 1u << 20);
+    EXPECT_TRUE(piece.names.empty() || piece.stacks.empty());
+    count += piece.names.size();
+  }
+  EXPECT_EQ(count, names.size());
+  EXPECT_EQ(pieces.back().stacks.size(), 1u);
+  EXPECT_EQ(pieces.back().note, "why");
+}
+
+TEST(NamedStacks, FramesAreLinesAndNamesAreKeptOnce) {
+  NamedStacks stacks;
+  stacks.add("inner\nouter", 10, 4, 2);
+  stacks.add("outer", 3, 3, 1);
+  stacks.add("", 1, 0, 1);
+  EXPECT_EQ(stacks.names(), (std::vector<std::string>{"inner", "outer"}));
+  EXPECT_EQ(stacks.take(), (std::vector<AllocationStack>{
+                               {.addresses = {0, 1}, .allocated = 10, .live = 4, .samples = 2},
+                               {.addresses = {1}, .allocated = 3, .live = 3, .samples = 1},
+                               {.allocated = 1, .samples = 1}}));
+}
+
+TEST(NamedStacks, AreBoundedAndLoseNoBytes) {
+  NamedStacks stacks;
+  std::string deep;
+  for (int i = 0; i < 1000; ++i) deep += "f\n";
+  stacks.add(deep, 1, 0, 1);
+  constexpr std::size_t kCount = 2 * NamedStacks::kStacksMax;
+  for (std::size_t i = 0; i < kCount; ++i)
+    stacks.add(std::to_string(i) + std::string(2 * NamedStacks::kNameBytesMax, 'x'), 1, 1, 1);
+  const std::vector<AllocationStack> all = stacks.take();
+  EXPECT_EQ(all.front().addresses.size(), kAllocationDepthMax);
+  EXPECT_LE(all.size(), NamedStacks::kStacksMax + 1);
+  std::size_t names = 0;
+  std::uint64_t allocated = 0;
+  for (const std::string& name : stacks.names()) names += name.size();
+  for (const AllocationStack& stack : all) allocated += stack.allocated;
+  EXPECT_LE(names, NamedStacks::kNamesBytesMax + 100);
+  EXPECT_EQ(allocated, kCount + 1);
+  EXPECT_EQ(stacks.names().at(all.back().addresses.at(0)), "[other stacks]");
 }
 
 }  // namespace
