@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 from typing import Any, Callable, Optional
 
-from . import _memory
+from . import _memory, _settle
 from ._errors import Failure, Stopped
 
 STOPPED = 2  # TRAINRUN_STOPPED
@@ -162,6 +162,7 @@ def library() -> Any:
             _take_environment()
             _connected = True
             _memory.offer(_library.loaded)
+            _settle.install()
             if os.environ.get("TRAINRUN_INGEST"):
                 starts = _library
     if starts is not None:
