@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "lib/base/terminal_text.h"
 #include "lib/base/utf8.h"
@@ -23,15 +24,32 @@ std::string cleaned(std::string_view line) {
   return terminal_safe(utf8_text(line, kLineBytesMax));
 }
 
-/// Return the last line that has this text, else the last line of all.
+constexpr std::string_view kError = "traind: error: ", kHint = "traind: ";
+
+/// Take the first line off the text.
+std::string_view take_line(std::string_view& said) {
+  const std::string_view line = said.substr(0, said.find('\n'));
+  said.remove_prefix(std::min(said.size(), line.size() + 1));
+  return line;
+}
+
+/// Return the last line that has this text and is not empty; "" for none.
 std::string line_with(std::string_view said, std::string_view part) {
   std::string found;
   while (!said.empty()) {
-    const std::string_view line = said.substr(0, said.find('\n'));
-    said.remove_prefix(std::min(said.size(), line.size() + 1));
-    if (std::string text = cleaned(line); !text.empty() && has(text, part)) found = std::move(text);
+    const std::string_view line = take_line(said);
+    if (std::string text = cleaned(line); !text.empty() && has(line, part)) found = std::move(text);
   }
   return found;
+}
+
+/// Put the arguments of a login by hand in place of each {}.
+std::string with_arguments(std::string_view hint, const SshEnd& end) {
+  std::string text(hint);
+  for (std::size_t at = 0; (at = text.find("{}", at)) != std::string::npos;
+       at += end.arguments.size())
+    text.replace(at, 2, end.arguments);
+  return text;
 }
 
 /// What ssh itself says, and what to do about it. The first that fits counts.
@@ -46,12 +64,12 @@ constexpr std::array kOfSshTable{
           "with ssh-keygen -R",
           Errc::Permission, true},
     OfSsh{"Host key verification failed",
-          "log in once by hand and compare its key, or put the key into ~/.ssh/known_hosts: ssh "
-          "{0}",
+          "log in once by hand and compare its key, or put the key into ~/.ssh/known_hosts: ssh{}",
           Errc::Permission, true},
-    OfSsh{"Permission denied",
-          "train-run types no password: put your public key there (ssh-copy-id {0}), or start "
-          "ssh-agent; then try: ssh -o BatchMode=yes {0} true",
+    // With its methods; a key file that cannot be read is only passed over.
+    OfSsh{"Permission denied (",
+          "train-run types no password: put your public key there (ssh-copy-id{}), or start "
+          "ssh-agent; then try: ssh -o BatchMode=yes{} true",
           Errc::Permission, true},
     OfSsh{"Too many authentication failures",
           "name the key of this host in ~/.ssh/config: IdentityFile, with IdentitiesOnly yes",
@@ -66,21 +84,28 @@ constexpr std::array kOfSshTable{
     OfSsh{"Network is unreachable", "see whether the host is up", Errc::Unavailable, false, true},
 };
 
-SshFailure of_traind(const SshEnd& end) {
-  constexpr std::string_view kError = "traind: error: ", kHint = "traind: ";
-  SshFailure failure{{Errc::Unavailable, "", ""}, false, false};
-  std::string line = line_with(end.said, kError);
-  failure.error.message = line.substr(line.find(kError) + kError.size());
-  const std::size_t at = end.said.find(kError);
-  std::string_view rest = end.said.substr(at);
-  rest.remove_prefix(std::min(rest.size(), rest.find('\n') + 1));
-  if (rest.starts_with(kHint))
-    failure.error.hint = cleaned(rest.substr(kHint.size(), rest.find('\n') - kHint.size()));
+/// Return the last error that traind has told, with its hint, if it has told one.
+std::optional<SshFailure> of_traind(std::string_view said) {
+  std::optional<SshFailure> failure;
+  while (!said.empty()) {
+    const std::string_view line = take_line(said);
+    if (!line.starts_with(kError)) continue;
+    failure = {{Errc::Unavailable, cleaned(line.substr(kError.size())), ""}, false, false};
+    if (failure->error.message.empty()) failure->error.message = "its traind fails";
+    std::string_view rest = said;
+    const std::string_view next = take_line(rest);
+    if (next.starts_with(kHint) && !next.starts_with(kError))
+      failure->error.hint = cleaned(next.substr(kHint.size()));
+  }
   return failure;
 }
 
+std::string dial_by_hand(const SshEnd& end) {
+  return with_arguments("try it by hand: ssh{} ", end) + end.program + " dial-stdio";
+}
+
 SshFailure of_remote(const SshEnd& end) {
-  if (has(end.said, "traind: error: ")) return of_traind(end);
+  if (auto told = of_traind(end.said)) return *std::move(told);
   const std::string last = last_line_of(end.said);
   const std::string quoted = last.empty() ? "" : fmt::format(" ({})", last);
   if (end.code == kNoCommand || end.code == kNotExecutable)
@@ -96,24 +121,20 @@ SshFailure of_remote(const SshEnd& end) {
   return {{Errc::Unavailable,
            end.code ? fmt::format("its traind cannot be reached: exit code {}{}", *end.code, quoted)
                     : "ssh ended" + quoted,
-           "try it by hand: ssh " + end.host + " traind dial-stdio"},
+           dial_by_hand(end)},
           false,
           false};
 }
 
 SshFailure of_ssh(const SshEnd& end) {
-  const std::string host = end.host;
   for (const OfSsh& row : kOfSshTable) {
     const std::string line = line_with(end.said, row.text);
     if (line.empty()) continue;
-    std::string hint(row.hint);
-    for (std::size_t at = 0; (at = hint.find("{0}", at)) != std::string::npos;)
-      hint.replace(at, 3, host);
-    return {{row.code, line, hint}, row.final, row.silent};
+    return {{row.code, line, with_arguments(row.hint, end)}, row.final, row.silent};
   }
   const std::string last = last_line_of(end.said);
   return {{Errc::Unavailable, last.empty() ? "ssh failed and does not say why" : last,
-           "try it by hand: ssh " + host + " true"},
+           with_arguments("try it by hand: ssh{} true", end)},
           false,
           false};
 }
@@ -127,7 +148,7 @@ SshFailure explain_ssh(const SshEnd& end) {
   if (end.timed_out) {
     const std::string last = last_line_of(end.said);
     failure = {{Errc::Unavailable, "the login took too long" + (last.empty() ? "" : ": " + last),
-                "try it by hand: ssh " + end.host + " traind dial-stdio"},
+                dial_by_hand(end)},
                false,
                true};
   } else if (end.code == kOfSsh) {

@@ -12,6 +12,8 @@ namespace train {
 
 struct SshEnd {
   std::string host;            // as the job names it
+  std::string arguments;       // of ssh, if the user logs in there by hand: " -p 2222 me@gpu-1"
+  std::string program;         // traind's path there
   std::optional<int> code;     // ssh's exit code; nothing: a signal or we ended it
   std::string_view said;       // on stderr
   bool timed_out = false;      // it took too long

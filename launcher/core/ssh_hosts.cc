@@ -6,6 +6,8 @@
 #include <charconv>
 #include <set>
 
+#include "lib/base/terminal_text.h"
+
 namespace train {
 namespace {
 
@@ -131,6 +133,13 @@ std::vector<std::string> ssh_arguments(const SshHost& host, const SshConfig& con
       "env PATH=\"$PATH:/usr/local/sbin:/usr/sbin:$HOME/.local/bin\" traind");
   words.insert(words.end(), {"--", host.host, program + " dial-stdio"});
   return words;
+}
+
+std::string ssh_arguments_by_hand(const SshHost& host, const SshConfig& config) {
+  std::string text;
+  if (!config.config_file.empty()) text += " -F " + shell_word(config.config_file);
+  if (host.port != 0) text += fmt::format(" -p {}", host.port);
+  return text + " " + (host.user.empty() ? "" : shell_word(host.user) + "@") + host.host;
 }
 
 }  // namespace train

@@ -51,4 +51,7 @@ std::string remote_program_mistake(std::string_view program);
 /// Return the arguments of ssh, without its own name.
 std::vector<std::string> ssh_arguments(const SshHost& host, const SshConfig& config);
 
+/// Return those by which a user would log in there by hand, such as " -p 2222 me@gpu-1".
+std::string ssh_arguments_by_hand(const SshHost& host, const SshConfig& config);
+
 }  // namespace train

@@ -84,17 +84,18 @@ std::string numeric(const std::string& address) {
 
 // ---- SshLogins
 
-Task<Unit> SshLogins::begin(asio::any_io_executor executor) {
+Task<Unit> SshLogins::begin(asio::any_io_executor executor, bool again) {
   if (!freed_) freed_ = std::make_unique<Notifier>(executor);
-  while (busy_ >= kAtOnce) {
+  int& busy = again ? busy_again_ : busy_;
+  while (busy >= (again ? kAgainAtOnce : kAtOnce)) {
     CO_TRY([[maybe_unused]] const bool woken, co_await freed_->wait_until(TimePoint::max()));
   }
-  ++busy_;
+  ++busy;
   co_return Unit{};
 }
 
-void SshLogins::end() {
-  --busy_;
+void SshLogins::end(bool again) {
+  --(again ? busy_again_ : busy_);
   freed_->notify();
 }
 
@@ -126,7 +127,8 @@ Result<SshProcess> SshProcess::start(const SshHost& host, const SshConfig& confi
                                    pointers_to(argv).data(), environ);
   if (error == 0) return process;
   process.pid_ = -1;
-  return Error{Errc::Unavailable, fmt::format("ssh cannot be started: {}", ::strerror(error)),
+  if (error != ENOENT && error != EACCES) return system_error(error, "starting ssh");
+  return Error{Errc::NotFound, fmt::format("ssh cannot be started: {}", ::strerror(error)),
                "install ssh (Debian: openssh-client), and put it into PATH"};
 }
 
@@ -188,11 +190,12 @@ SshDialler::SshDialler(SshHost host, std::string text, SshConfig config,
 
 Task<Dialled> SshDialler::dial(asio::any_io_executor executor, Duration limit) {
   for (;;) {
-    CO_TRY_VOID(co_await logins_->begin(executor));
+    const bool known = ever_;
+    CO_TRY_VOID(co_await logins_->begin(executor, known));
     const bool patient = !ever_ && logins_->tries > 1;
     auto login = log_in(executor, patient ? kFirstLoginLimit : std::max(limit, kLoginLimit));
     auto dialled = co_await std::move(login);
-    logins_->end();
+    logins_->end(known);
     if (dialled) {
       ever_ = true;
       failures_ = 0;
@@ -210,8 +213,10 @@ Task<Dialled> SshDialler::log_in(asio::any_io_executor executor, Duration limit)
   ssh_.reset();
   auto started = SshProcess::start(host_, config_);
   if (!started) {
-    failed_for_good_ = true;
-    co_return started.error();
+    Error error = started.error();
+    failed_for_good_ = error.code == Errc::NotFound;
+    error.code = Errc::Unavailable;
+    co_return error;
   }
   SshProcess ssh = std::move(*started);
   Socket socket(executor);
@@ -247,6 +252,8 @@ asio::awaitable<Error> SshDialler::failure(SshProcess& ssh, Error why) {
   }
   const std::string host = text_.substr(kSshPrefix.size());
   const SshFailure failure = explain_ssh({.host = host,
+                                          .arguments = ssh_arguments_by_hand(host_, config_),
+                                          .program = config_.traind.value_or("traind"),
                                           .code = code,
                                           .said = ssh.said(),
                                           .timed_out = timed_out,

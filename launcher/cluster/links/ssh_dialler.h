@@ -17,20 +17,22 @@
 
 namespace train {
 
-/// Lets so many logins of one launcher go on at a time: sshd refuses some of more than ten that
-/// have not finished (MaxStartups).
+/// Lets so many logins of one launcher go on at a time: sshd, which may be one for all of them (a
+/// jump host), refuses some of more than ten that have not finished (MaxStartups). Logins to hosts
+/// that have answered before do not wait behind others: who is silent is told by the clock.
 class SshLogins {
  public:
-  static constexpr int kAtOnce = 8;
+  static constexpr int kAtOnce = 8, kAgainAtOnce = 128;
 
   /// `tries_max`: until a host that has never answered counts as away.
   explicit SshLogins(int tries_max) : tries(tries_max) {}
   const int tries;
-  Task<Unit> begin(asio::any_io_executor executor);
-  void end();
+  /// `again`: the host has answered before.
+  Task<Unit> begin(asio::any_io_executor executor, bool again);
+  void end(bool again);
 
  private:
-  int busy_ = 0;
+  int busy_ = 0, busy_again_ = 0;
   std::unique_ptr<Notifier> freed_;
 };
 

@@ -1,7 +1,10 @@
 // Dials by a program "ssh" of the test's own, which plays a login.
 #include "launcher/cluster/links/ssh_dialler.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -51,6 +54,38 @@ class SshDiallerTest : public NetTest {
     });
     if (!result) return Error{Errc::Internal, "it did not end"};
     return std::move(*result);
+  }
+
+  static constexpr int kMany = 20;
+  /// Return how many of kMany hosts were logged in to at a time, which all fail.
+  int most_at_once(int tries, bool known) {
+    const auto at_once = std::make_shared<SshLogins>(tries);
+    std::vector<std::unique_ptr<SshDialler>> many;
+    for (int i = 0; i < kMany; ++i) many.push_back(dialler(at_once));
+    ssh_is("printf 'traind-dial 1 -\\n'");
+    for (const auto& ssh : many)
+      if (known) EXPECT_TRUE(dial(*ssh));
+    // Each waits up to 2 s for one more than may come.
+    ssh_is(fmt::format(
+        "mkdir \"$SSH_TEST/at.$$\"; n=0; set --\n"
+        "while [ $# -le {} ] && [ $n -lt 40 ]; do\n"
+        "  sleep 0.05; n=$((n + 1)); set -- \"$SSH_TEST\"/at.*; echo $# >>\"$SSH_TEST/together\"\n"
+        "done; rmdir \"$SSH_TEST/at.$$\"\n"
+        "echo 'me@gpu-1: Permission denied (publickey).' >&2; exit 255",
+        known ? kMany - 1 : SshLogins::kAtOnce));
+    run([&]() -> asio::awaitable<void> {
+      Scope scope(executor());
+      const auto dial_one = [](SshDialler* ssh, asio::any_io_executor on) -> asio::awaitable<void> {
+        auto dialling = ssh->dial(on, 10s);
+        (void)co_await std::move(dialling);
+      };
+      for (const auto& ssh : many) scope.spawn("dial", dial_one(ssh.get(), executor()));
+      co_await scope.join();
+    });
+    std::ifstream file(folder_ / "together");
+    int most = 0;
+    for (int count = 0; file >> count;) most = std::max(most, count);
+    return most;
   }
 
  private:
@@ -144,27 +179,28 @@ TEST_F(SshDiallerTest, TheEndOfAConnectionIsToldInTheWordsOfSsh) {
             "ssh: Timeout, server gpu-1 not responding.");
 }
 
-TEST_F(SshDiallerTest, EightLogInAtATime) {
-  ssh_is(
-      "mkdir \"$SSH_TEST/at.$$\"; ls -d \"$SSH_TEST\"/at.* | wc -l >>\"$SSH_TEST/together\"\n"
-      "sleep 0.1; rmdir \"$SSH_TEST/at.$$\"; echo 'Permission denied' >&2; exit 255");
-  const auto logins_at_once = std::make_shared<SshLogins>(3);
-  std::vector<std::unique_ptr<SshDialler>> many;
-  for (int i = 0; i < 20; ++i) many.push_back(dialler(logins_at_once));
-  run([&]() -> asio::awaitable<void> {
-    Scope scope(executor());
-    const auto dial_one = [](SshDialler* ssh, asio::any_io_executor on) -> asio::awaitable<void> {
-      auto dialling = ssh->dial(on, 10s);
-      (void)co_await std::move(dialling);
-    };
-    for (const auto& ssh : many) scope.spawn("dial", dial_one(ssh.get(), executor()));
-    co_await scope.join();
-  });
-  EXPECT_EQ(logins(), 20);
-  std::ifstream file(folder_ / "together");
-  int most = 0;
-  for (int count = 0; file >> count;) most = std::max(most, count);
-  EXPECT_LE(most, SshLogins::kAtOnce);
+// NotFound alone is final.
+TEST_F(SshDiallerTest, WithoutFreeDescriptorsSshIsNotMissing) {
+  ssh_is("exec cat");
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  FileDescriptor next(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  rlimit few{.rlim_cur = static_cast<rlim_t>(next.get()), .rlim_max = limit.rlim_max};
+  next.reset();
+  for (int free = 0; free < 4; ++free, ++few.rlim_cur) {
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    const auto started = SshProcess::start({"", "gpu-1", 0}, {});
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    ASSERT_FALSE(started) << free;
+    EXPECT_NE(started.error().code, Errc::NotFound) << free << started.error().describe();
+  }
+}
+
+TEST_F(SshDiallerTest, EightLogInAtATime) { EXPECT_EQ(most_at_once(3, false), SshLogins::kAtOnce); }
+
+// Which of them is silent is told by the clock.
+TEST_F(SshDiallerTest, HostsThatHaveAnsweredDoNotWaitForEachOther) {
+  EXPECT_EQ(most_at_once(1, true), kMany);
 }
 
 }  // namespace

@@ -97,7 +97,11 @@ TEST(SshHosts, TheProgramThereIsNoWordForAShell) {
 // ---- failures
 
 SshFailure failed(std::optional<int> code, std::string_view said) {
-  return explain_ssh({.host = "me@gpu-1", .code = code, .said = said});
+  return explain_ssh({.host = "me@gpu-1:2222",
+                      .arguments = " -p 2222 me@gpu-1",
+                      .program = "/opt/traind",
+                      .code = code,
+                      .said = said});
 }
 
 TEST(SshFailures, OfTheLoginSayWhatToDo) {
@@ -105,8 +109,8 @@ TEST(SshFailures, OfTheLoginSayWhatToDo) {
                                 "No ED25519 host key is known for gpu-1 and you have requested "
                                 "strict checking.\r\nHost key verification failed.\r\n");
   EXPECT_EQ(key.error.code, Errc::Permission);
-  EXPECT_EQ(key.error.message, "ssh to me@gpu-1: Host key verification failed.");
-  EXPECT_THAT(key.error.hint, HasSubstr("ssh me@gpu-1"));
+  EXPECT_EQ(key.error.message, "ssh to me@gpu-1:2222: Host key verification failed.");
+  EXPECT_THAT(key.error.hint, HasSubstr(": ssh -p 2222 me@gpu-1"));
   EXPECT_TRUE(key.final);
 
   const SshFailure changed = failed(
@@ -114,9 +118,29 @@ TEST(SshFailures, OfTheLoginSayWhatToDo) {
   EXPECT_THAT(changed.error.hint, HasSubstr("ssh-keygen -R"));
 
   const SshFailure denied = failed(255, "me@gpu-1: Permission denied (publickey).\n");
-  EXPECT_EQ(denied.error.message, "ssh to me@gpu-1: me@gpu-1: Permission denied (publickey).");
-  EXPECT_THAT(denied.error.hint, HasSubstr("ssh-copy-id me@gpu-1"));
+  EXPECT_EQ(denied.error.message, "ssh to me@gpu-1:2222: me@gpu-1: Permission denied (publickey).");
+  EXPECT_THAT(denied.error.hint, HasSubstr("ssh-copy-id -p 2222 me@gpu-1)"));
+  EXPECT_THAT(denied.error.hint, HasSubstr("ssh -o BatchMode=yes -p 2222 me@gpu-1 true"));
   EXPECT_TRUE(denied.final);
+}
+
+TEST(SshFailures, AKeyFileThatCannotBeReadIsNotTheReason) {
+  const SshFailure failure =
+      failed(255,
+             "Load key \"/home/me/.ssh/old\": Permission denied\r\nssh: connect to host gpu-1 "
+             "port 22: Connection refused\r\n");
+  EXPECT_FALSE(failure.final);
+  EXPECT_EQ(failure.error.code, Errc::Unavailable);
+  EXPECT_THAT(failure.error.message, HasSubstr("Connection refused"));
+}
+
+TEST(SshFailures, TheCommandByHandIsOneThatSshTakes) {
+  EXPECT_EQ(ssh_arguments_by_hand({"me", "gpu-1", 2222}, {}), " -p 2222 me@gpu-1");
+  EXPECT_EQ(ssh_arguments_by_hand({"", "fd00::1", 0}, {}), " fd00::1");
+  EXPECT_EQ(ssh_arguments_by_hand({"AD\\me", "h", 0}, {.config_file = "/a b"}),
+            " -F '/a b' 'AD\\me'@h");
+  EXPECT_EQ(failed(3, "no such thing\n").error.hint,
+            "try it by hand: ssh -p 2222 me@gpu-1 /opt/traind dial-stdio");
 }
 
 TEST(SshFailures, OfTheNetworkMayPass) {
@@ -131,14 +155,14 @@ TEST(SshFailures, OfTheNetworkMayPass) {
       failed(255, "kex_exchange_identification: Connection closed by remote host\n");
   EXPECT_FALSE(reset.final);
   EXPECT_EQ(reset.error.message,
-            "ssh to me@gpu-1: kex_exchange_identification: Connection closed by remote host");
-  EXPECT_EQ(failed(255, "").error.message, "ssh to me@gpu-1: ssh failed and does not say why");
+            "ssh to me@gpu-1:2222: kex_exchange_identification: Connection closed by remote host");
+  EXPECT_EQ(failed(255, "").error.message, "ssh to me@gpu-1:2222: ssh failed and does not say why");
 }
 
 TEST(SshFailures, TellAHostWithoutTraindFromOneWhoseTraindFails) {
   const SshFailure none = failed(127, "env: 'traind': No such file or directory\n");
   EXPECT_EQ(none.error.message,
-            "ssh to me@gpu-1: there is no traind (env: 'traind': No such file or directory)");
+            "ssh to me@gpu-1:2222: there is no traind (env: 'traind': No such file or directory)");
   EXPECT_THAT(none.error.hint, HasSubstr("cluster.ssh.traind"));
   EXPECT_TRUE(none.final);
   // The shell's words are not those of ssh.
@@ -151,9 +175,21 @@ TEST(SshFailures, TellAHostWithoutTraindFromOneWhoseTraindFails) {
   const SshFailure fails = failed(69,
                                   "motd\ntraind: error: traind does not start: no space\ntraind: "
                                   "make room\n");
-  EXPECT_EQ(fails.error.message, "ssh to me@gpu-1: traind does not start: no space");
+  EXPECT_EQ(fails.error.message, "ssh to me@gpu-1:2222: traind does not start: no space");
   EXPECT_EQ(fails.error.hint, "make room");
   EXPECT_FALSE(fails.final);
+}
+
+TEST(SshFailures, WhateverAHostSaysOfTraindIsNoHarm) {
+  EXPECT_EQ(failed(3, "traind: error: \n").error.message, "ssh to me@gpu-1:2222: its traind fails");
+  EXPECT_EQ(failed(3, "traind: error: ").error.message, "ssh to me@gpu-1:2222: its traind fails");
+  for (const std::string& said :
+       {std::string(400, 'x') + " traind: error: far\n", std::string("+ echo traind: error: x\n")})
+    EXPECT_THAT(failed(3, said).error.message, HasSubstr("exit code 3")) << said;
+  const SshFailure last =
+      failed(3, "traind: error: one\ntraind: do this\ntraind: error: two\ntraind: do that\n");
+  EXPECT_EQ(last.error.message, "ssh to me@gpu-1:2222: two");
+  EXPECT_EQ(last.error.hint, "do that");
 }
 
 TEST(SshFailures, AreShownInOneShortLineWithoutControlCharacters) {
