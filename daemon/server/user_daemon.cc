@@ -12,7 +12,9 @@
 #include <cerrno>
 #include <fstream>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "lib/base/open_files.h"
 #include "lib/base/spawn.h"
@@ -115,6 +117,23 @@ Result<Unit> Starting::start(const std::string& runtime, const std::string& spoo
   return system_error(error, "starting traind");
 }
 
+/// Start traind in the first folder that is ours or that we can make, and return that folder. If
+/// there is none: what is wrong with each.
+Result<std::string> start_in_first(const std::vector<std::string>& folders, Starting& traind) {
+  Error wrong{Errc::Permission, "", ""};
+  for (const std::string& folder : folders) {
+    const auto spool = make_folders(folder);
+    if (spool) {
+      TRY_VOID(traind.start(folder, *spool));
+      return folder;
+    }
+    if (folders.size() == 1) return spool.error();
+    wrong.message += (wrong.message.empty() ? "" : "; ") + spool.error().describe();
+  }
+  wrong.hint = "have root remove them, or start a traind of your own there";
+  return wrong;
+}
+
 /// Return the last error in its log.
 Error last_error(const std::string& runtime) {
   constexpr std::streamoff kTailBytes = 4096;
@@ -135,34 +154,45 @@ Error last_error(const std::string& runtime) {
 
 }  // namespace
 
-std::string user_daemon_dir() { return fmt::format("/tmp/trainrun-{}-ssh", ::geteuid()); }
+std::vector<std::string> user_daemon_dirs() {
+  const auto uid = ::geteuid();
+  std::vector<std::string> folders{fmt::format("/tmp/trainrun-{}-ssh", uid),
+                                   fmt::format("/var/tmp/trainrun-{}-ssh", uid)};
+  const std::string of_session = fmt::format("/run/user/{}", uid);
+  if (check_own_folder(of_session)) folders.push_back(of_session + "/trainrun-ssh");
+  return folders;
+}
 
 // Others may do the same at this moment, and an earlier traind may be leaving: only one can lock
 // the folder, and all the others look again for who listens.
 Result<FileDescriptor> connect_user_daemon(const std::string& runtime_dir, Duration limit) {
-  if (runtime_dir.empty()) {
-    TRY(auto standing, connect_to(socket_in(default_runtime_dir())));
-    if (standing) return std::move(*standing);
+  const bool any = runtime_dir.empty();
+  if (any) {  // whatever is wrong there, it is not needed
+    auto standing = connect_to(socket_in(default_runtime_dir()));
+    if (standing && *standing) return std::move(**standing);
   }
-  const std::string runtime = runtime_dir.empty() ? user_daemon_dir() : runtime_dir;
+  const std::vector<std::string> folders =
+      any ? user_daemon_dirs() : std::vector<std::string>{runtime_dir};
   const TimePoint until = std::chrono::steady_clock::now() + limit;
   Starting traind;
-  Result<Unit> started = Unit{};
+  Result<std::string> started = folders.front();
   TimePoint start_at{};
   for (int failures = 0; std::chrono::steady_clock::now() < until;) {
-    TRY(auto found, connect_to(socket_in(runtime)));
-    if (found) return std::move(*found);
+    for (const std::string& folder : folders) {
+      auto found = connect_to(socket_in(folder));
+      if (found && *found) return std::move(**found);
+      if (!found && !any) return found.error();
+    }
     if (traind.ended()) start_at = std::chrono::steady_clock::now() + kStartAgainAfter;
     if (!traind.runs() && std::chrono::steady_clock::now() >= start_at) {
       if (failures++ == kStartFailuresMax) break;
       start_at = std::chrono::steady_clock::now() + kStartAgainAfter;
-      const auto spool = make_folders(runtime);
-      started = spool ? traind.start(runtime, *spool) : Result<Unit>(spool.error());
+      started = start_in_first(folders, traind);
     }
     std::this_thread::sleep_for(kLookEvery);
   }
   if (started.has_error()) return started.error();
-  return last_error(runtime);
+  return last_error(*started);
 }
 
 }  // namespace train

@@ -183,6 +183,20 @@ TEST_F(WorkerUser, WhoIsNotRootRunsThemAsItselfOnly) {
   EXPECT_TRUE(wait_until([&] { return contains(own.err(), "msg=listening"); })) << own.err();
 }
 
+// Who comes by ssh: another user has made the folders of traind's sockets first.
+TEST_F(WorkerUser, NobodyCanBarAnotherFromAHost) {
+  const std::string id = std::to_string(uid_of(kUser));
+  const std::string bar =
+      "mount -t tmpfs none /tmp && chmod 1777 /tmp && mkdir -m 700 /tmp/trainrun-$0 "
+      "/tmp/trainrun-$0-ssh && exec setpriv --reuid $0 --regid $0 --clear-groups -- \"$@\"";
+  Process& dial = cluster.start(
+      {"unshare", "--mount", "--propagation", "private", "sh", "-c", bar, id, "env", "-u",
+       "XDG_RUNTIME_DIR", built("traind"), "dial-stdio"},
+      {.env = {{"SSH_CONNECTION", "10.0.0.1 1 10.0.0.2 22"}}, .prefix = {}, .cwd = ""});
+  EXPECT_EQ(dial.wait(), 0) << dial.err();
+  EXPECT_EQ(dial.out(), "traind-dial 1 10.0.0.2\n");
+}
+
 TEST_F(WorkerUser, RootIsOneOfThemWithAllowRootOnlyAndNobodyUnknownIs) {
   const std::vector<std::string> folders{"--runtime-dir",       cluster.path("node"), "--spool-dir",
                                          cluster.path("spool"), "--listen",           socket()};
