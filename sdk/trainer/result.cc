@@ -14,10 +14,10 @@ namespace trainer {
 Dict read_json_object(const std::filesystem::path& path) {
   std::error_code ec;
   if (!std::filesystem::is_regular_file(path, ec)) return {};  // and never wait for a FIFO
-  constexpr std::uintmax_t kBytesMax = 64 << 20;               // it has the results of all ranks
+  constexpr std::uintmax_t kBytesMax = 1 << 30;  // run.json has the results of all ranks
   if (std::filesystem::file_size(path, ec) > kBytesMax || ec)
     throw Failure("corrupt", fmt::format("{}: {}", path.string(),
-                                         ec ? ec.message() : "it has more than 64 MiB"));
+                                         ec ? ec.message() : "it has more than 1 GiB"));
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();

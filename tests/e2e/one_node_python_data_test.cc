@@ -148,5 +148,12 @@ TEST_F(PythonData, TensorsHaveTheirTypes) {
             "['torch.float32', 4005.0, 4140.0]\n");
 }
 
+TEST_F(PythonData, AProgramMayLeaveWhileAThreadTakesBatches) {
+  for (const std::string name : {"one", "two", "three"}) {
+    expect_success(job(name, "python3", 1, "mode: leave", rows()));
+    EXPECT_EQ(output_of(name), "leaves\n");
+  }
+}
+
 }  // namespace
 }  // namespace train::e2e

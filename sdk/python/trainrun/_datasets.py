@@ -254,6 +254,7 @@ class BatchIterator:
         self._handle, self._convert, self._lock = handle, convert, lock
         self._size = _count("batches_size", handle)
         self._free = weakref.finalize(self, _free, "batches_free", handle)
+        self._free.atexit = False  # a daemon thread may be taking the next one
 
     def __len__(self) -> int:
         return self._size

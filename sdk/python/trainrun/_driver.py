@@ -65,7 +65,9 @@ class DriverProcess:
             left = until - time.monotonic()
             if self.over or left <= 0:
                 return None
-            if not select.select([self._socket], [], [], left)[0]:
+            readable = select.poll()  # unlike select(), it takes any descriptor
+            readable.register(self._socket, select.POLLIN)
+            if not readable.poll(left * 1000):
                 return None
             try:
                 piece = self._socket.recv(64 << 10)

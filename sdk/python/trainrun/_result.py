@@ -13,7 +13,7 @@ from ._checkpoint import Checkpoint
 from ._errors import Failure
 
 
-_JSON_BYTES_MAX = 64 << 20  # it has the results of all ranks
+_JSON_BYTES_MAX = 1 << 30  # run.json has the results of all ranks, each up to 1 MiB
 
 
 def read_json(path: Path) -> dict[str, Any]:

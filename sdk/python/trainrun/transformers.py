@@ -10,8 +10,8 @@ stay as they are."""
 
 from __future__ import annotations
 
-import glob
 import os
+import re
 from typing import Any, Optional
 
 from transformers import TrainerCallback
@@ -48,9 +48,8 @@ class ReportCallback(TrainerCallback):
         mine = f"rng_state_{args.process_index}.pth"
         with staged(args.output_dir) as own:
             if args.process_index == 0:  # the others may still be writing theirs, into the same folder
-                others = set(glob.glob(os.path.join(glob.escape(folder), "rng_state_*.pth"))) - {os.path.join(folder, mine)}
                 for name in os.listdir(folder):
-                    if os.path.join(folder, name) not in others:
+                    if name == mine or not re.fullmatch(r"rng_state_\d+\.pth", name):
                         place(os.path.join(folder, name), own)
             elif os.path.exists(os.path.join(folder, mine)):
                 place(os.path.join(folder, mine), own)

@@ -2,6 +2,7 @@
 import gc
 import os
 import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -82,10 +83,24 @@ def tensors(context, config):
     say([str(batch["id"].dtype), batch["id"].sum().item(), batch["x"].sum().item()])
 
 
+def leave(context, config):
+    """Leave while a daemon thread takes batches."""
+    shard, started = trainrun.get_dataset_shard(), threading.Event()
+
+    def take():
+        while True:
+            for _ in shard.iter_batches(batch_size=2, format="arrow", prefetch_batches=1):
+                started.set()
+
+    threading.Thread(target=take, daemon=True).start()
+    started.wait()
+    say("leaves")
+
+
 def main():
     context = trainrun.get_context()
     config = context.get_config()
-    {"ids": ids, "views": views, "tensors": tensors}[config["mode"]](context, config)
+    {"ids": ids, "views": views, "tensors": tensors, "leave": leave}[config["mode"]](context, config)
 
 
 main()

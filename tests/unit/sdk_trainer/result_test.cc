@@ -64,9 +64,9 @@ TEST_F(RunFolders, ADamagedFileIsNamed) {
     const std::string why = failure([&] { (void)RunResult::from_path(folder); });
     EXPECT_TRUE(why.starts_with("corrupt: " + folder.string() + "/exit.json: ")) << why;
   }
-  std::filesystem::resize_file(folder / "exit.json", (64 << 20) + 1);
+  std::filesystem::resize_file(folder / "exit.json", (1 << 30) + 1);
   EXPECT_EQ(failure([&] { (void)RunResult::from_path(folder); }),
-            "corrupt: " + folder.string() + "/exit.json: it has more than 64 MiB");
+            "corrupt: " + folder.string() + "/exit.json: it has more than 1 GiB");
   write("exit.json", R"({"code": 9223372036854775807, "outcome": 7, "metrics": [], "result": {}})");
   const RunResult odd = RunResult::from_path(folder);  // members of other types are left out
   EXPECT_EQ(odd.outcome, "");
