@@ -1,6 +1,5 @@
 // The C interface: each function calls its C++ counterpart, and turns exceptions into codes. No
 // exception passes through C.
-#include <cxxabi.h>
 #include <train/train.h>
 #include <train/train_c.h>
 
@@ -12,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "sdk/client/c_guard.h"
 #include "sdk/client/memory/language_profiler.h"
 #include "sdk/client/validation.h"
 
@@ -29,34 +29,9 @@ namespace {
 using train::Dict;
 using train::Failure;
 using train::Value;
-
-struct LastError {
-  std::string kind, text;
-};
-thread_local LastError last_error;
-
-int fail(int code, std::string kind, std::string text) {
-  last_error = {.kind = std::move(kind), .text = std::move(text)};
-  return code;
-}
-
-template <class Call>
-int guarded(Call&& call) {
-  try {
-    call();
-    return TRAINRUN_OK;
-  } catch (const train::Stopped& stopped) {
-    return fail(TRAINRUN_STOPPED, "stopped", stopped.what());
-  } catch (const Failure& why) {
-    return fail(TRAINRUN_FAILED, why.kind(), why.what());
-  } catch (const std::exception& e) {
-    return fail(TRAINRUN_FAILED, "internal", e.what());
-  } catch (const abi::__forced_unwind&) {
-    throw;  // pthread_cancel and pthread_exit: the thread ends here
-  } catch (...) {
-    return fail(TRAINRUN_FAILED, "internal", "something other than a std::exception was thrown");
-  }
-}
+using train::sdk::given;
+using train::sdk::guarded;
+using train::sdk::last_error;
 
 /// Return a number of the context; −1 on failure.
 template <class Read>
@@ -73,11 +48,6 @@ const char* text(std::string& kept, Read&& read) {
   return guarded([&] { kept = read(); }) == TRAINRUN_OK ? kept.c_str() : nullptr;
 }
 
-const char* checked(const char* argument, const char* name) {
-  if (argument == nullptr) throw Failure("invalid_argument", std::string(name) + " is NULL");
-  return argument;
-}
-
 /// Call a function of the program that returns 0, or writes why it has failed. Return why, or "".
 template <class Call>
 std::string why_it_failed(Call&& call) {
@@ -89,7 +59,7 @@ std::string why_it_failed(Call&& call) {
 }
 
 Dict dict_of(const char* json, const char* name) {
-  const Value value = train::parse_json(checked(json, name));
+  const Value value = train::parse_json(given(json, name));
   if (!value.is_dict())
     throw Failure("invalid_argument", std::string(name) + " is not a JSON object");
   return value.as<Dict>();
@@ -120,7 +90,7 @@ train::Reduce reduction(const char* how) {
                                                               {"min", train::Reduce::Min},
                                                               {"max", train::Reduce::Max}};
   for (const auto& [name, value] : kNames) {
-    if (std::strcmp(checked(how, "how"), name) == 0) return value;
+    if (std::strcmp(given(how, "how"), name) == 0) return value;
   }
   throw Failure("invalid_argument",
                 "reduce: unknown '" + std::string(how) + "' (known: mean, sum, min, max)");
@@ -170,7 +140,7 @@ int trainrun_finish(const char* error) {
 int trainrun_finish_error(const char* error, const char* type, const char* stack) {
   return guarded([&] {
     train::sdk::WorkerSession& session = train::sdk::current_session();
-    session.send_error({.what = checked(error, "error"),
+    session.send_error({.what = given(error, "error"),
                         .type = type == nullptr ? "" : type,
                         .stack = stack == nullptr ? "" : stack});
     session.finish();
@@ -239,8 +209,7 @@ int trainrun_report(const char* metrics_json) {
 int trainrun_report_directory(const char* metrics_json, const char* directory,
                               const char* metadata_json) {
   return guarded([&] {
-    train::Checkpoint checkpoint =
-        train::Checkpoint::from_directory(checked(directory, "directory"));
+    train::Checkpoint checkpoint = train::Checkpoint::from_directory(given(directory, "directory"));
     if (metadata_json != nullptr) checkpoint.set_metadata(dict_of(metadata_json, "metadata_json"));
     train::report(metrics_of(metrics_json), checkpoint);
   });
@@ -262,7 +231,7 @@ int trainrun_histogram(const char* name, const double* values, size_t count, int
     if (values == nullptr && count > 0) throw Failure("invalid_argument", "values is NULL");
     train::HistogramOptions options;
     if (bins != 0) options.bins = bins;
-    train::histogram(checked(name, "name"), std::span(values, count), options);
+    train::histogram(given(name, "name"), std::span(values, count), options);
   });
 }
 
@@ -275,14 +244,14 @@ int trainrun_wait_for_checkpoint(const char** out) {
   });
 }
 trainrun_checkpoint* trainrun_checkpoint_from_directory(const char* directory) {
-  return made([&] { return train::Checkpoint::from_directory(checked(directory, "directory")); });
+  return made([&] { return train::Checkpoint::from_directory(given(directory, "directory")); });
 }
 trainrun_checkpoint* trainrun_checkpoint_open(const char* directory) {
-  return made([&] { return train::Checkpoint::open(checked(directory, "directory")); });
+  return made([&] { return train::Checkpoint::open(given(directory, "directory")); });
 }
 trainrun_checkpoint* trainrun_checkpoint_from_json(const char* value_json) {
   return made([&] {
-    return train::Checkpoint::from_json(train::parse_json(checked(value_json, "value_json")));
+    return train::Checkpoint::from_json(train::parse_json(given(value_json, "value_json")));
   });
 }
 int trainrun_checkpoint_set_metadata(trainrun_checkpoint* checkpoint, const char* metadata_json) {
@@ -343,13 +312,13 @@ int trainrun_phase_begin(const char* name, int64_t limit_ms) {
   return guarded([&] {
     if (limit_ms < 0) throw Failure("invalid_argument", "limit_ms is negative");
     phases().push_back(std::make_unique<train::PhaseScope>(
-        checked(name, "name"), train::PhaseOptions{.limit = std::chrono::milliseconds(limit_ms)}));
+        given(name, "name"), train::PhaseOptions{.limit = std::chrono::milliseconds(limit_ms)}));
   });
 }
 int trainrun_phase_say(const char* text) {
   return guarded([&] {
     if (phases().empty()) throw Failure("invalid_argument", "this thread has begun no phase");
-    phases().back()->say(checked(text, "text"));
+    phases().back()->say(given(text, "text"));
   });
 }
 int trainrun_phase_end(void) {
@@ -382,7 +351,7 @@ int trainrun_on_stop(trainrun_stop_function make, void* user) {
 int trainrun_once_per_node(const char* name, trainrun_once_function f, void* user) {
   return guarded([&] {
     if (f == nullptr) throw Failure("invalid_argument", "f is NULL");
-    train::once_per_node(checked(name, "name"), [&] {
+    train::once_per_node(given(name, "name"), [&] {
       const std::string why =
           why_it_failed([&](char* error, std::size_t size) { return f(user, error, size); });
       if (!why.empty()) throw Failure("unavailable", why);
@@ -395,7 +364,7 @@ int trainrun_memory_profiler(const char* name, trainrun_memory_begin_function be
     if (begin == nullptr) return train::sdk::offer_language_profiler({});
     if (end == nullptr) throw Failure("invalid_argument", "end is NULL");
     train::sdk::offer_language_profiler(
-        {.engine = checked(name, "name"),
+        {.engine = given(name, "name"),
          .begin =
              [begin, user] {
                return why_it_failed(
@@ -416,7 +385,7 @@ void trainrun_memory_stack(trainrun_memory_stacks* out, const char* frames, uint
   });
 }
 int trainrun_set_result(const char* value_json) {
-  return guarded([&] { train::set_result(train::parse_json(checked(value_json, "value_json"))); });
+  return guarded([&] { train::set_result(train::parse_json(given(value_json, "value_json"))); });
 }
 
 int trainrun_barrier(int64_t timeout_ms) {

@@ -2,7 +2,6 @@
 #include <arrow/c/bridge.h>
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
-#include <cxxabi.h>
 #include <train/dataset.h>
 #include <train/error.h>
 // After Arrow, which has the structs of its C data interface itself.
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "lib/data/arrow_error.h"
+#include "sdk/client/c_guard.h"
 #include "sdk/data/column_view.h"
 #include "sdk/data/face/serve_ingest.h"
 #include "sdk/data/failure.h"
@@ -35,41 +35,9 @@ struct trainrun_batch {
 namespace {
 
 using train::Failure;
-
-struct LastError {
-  std::string kind, text;
-};
-thread_local LastError last_error;
-
-int fail(int code, std::string kind, std::string text) {
-  last_error = {.kind = std::move(kind), .text = std::move(text)};
-  return code;
-}
-
-template <class Call>
-int guarded(Call&& call) {
-  try {
-    call();
-    return TRAINRUN_OK;
-  } catch (const train::Stopped& stopped) {
-    return fail(TRAINRUN_STOPPED, "stopped", stopped.what());
-  } catch (const Failure& why) {
-    return fail(TRAINRUN_FAILED, why.kind(), why.what());
-  } catch (const std::exception& why) {
-    return fail(TRAINRUN_FAILED, "internal", why.what());
-  } catch (const abi::__forced_unwind&) {
-    throw;  // pthread_cancel and pthread_exit: the thread ends here
-  } catch (...) {
-    return fail(TRAINRUN_FAILED, "internal", "something other than a std::exception was thrown");
-  }
-}
-
-/// Return a pointer that a caller gave. Throws a Failure that names it if it is NULL.
-template <class T>
-T* given(T* argument, const char* name) {
-  if (argument == nullptr) throw Failure("invalid_argument", std::string(name) + " is NULL");
-  return argument;
-}
+using train::sdk::given;
+using train::sdk::guarded;
+using train::sdk::last_error;
 
 std::int64_t rows_of(const trainrun_dataset* dataset,
                      std::int64_t (train::DatasetShard::*rows)() const) {
