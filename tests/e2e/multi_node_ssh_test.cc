@@ -209,7 +209,7 @@ TEST_F(Ssh, AHostThatTurnsUsAwayIsNamedWithWhatToDo) {
   said = refusal({spec, "--ssh", "h1"}, 77);
   EXPECT_TRUE(contains(said, "ssh to h1: ")) << said;
   EXPECT_TRUE(contains(said, "Permission denied (publickey)")) << said;
-  EXPECT_TRUE(contains(said, "ssh-copy-id h1")) << said;
+  EXPECT_TRUE(contains(said, fmt::format("ssh-copy-id -F {} h1)", path("ssh_config")))) << said;
   cluster_->write("authorized", cluster_->read(path("key.pub")));
 
   said = refusal({spec, "--ssh", "h1", "--set", "cluster.ssh.traind=/nowhere/traind"}, 69);
