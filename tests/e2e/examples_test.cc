@@ -101,6 +101,22 @@ TEST_F(CifarVit, TakesTheSameStepsWithAnyNumberOfWorkers) {
     EXPECT_NEAR(metric(ends[0], name), metric(ends[1], name), 1e-4) << name;
 }
 
+TEST_F(CifarVit, TakesTheSameStepsWhenOthersReadThePictures) {
+  make_images(400, 50);
+  const std::vector<std::string> shorter{"train_loop_config.epochs=1",
+                                         "train_loop_config.batch_size=64"};
+  run_small("own", shorter);
+  std::vector<std::string> apart = shorter;
+  apart.insert(apart.end(), {"dataset_config.train.ingest_workers=2",
+                             "dataset_config.train.ingest.resources_per_worker.CPU=0"});
+  run_small("apart", apart);
+
+  EXPECT_TRUE(contains(cluster.read(cluster.run_dir("apart") + "/events.jsonl"), "\"ingest"));
+  ASSERT_EQ(reports("apart").size(), 1u);
+  for (const char* name : {"train_loss", "loss"})
+    EXPECT_EQ(metric(reports("own").front(), name), metric(reports("apart").front(), name)) << name;
+}
+
 TEST(CifarVitSpecs, OfOneAndEightWorkersDifferInOneLine) {
   std::istringstream one(read_file(kExamples + "cifar10_vit/job.yaml"));
   std::istringstream eight(read_file(kExamples + "cifar10_vit/job_8.yaml"));
@@ -111,7 +127,7 @@ TEST(CifarVitSpecs, OfOneAndEightWorkersDifferInOneLine) {
   EXPECT_TRUE(eight.peek() == EOF);
 
   Cluster cluster;
-  for (const char* spec : {"job.yaml", "job_8.yaml"})
+  for (const char* spec : {"job.yaml", "job_8.yaml", "job_ingest.yaml"})
     EXPECT_EQ(cluster.run({"validate", kExamples + "cifar10_vit/" + spec}), 0) << spec;
 }
 
