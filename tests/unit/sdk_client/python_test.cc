@@ -94,6 +94,29 @@ trainrun.set_result({"ok": True})
       "checkpoint of report 4: checkpoints/checkpoint_000003\n{'n': 3}\nresult: {\"ok\":true}\n");
 }
 
+// A thread of PyTorch's Gloo that still works when the program ends may need the interpreter.
+TEST_F(PythonPackage, GloosThreadsRestBeforeTheInterpreterEnds) {
+  const Ended ended = python(folder.path, R"(
+import ctypes, hashlib, os, sys, threading, types
+sys.modules["torch.distributed"] = types.ModuleType("torch.distributed")  # in place of the real one
+import trainrun
+trainrun.get_context().get_world_size()
+began = threading.Event()
+
+def work():
+    ctypes.CDLL(None).prctl(15, b"pt_gloo_runloop", 0, 0, 0)  # PR_SET_NAME
+    began.set()
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 100_000)  # without the interpreter
+    os.write(1, b"rests\n")
+    threading.Event().wait()
+
+threading.Thread(target=work, daemon=True).start()
+began.wait()
+)");
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.out, "rests\n");
+}
+
 TEST_F(PythonPackage, Validates) {
   const std::string worker = R"(
 import trainrun
