@@ -4,13 +4,14 @@
 
 #include <algorithm>
 
+#include "cmd/train-run/this_node.h"
 #include "daemon/devices/node_inventory.h"
 #include "daemon/supervisor/workers/worker_environment.h"
 #include "launcher/cluster/links/start_messages.h"
+#include "launcher/cluster/links/worker_count.h"
 #include "launcher/core/placement.h"
 #include "launcher/spec/secrets.h"
 #include "lib/base/exit_code.h"
-#include "lib/base/host.h"
 #include "lib/base/print.h"
 
 namespace train {
@@ -18,11 +19,7 @@ namespace {
 
 std::vector<NodeCapacity> nodes_of(const JobSpec& spec) {
   std::vector<NodeCapacity> nodes;
-  if (spec.cluster.nodes.empty()) {
-    const Resources here = read_node_inventory().amounts;
-    nodes.push_back({NodeId{0}, host_name(), here, here});
-    return nodes;
-  }
+  if (spec.cluster.nodes.empty()) return {this_node()};
   // Only the nodes know what they have: assume that each has room for its even share.
   const int workers = spec.scaling_config.num_workers.max;
   const int count = static_cast<int>(spec.cluster.nodes.size());
@@ -100,8 +97,22 @@ void print_environments(const std::map<int, Environment>& by_rank) {
 }  // namespace
 
 int dry_run(const ParsedSpec& parsed) {
-  const JobSpec spec = spec::shown_spec(parsed.spec);
+  JobSpec spec = spec::shown_spec(parsed.spec);
+  const bool asked = spec.cluster.nodes.empty();
+  if (!asked) {  // only the nodes know which labels and GPUs they have
+    spec.scaling_config.label_selector.clear();
+    spec.scaling_config.gpus.clear();
+  }
   const std::vector<NodeCapacity> nodes = nodes_of(spec);
+  if (WorkerCount& count = spec.scaling_config.num_workers; count.automatic) {
+    const auto found = asked ? count_workers(spec.scaling_config, nodes) : Result<int>(1);
+    if (!found) {
+      print_error("train-run", found.error());
+      return exit_code::kUnavailable;
+    }
+    if (!asked) print_out("workers:   auto: the nodes were not asked, so 1 is shown\n");
+    count = {*found, *found};
+  }
   const std::vector<IngestNeed> ingest = ingest_needs(spec);
   const Placement placement = place(spec.scaling_config, nodes, nodes.size(), {}, ingest);
   if (placement.world_size == 0) {
@@ -137,6 +148,7 @@ int dry_run(const ParsedSpec& parsed) {
 int runs_that_fit(const JobSpec& spec) {
   const Resources here = read_node_inventory().amounts;
   const Resources& each = spec.scaling_config.resources_per_worker;
+  if (spec.scaling_config.num_workers.automatic) return 1;  // it takes all
   const int workers = spec.scaling_config.num_workers.max;
   double cpu = workers * each.cpu;
   double memory = static_cast<double>(each.memory_bytes) * workers;

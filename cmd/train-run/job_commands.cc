@@ -15,6 +15,7 @@
 #include "cmd/train-run/detach.h"
 #include "cmd/train-run/dry_run.h"
 #include "cmd/train-run/parse_job.h"
+#include "cmd/train-run/this_node.h"
 #include "launcher/cluster/run/driver_port.h"
 #include "launcher/cluster/run/run_job.h"
 #include "launcher/cluster/run/run_record.h"
@@ -131,7 +132,8 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text,
                  .shared_daemon = options.shared_daemon,
                  .output = options.detached ? OutputMode::Plain : output_mode(options.output),
                  .environment = submitters_environment(),
-                 .build = kBuild};
+                 .build = kBuild,
+                 .this_node = this_node};
   run.log_format = options.log_format == "json" ? LogFormat::Json : LogFormat::Logfmt;
   run.color = run.output == OutputMode::Live && std::getenv("NO_COLOR") == nullptr;
   auto screen = screen_options(options.worker_output, run.parsed.spec.run_config.name);
@@ -379,11 +381,13 @@ int validate_command(const JobOptions& job) {
   const auto parsed = parse_job(job, &source);
   if (!parsed) return exit_code::kBadSpec;
   for (const std::string& warning : parsed->warnings) print_err("{}\n", Lines{warning});
-  print_out("{} is valid: {} workers\n", job.path.empty() ? "the command line" : job.path,
-            parsed->spec.scaling_config.num_workers.elastic()
-                ? fmt::format("{} to {}", parsed->spec.scaling_config.num_workers.min,
-                              parsed->spec.scaling_config.num_workers.max)
-                : fmt::format("{}", parsed->spec.scaling_config.num_workers.max));
+  const ScalingConfig& scaling = parsed->spec.scaling_config;
+  const WorkerCount& count = scaling.num_workers;
+  print_out("{} is valid: {}\n", job.path.empty() ? "the command line" : job.path,
+            count.automatic
+                ? fmt::format("a worker for each {} of the nodes", scaling.use_gpu ? "GPU" : "core")
+            : count.elastic() ? fmt::format("{} to {} workers", count.min, count.max)
+                              : fmt::format("{} workers", count.max));
   return 0;
 }
 

@@ -113,6 +113,13 @@ int main(int argc, char** argv) {
                  "NAME=AMOUNT: offer this amount instead of the detected one (CPU, GPU, memory in "
                  "bytes), or another resource (tape=1)")
       ->allow_extra_args(false);
+  app.add_option("--label", daemon.labels,
+                 "NAME=VALUE: a label of this node, which scaling_config.label_selector asks for; "
+                 "may be repeated. It has host, arch and gpu (the model) by itself")
+      ->allow_extra_args(false);
+  app.add_option("--gpus", daemon.gpus,
+                 "Offer only these GPUs: indexes, or UUIDs or their beginnings, with commas "
+                 "(0,3 or GPU-8f2c)");
   std::int64_t drain_grace_ms = 60000;
   add_duration(app, "--drain-grace", drain_grace_ms,
                "Time for launchers to move their work away after SIGTERM (default 60s)");

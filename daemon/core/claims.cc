@@ -25,8 +25,18 @@ void add_known(Resources& sum, const Resources& claim, double times) {
 Resources claim_of(const Resources& per_worker, std::int32_t workers) {
   Resources sum;
   add_known(sum, per_worker, workers);
+  if (per_worker.gpu > 0 && per_worker.gpu < 1 && workers > 0)
+    sum.gpu = static_cast<double>(first_gpu_of(per_worker, workers - 1) + 1);
   for (const auto& [name, value] : per_worker.custom) sum.custom[name] = workers * value;
   return sum;
+}
+
+std::size_t first_gpu_of(const Resources& per_worker, std::int32_t local_rank) {
+  const double gpu = std::max(0.0, per_worker.gpu);
+  const auto rank = static_cast<std::size_t>(std::max(0, local_rank));
+  if (gpu >= 1 || gpu == 0) return rank * static_cast<std::size_t>(std::min(gpu, 1e6));
+  const double sharers = std::floor(1 / std::max(gpu, 1e-6) + kSlack);
+  return rank / static_cast<std::size_t>(sharers);
 }
 
 void add(Resources& sum, const Resources& claim) { add_known(sum, claim, 1); }

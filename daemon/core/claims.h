@@ -9,13 +9,16 @@
 
 namespace train {
 
-/// Return what so many workers claim together.
+/// Return what so many workers claim together. Workers that claim a part of a GPU have it from one
+/// GPU, and GPUs are claimed whole.
 Resources claim_of(const Resources& per_worker, std::int32_t workers);
 /// Add what ingest workers claim: CPU and memory.
 void add(Resources& sum, const Resources& claim);
 /// Take a claim from what is free. What the node does not have is left out: every offer to every
 /// run names what is free, and a claim may name anything.
 void take(Resources& free, const Resources& claim);
+/// Return which of the attempt's GPUs a worker has, or has first, by its local rank.
+std::size_t first_gpu_of(const Resources& per_worker, std::int32_t local_rank);
 /// Return how many whole GPUs hold this claim. A sum of fractions may be slightly too large.
 std::size_t whole_gpus(const Resources& claim);
 /// Return what `wanted` lacks in words, or "" if it fits.

@@ -72,7 +72,9 @@ Result<Unit> check_order(const SupervisorHello& message) {
   for (const std::string& gpu : message.gpus)
     TRY_VOID(
         within_bounds<std::size_t>("the length of a GPU's name", gpu.size(), 1, kNameBytesMax));
-  return within_bounds<std::size_t>("the number of GPUs", message.gpus.size(), 0, kWorkersMax);
+  TRY_VOID(within_bounds<std::size_t>("the number of GPUs", message.gpus.size(), 0, kWorkersMax));
+  return within_bounds<std::size_t>("the number of bindings", message.bindings.size(), 0,
+                                    kWorkersMax);
 }
 
 Result<Unit> check_order(const PrepareAttempt& message) {
@@ -81,6 +83,11 @@ Result<Unit> check_order(const PrepareAttempt& message) {
   TRY_VOID(within_bounds("replicas", message.replicas, 0, kWorkersMax));
   TRY_VOID(check_amounts(message.per_worker));
   TRY_VOID(check_amounts(message.ingest));
+  TRY_VOID(
+      within_bounds<std::size_t>("the number of GPUs", message.gpu_choice.size(), 0, kWorkersMax));
+  for (const std::string& gpu : message.gpu_choice)
+    TRY_VOID(
+        within_bounds<std::size_t>("the length of a GPU's name", gpu.size(), 1, kNameBytesMax));
   TRY_VOID(within_bounds<std::int64_t>("stop_grace_ms", message.stop_grace_ms, 0, kYearMs));
   TRY_VOID(within_bounds<std::int64_t>("upload_timeout_ms", message.upload_timeout_ms, 0, kYearMs));
   return within_bounds("output_bytes_max", message.output_bytes_max, kOutputBytesMin,

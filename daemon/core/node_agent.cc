@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/core/claims.h"
+#include "daemon/core/cpu_plan.h"
 
 namespace train {
 namespace {
@@ -31,12 +32,13 @@ Error fenced(const AttachRun& older, std::uint64_t generation) {
 }  // namespace
 
 NodeAgent::NodeAgent(std::string node_name, std::string host, std::vector<std::string> addresses,
-                     Resources total, std::vector<std::string> gpus)
+                     Resources total, std::vector<std::string> gpus, NodeTraits traits)
     : node_name_(std::move(node_name)),
       host_(std::move(host)),
       addresses_(std::move(addresses)),
       total_(std::move(total)),
-      gpus_(named(std::move(gpus), static_cast<std::size_t>(total_.gpu))) {}
+      gpus_(named(std::move(gpus), static_cast<std::size_t>(total_.gpu))),
+      traits_(std::move(traits)) {}
 
 std::vector<NodeAction> NodeAgent::handle(const NodeEvent& event) {
   actions_.clear();
@@ -130,13 +132,28 @@ void NodeAgent::on(const AttemptAsked& event) {
     return;
   }
   std::vector<std::string> gpus = free_gpus(key, standby);
-  gpus.resize(std::min(gpus.size(), whole_gpus(wanted)));
+  std::size_t count = whole_gpus(wanted);
+  if (standby) count = std::min(count, gpus.size());  // as many as there are
+  auto grant =
+      grant_gpus(std::move(gpus), traits_.gpus,
+                 {count, event.message.gpu_choice, event.message.refuse_gpus_in_use && !standby},
+                 event.gpus_in_use);
+  if (!grant && standby) grant = GpuGrant{};
+  if (!grant) {
+    // Of the wrong GPUs that are free, some may be the right ones later; programs of others stay.
+    const bool busy = !event.message.refuse_gpus_in_use || event.gpus_in_use.empty();
+    Error error = std::move(grant).error().with_context(node_name_);
+    actions_.push_back(RefuseAttempt{event.link, event.attempt, std::move(error), busy});
+    return;
+  }
   const auto [entry, fresh] = supervisors_.try_emplace(key);
   Supervisor& supervisor = entry->second;
   supervisor.claimed = standby ? Resources{} : std::move(wanted);
-  supervisor.gpus = std::move(gpus);
+  supervisor.gpus = std::move(grant->gpus);
   supervisor.standby = standby;
   PrepareAttempt message = granted(event.message, supervisor);
+  message.notes = std::move(grant->notes);
+  if (!standby) bind(key, supervisor, message);
   if (fresh)
     actions_.push_back(SpawnSupervisor{key, event.link, std::move(message),
                                        runs_[*run_id].lease.orphan_timeout_ms});
@@ -151,7 +168,31 @@ void NodeAgent::on(const AttemptAsked& event) {
 PrepareAttempt NodeAgent::granted(PrepareAttempt message, const Supervisor& supervisor) {
   message.claimed = supervisor.claimed;
   message.gpus = supervisor.gpus;
+  message.bindings = supervisor.bindings;
+  message.notes.clear();
   return message;
+}
+
+/// Bind the attempt's workers to CPUs, and note for the user what cannot be done as asked.
+void NodeAgent::bind(const AttemptKey& key, Supervisor& supervisor, PrepareAttempt& message) const {
+  const auto how = parse_cpu_binding(message.bind);
+  if (!how || *how == CpuBinding::None) return;
+  BindOrder order{.how = *how, .gpu_nodes = {}, .allowed = traits_.allowed, .taken = {}};
+  for (int worker = 0; worker < message.local_world_size; ++worker) {
+    const std::size_t gpu = first_gpu_of(message.per_worker, worker);
+    const auto traits =
+        gpu < supervisor.gpus.size() ? traits_.gpus.find(supervisor.gpus[gpu]) : traits_.gpus.end();
+    order.gpu_nodes.push_back(traits == traits_.gpus.end() ? -1 : traits->second.numa_node);
+  }
+  for (const auto& [other, has] : supervisors_) {
+    if (other.run_id == key.run_id) continue;
+    for (const WorkerBinding& binding : has.bindings)
+      if (const auto cpus = parse_cpu_list(binding.cpus); cpus && binding.exclusive)
+        order.taken.insert(cpus->begin(), cpus->end());
+  }
+  BindPlan plan = plan_binding(traits_.topology, order);
+  supervisor.bindings = message.bindings = std::move(plan.workers);
+  if (!plan.note.empty()) message.notes.push_back(std::move(plan.note));
 }
 
 void NodeAgent::wait(const std::string& run_id, const AttemptAsked& event) {
@@ -191,7 +232,9 @@ bool NodeAgent::stop_older_attempts(const AttemptKey& than) {
 // launcher that attached before the supervisor answered may be an older one.
 void NodeAgent::on(const SupervisorUp& event) {
   const SupervisorHello& hello = event.message;
-  supervisors_.try_emplace(event.key, Supervisor{hello.claimed, hello.gpus, hello.standby});
+  const auto [found, is_new] =
+      supervisors_.try_emplace(event.key, Supervisor{hello.claimed, hello.gpus, hello.standby});
+  if (is_new) found->second.bindings = hello.bindings;
   const auto [entry, unknown] = runs_.try_emplace(event.key.run_id);
   Run& run = entry->second;
   if (unknown) run.lease.orphan_timeout_ms = kKeepOrphanTimeoutMs;
@@ -358,7 +401,14 @@ void NodeAgent::send_offer(const std::string& run_id) {
                   .total = total_,
                   .free = draining_ ? Resources{} : free_for(run_id),
                   .attempts = {},
-                  .draining = draining_.has_value()};
+                  .draining = draining_.has_value(),
+                  .labels = traits_.labels};
+  const std::set<std::string> held = held_gpus(run_id);
+  for (const std::string& gpu : gpus_) {
+    const auto traits = traits_.gpus.find(gpu);
+    offer.gpus.push_back({gpu, traits == traits_.gpus.end() ? "" : traits->second.uuid,
+                          !draining_ && !held.contains(gpu)});
+  }
   for (const auto& [key, supervisor] : supervisors_) {
     if (key.run_id == run_id) offer.attempts.push_back(key.attempt.value);
   }

@@ -12,10 +12,14 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/core/gpu_grant.h"
 #include "daemon/core/past_runs.h"
+#include "lib/base/cpu_list.h"
 #include "lib/base/error.h"
 #include "lib/base/ids.h"
 #include "lib/base/time.h"
+#include "lib/model/cpu_topology.h"
+#include "lib/model/labels.h"
 #include "lib/wire/daemon_messages.h"
 
 namespace train {
@@ -45,6 +49,7 @@ struct AttemptAsked {
   LinkId link = 0;
   Attempt attempt;
   PrepareAttempt message;
+  GpusInUse gpus_in_use = {};
 };
 /// After our own restart, we have begun to connect to a supervisor that may still live.
 struct AdoptionBegun {};
@@ -98,11 +103,12 @@ struct SendPrepare {
   AttemptKey key;
   PrepareAttempt message;
 };
-/// There is no room for the attempt now. That is no failure: there may be again.
+/// There is no room for the attempt. If `busy`, that is no failure: there may be again.
 struct RefuseAttempt {
   LinkId link = 0;
   Attempt attempt;
   Error error;
+  bool busy = true;
 };
 struct TellSupervisor {
   AttemptKey key;
@@ -142,12 +148,20 @@ struct NodeCounts {
   bool adopting = false;  // supervisors of an earlier traind are being looked for
 };
 
+/// What a node is like, beside its amounts.
+struct NodeTraits {
+  Labels labels = {};
+  std::map<std::string, GpuTraits> gpus = {};  // by name
+  CpuTopology topology = {};
+  CpuSet allowed = {};  // CPUs that workers may use
+};
+
 class NodeAgent {
  public:
   /// `gpus` are the names of the node's GPUs (CUDA_VISIBLE_DEVICES). If `total` has more of them,
   /// the rest are indexes.
   NodeAgent(std::string node_name, std::string host, std::vector<std::string> addresses,
-            Resources total, std::vector<std::string> gpus = {});
+            Resources total, std::vector<std::string> gpus = {}, NodeTraits traits = {});
 
   std::vector<NodeAction> handle(const NodeEvent& event);
 
@@ -184,9 +198,10 @@ class NodeAgent {
   struct Supervisor {
     Resources claimed;  // nothing while it stands by
     std::vector<std::string> gpus;
-    bool standby = false;                  // its attempt has not begun
-    bool in_step = false;                  // its frames continue what the launcher has received
-    bool gone = false;                     // it has reported that none of its workers is left
+    bool standby = false;  // its attempt has not begun
+    bool in_step = false;  // its frames continue what the launcher has received
+    bool gone = false;     // it has reported that none of its workers is left
+    std::vector<WorkerBinding> bindings = {};
     std::optional<std::string> down = {};  // why it ended; its leftovers are being killed
   };
 
@@ -205,6 +220,7 @@ class NodeAgent {
   bool others_stand_by(const AttemptKey& than) const;
   bool stop_older_attempts(const AttemptKey& than);
   static PrepareAttempt granted(PrepareAttempt message, const Supervisor& supervisor);
+  void bind(const AttemptKey& key, Supervisor& supervisor, PrepareAttempt& message) const;
   void forget(const std::string& run_id);
   void send_offer(const std::string& run_id);
   void send_offers();
@@ -218,6 +234,7 @@ class NodeAgent {
   std::vector<std::string> addresses_;
   Resources total_;
   std::vector<std::string> gpus_;  // total_.gpu of them, as CUDA_VISIBLE_DEVICES names them
+  NodeTraits traits_;
   std::map<std::string, Run> runs_;
   PastRuns past_;
   std::map<AttemptKey, Supervisor> supervisors_;

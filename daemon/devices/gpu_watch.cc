@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <pwd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -74,6 +76,18 @@ bool sees_all_processes(const std::string& proc) {
   return size > 0 && std::string_view(name, static_cast<std::size_t>(size)) == kFirstPidNamespace;
 }
 
+/// Return " of alice", " of user 1000" for one without a name, or "" if it is not known.
+std::string owner_of(const std::string& process) {
+  struct stat status {};
+  if (::stat(process.c_str(), &status) != 0) return "";
+  char buffer[4096];
+  passwd entry{};
+  passwd* found = nullptr;
+  if (::getpwuid_r(status.st_uid, &entry, buffer, sizeof buffer, &found) == 0 && found != nullptr)
+    return fmt::format(" of {}", terminal_safe(utf8_text(found->pw_name, 32)));
+  return fmt::format(" of user {}", status.st_uid);
+}
+
 }  // namespace
 
 std::string foreign_processes(const std::vector<unsigned>& pids, const std::string& proc) {
@@ -86,8 +100,9 @@ std::string foreign_processes(const std::vector<unsigned>& pids, const std::stri
     if (pid <= 0 || name.empty() || is_of_a_run(proc, pid)) continue;  // or it has ended
     if (++found > kForeignMax) continue;
     while (name.ends_with('\n')) name.pop_back();
-    text += fmt::format("{}pid {} ({})", text.empty() ? "" : ", ", pid,
-                        terminal_safe(utf8_text(name, 32)));
+    text +=
+        fmt::format("{}pid {} ({}){}", text.empty() ? "" : ", ", pid,
+                    terminal_safe(utf8_text(name, 32)), owner_of(fmt::format("{}/{}", proc, pid)));
   }
   if (found > kForeignMax) text += fmt::format(" and {} more", found - kForeignMax);
   return text;
@@ -101,6 +116,7 @@ struct GpuWatch::State {
   std::condition_variable stopping;
   bool stop = false;
   std::vector<GpuSample> samples;
+  std::atomic<bool> asked_all{false};
   std::atomic<std::int64_t> answer_by{std::numeric_limits<std::int64_t>::max()};  // of the call
   std::atomic<int> asked{-1};  // the place of the GPU that the call asks; −1: of all
   // Of the thread alone.
@@ -160,6 +176,8 @@ GpuWatch::~GpuWatch() {
   state_->stopping.notify_all();
 }
 
+bool GpuWatch::asked_all() const { return !state_ || state_->asked_all; }
+
 std::vector<GpuSample> GpuWatch::newest(TimePoint now) const {
   if (!state_) return {};
   std::vector<GpuSample> samples;
@@ -181,7 +199,10 @@ std::vector<GpuSample> GpuWatch::newest(TimePoint now) const {
 }
 
 void GpuWatch::State::run() {
-  if (!open()) return;
+  if (!open()) {
+    asked_all = true;
+    return;
+  }
   watch_for_xids();
   publish();
   while (!stopped()) {
@@ -191,6 +212,7 @@ void GpuWatch::State::run() {
     }
     asked = -1;
     publish();
+    asked_all = true;
     wait();
   }
 }

@@ -27,6 +27,8 @@ class GpuWatch {
   GpuWatch(const GpuWatch&) = delete;
   GpuWatch& operator=(const GpuWatch&) = delete;
 
+  /// Return whether each GPU has been asked once, or none can be.
+  bool asked_all() const;
   /// Return what is known of each GPU. Never blocks. While a call hangs, the GPU that it asks is
   /// "not answering", and the state of the others is "unknown". A GPU that the driver has lost is
   /// "lost". Empty until the first answers, and if NVML cannot be loaded.
@@ -37,9 +39,9 @@ class GpuWatch {
   std::shared_ptr<State> state_;  // also of the thread, which may outlive us; null: without GPUs
 };
 
-/// Return "pid 4242 (python3)" for the processes of the list that belong to no supervisor (`traind
-/// supervise`) of this machine; "" if there is none, or if we are in a PID namespace, where the
-/// numbers mean other processes. `proc` is "/proc" but in tests.
+/// Return "pid 4242 (python3) of alice" for the processes of the list that belong to no supervisor
+/// (`traind supervise`) of this machine; "" if there is none, or if we are in a PID namespace,
+/// where the numbers mean other processes. `proc` is "/proc" but in tests.
 std::string foreign_processes(const std::vector<unsigned>& pids, const std::string& proc = "/proc");
 
 }  // namespace train

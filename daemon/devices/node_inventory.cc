@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -52,12 +53,11 @@ std::uint64_t memory_bytes() {
   return total;
 }
 
-/// Return the UUIDs of the GPUs, in the order of the PCI bus; "" for one that does not tell its
-/// own.
-std::vector<std::string> installed_gpus() {
-  std::vector<std::string> uuids;
+/// Return the GPUs in the order of the PCI bus.
+std::vector<InstalledGpu> installed_gpus() {
+  std::vector<InstalledGpu> gpus;
   void* library = ::dlopen(kNvmlLibrary, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return uuids;
+  if (library == nullptr) return gpus;
   const Nvml nvml(library);
   unsigned count = 0;
   if (nvml.complete() && nvml.init() == 0) {
@@ -65,21 +65,29 @@ std::vector<std::string> installed_gpus() {
     for (unsigned index = 0; index < count; ++index) {
       void* device = nullptr;
       char uuid[96] = {};  // NVML_DEVICE_UUID_V2_BUFFER_SIZE
-      const bool told =
-          nvml.device(index, &device) == 0 && nvml.uuid(device, uuid, sizeof uuid) == 0;
-      uuids.emplace_back(told ? uuid : "");
+      char name[96] = {};  // NVML_DEVICE_NAME_V2_BUFFER_SIZE
+      NvmlPci pci;
+      InstalledGpu& gpu = gpus.emplace_back();
+      if (nvml.device(index, &device) != 0) continue;
+      if (nvml.uuid(device, uuid, sizeof uuid - 1) == 0) gpu.uuid = uuid;
+      if (nvml.name && nvml.name(device, name, sizeof name - 1) == 0) gpu.name = name;
+      if (nvml.pci && nvml.pci(device, &pci) == 0)
+        gpu.pci_bus.assign(pci.bus_id, ::strnlen(pci.bus_id, sizeof pci.bus_id));
     }
     nvml.shutdown();
   }
   ::dlclose(library);
-  return uuids;
+  return gpus;
 }
 
 }  // namespace
 
 NodeInventory read_node_inventory() {
   NodeInventory found;
-  found.gpus = visible_gpus(std::getenv("CUDA_VISIBLE_DEVICES"), installed_gpus());
+  found.installed = installed_gpus();
+  std::vector<std::string> uuids;
+  for (const InstalledGpu& gpu : found.installed) uuids.push_back(gpu.uuid);
+  found.gpus = visible_gpus(std::getenv("CUDA_VISIBLE_DEVICES"), uuids);
   found.amounts.cpu = cpu_count();
   found.amounts.gpu = static_cast<double>(found.gpus.size());
   found.amounts.memory_bytes = memory_bytes();

@@ -9,9 +9,16 @@
 
 namespace train {
 
+struct InstalledGpu {
+  std::string uuid = {};     // "" if it does not tell its own
+  std::string name = {};     // "NVIDIA H100 80GB HBM3"
+  std::string pci_bus = {};  // "00000000:3B:00.0"
+};
+
 struct NodeInventory {
   Resources amounts;
   std::vector<std::string> gpus;  // as CUDA_VISIBLE_DEVICES names them; amounts.gpu of them
+  std::vector<InstalledGpu> installed = {};  // all of the node, by index
 };
 
 /// Read the cores from affinity and cgroup quota, the memory from the cgroup limit and

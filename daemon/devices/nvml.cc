@@ -32,6 +32,7 @@ Nvml::Nvml(void* library) {
   find(library, "nvmlDeviceGetHandleByIndex_v2", device);
   find(library, "nvmlDeviceGetUUID", uuid);
   find(library, "nvmlDeviceGetName", name);
+  find(library, "nvmlDeviceGetPciInfo_v3", pci);
   find(library, "nvmlDeviceGetUtilizationRates", utilization);
   find(library, "nvmlDeviceGetMemoryInfo", memory);
   find(library, "nvmlDeviceGetPowerUsage", power);

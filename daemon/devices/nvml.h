@@ -34,6 +34,11 @@ struct NvmlEvent {  // nvmlEventData_t
   unsigned long long type = 0, data = 0;
   unsigned gpu_instance = 0, compute_instance = 0;
 };
+struct NvmlPci {  // nvmlPciInfo_t
+  char bus_id_legacy[16] = {};
+  unsigned domain = 0, bus = 0, device = 0, pci_device_id = 0, pci_subsystem_id = 0;
+  char bus_id[32] = {};
+};
 inline constexpr unsigned long long kNvmlXidEvent = 8;  // nvmlEventTypeXidCriticalError
 
 /// A function is null if the library does not have it.
@@ -48,6 +53,7 @@ struct Nvml {
   int (*device)(unsigned index, void**);
   int (*uuid)(void*, char*, unsigned size);
   int (*name)(void*, char*, unsigned size);
+  int (*pci)(void*, NvmlPci*);
   int (*utilization)(void*, NvmlUtilization*);
   int (*memory)(void*, NvmlMemory*);
   int (*power)(void*, unsigned* milliwatts);

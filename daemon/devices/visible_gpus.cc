@@ -1,9 +1,14 @@
 #include "daemon/devices/visible_gpus.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <optional>
 #include <sstream>
+
+#include "lib/model/gpu_choice.h"
 
 namespace train {
 namespace {
@@ -43,6 +48,28 @@ std::vector<std::string> visible_gpus(const char* listed, const std::vector<std:
     if (std::find(gpus.begin(), gpus.end(), gpu) == gpus.end()) gpus.push_back(gpu);
   }
   return gpus;
+}
+
+Result<std::vector<std::string>> listed_gpus(const std::string& listed,
+                                             const std::vector<std::string>& gpus,
+                                             const std::vector<std::string>& uuids) {
+  std::vector<std::string> chosen;
+  std::istringstream entries(listed);
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    std::erase(entry, ' ');
+    const auto named = std::find_if(gpus.begin(), gpus.end(), [&](const std::string& gpu) {
+      const auto index = index_of(gpu, uuids);
+      return is_gpu_name(entry) && is_chosen({entry}, gpu, index ? uuids[*index] : "");
+    });
+    if (named == gpus.end())
+      return Error{Errc::InvalidArgument,
+                   fmt::format("--gpus names '{}', and this node has {}", entry,
+                               gpus.empty() ? "no GPU that it may use"
+                                            : fmt::format("the GPUs {}", fmt::join(gpus, ", "))),
+                   "write indexes, or UUIDs as nvidia-smi -L shows them"};
+    if (std::find(chosen.begin(), chosen.end(), *named) == chosen.end()) chosen.push_back(*named);
+  }
+  return chosen;
 }
 
 }  // namespace train

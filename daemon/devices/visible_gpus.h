@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/result.h"
+
 namespace train {
 
 /// Return the GPUs that a process may use if its CUDA_VISIBLE_DEVICES is `listed` (null: not set).
@@ -13,5 +15,11 @@ namespace train {
 /// Environment Variables". Of MIG instances, CUDA shows a process only the first, so only that one
 /// is returned, by its name.
 std::vector<std::string> visible_gpus(const char* listed, const std::vector<std::string>& uuids);
+
+/// Return those of `gpus` that --gpus lists: indexes, UUIDs and beginnings of UUIDs, with commas.
+/// InvalidArgument names an entry that is none of them.
+Result<std::vector<std::string>> listed_gpus(const std::string& listed,
+                                             const std::vector<std::string>& gpus,
+                                             const std::vector<std::string>& uuids);
 
 }  // namespace train

@@ -16,7 +16,6 @@
 #include "daemon/core/launcher_orders.h"
 #include "daemon/core/node_agent.h"
 #include "daemon/core/private_traind.h"
-#include "daemon/devices/node_inventory.h"
 #include "daemon/server/control_port.h"
 #include "daemon/server/controller_watch.h"
 #include "daemon/server/daemon_folders.h"
@@ -25,6 +24,7 @@
 #include "daemon/server/launcher_port.h"
 #include "daemon/server/metrics_port.h"
 #include "daemon/server/node_reporter.h"
+#include "daemon/server/own_node.h"
 #include "daemon/server/remote_start.h"
 #include "daemon/server/service_status.h"
 #include "daemon/server/stdin_leash.h"
@@ -69,7 +69,7 @@ Refused refusal_of(const Error& error) {
 
 class Daemon {
  public:
-  Daemon(const DaemonOptions& options, TlsFiles tls, Log log, ServiceManager manager)
+  Daemon(const DaemonOptions& options, OwnNode node, TlsFiles tls, Log log, ServiceManager manager)
       : options_(options),
         log_(std::move(log)),
         tls_(std::move(tls)),
@@ -78,8 +78,8 @@ class Daemon {
         changed_(executor_),
         host_(host_name()),
         node_name_(options.node_name.empty() ? host_ : options.node_name),
-        inventory_(inventory()),
-        agent_(node_name_, host_, addresses(), inventory_.amounts, inventory_.gpus),
+        has_gpus_(!node.gpus.empty()),
+        agent_(node_name_, host_, addresses(), node.amounts, node.gpus, std::move(node.traits)),
         spaces_(executor_, {options.spool_dir, data_dir()},
                 [log = log_](const std::string& what, const std::string& folder) mutable {
                   log.info(what, {{"folder", folder}});
@@ -92,7 +92,7 @@ class Daemon {
         admission_(options_.allowed_launchers, spaces_, supervisors_),
         controllers_(executor_, scope_, clock_, options.runtime_dir, log_,
                      [this] { changed_.notify(); }),
-        reporter_(inventory_.gpus, options.spool_dir),
+        reporter_(node.gpus, options.spool_dir),
         status_(std::move(manager), changed_, [this] { return agent_.counts(); }) {}
 
   Result<Unit> open();
@@ -118,7 +118,6 @@ class Daemon {
   const std::optional<TlsContext>& current_tls();
   WorkerSpace& space_of_run(const std::string& run_id);
   std::vector<std::string> addresses() const;
-  NodeInventory inventory() const;
   Identity identity() const { return {options_.build, "traind", host_, ::getpid(), node_name_}; }
   asio::awaitable<void> serve_launcher(Link link);
   template <class Message>
@@ -127,6 +126,7 @@ class Daemon {
   void feed(const NodeEvent& event);
   void perform(const NodeAction& action);
   Link route_up(const AttemptKey& key, MessageType type);
+  asio::awaitable<void> prepare(AttemptAsked event);
   void spawn_supervisor(const SpawnSupervisor& action);
   void send_status(NodeStatus status);
   asio::awaitable<void> wait_for_signal();
@@ -145,7 +145,7 @@ class Daemon {
   asio::signal_set signals_;
   Notifier changed_;
   std::string host_, node_name_;
-  NodeInventory inventory_;
+  const bool has_gpus_;
   NodeAgent agent_;
   WorkerSpaces spaces_;
   std::unique_ptr<LauncherPort> launcher_port_;
@@ -295,22 +295,6 @@ std::vector<std::string> Daemon::addresses() const {
   return all;
 }
 
-NodeInventory Daemon::inventory() const {
-  NodeInventory found = read_node_inventory();
-  Resources& amounts = found.amounts;
-  for (const auto& [name, value] : options_.resources) {
-    if (name == "CPU")
-      amounts.cpu = value;
-    else if (name == "GPU")
-      amounts.gpu = value;
-    else if (name == "memory")
-      amounts.memory_bytes = static_cast<std::uint64_t>(value);
-    else
-      amounts.custom[name] = value;
-  }
-  return found;
-}
-
 // ---- launchers
 
 asio::awaitable<void> Daemon::serve_launcher(Link link) {
@@ -407,7 +391,11 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
     case MessageType::PrepareAttempt: {
       auto message = decode_order<PrepareAttempt>(link, frame);
       if (!message) return false;
-      feed(AttemptAsked{id, frame.attempt, std::move(*message)});
+      AttemptAsked asked{id, frame.attempt, std::move(*message)};
+      if (has_gpus_ && asked.message.per_worker.gpu > 0)
+        scope_.spawn("prepare", prepare(std::move(asked)));
+      else
+        feed(asked);
       return true;
     }
     case MessageType::DetachRun:
@@ -418,6 +406,13 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
     default:
       return true;
   }
+}
+
+/// Let the node decide, once it is known who uses its GPUs.
+asio::awaitable<void> Daemon::prepare(AttemptAsked event) {
+  co_await reporter_.gpus_asked();
+  event.gpus_in_use = reporter_.gpus_in_use();
+  feed(event);
 }
 
 void Daemon::feed(const NodeEvent& event) {
@@ -468,9 +463,10 @@ void Daemon::perform(const NodeAction& action) {
           [&](const SpawnSupervisor& spawn) { spawn_supervisor(spawn); },
           [&](const SendPrepare& prepare) { supervisors_.prepare(prepare.key, prepare.message); },
           [&](const RefuseAttempt& refused) {
-            send(refused.link, encode(StartFailed{0, std::string(to_string(refused.error.code)),
-                                                  refused.error.message, refused.error.hint, true},
-                                      refused.attempt));
+            send(refused.link,
+                 encode(StartFailed{0, std::string(to_string(refused.error.code)),
+                                    refused.error.message, refused.error.hint, refused.busy},
+                        refused.attempt));
           },
           [&](const TellSupervisor& tell) {
             if (const Link link = supervisors_.link(tell.key))
@@ -662,12 +658,14 @@ int run_daemon(DaemonOptions options) {
   options.node_name = *std::move(name);
   if (const auto completed = complete_remote(options); !completed)
     return fail(completed.error(), 78);
+  auto node = read_own_node(options);
+  if (!node) return fail(node.error(), 64);
   auto log =
       Log::open({.level = *level}, {.component = "traind", .run = "", .node = options.node_name});
   if (!log) return fail(log.error(), 74);
   // The service manager, if any, knows nothing of a private traind.
   Daemon daemon(
-      options, std::move(*tls), *log,
+      options, std::move(*node), std::move(*tls), *log,
       options.leave_with_last_run ? ServiceManager() : ServiceManager::take_from_environment());
   int code = 0;
   if (const auto opened = daemon.open(); !opened)

@@ -22,6 +22,8 @@ struct DaemonOptions {
   std::string spool_dir;    // for worker output on its way to the launcher
   std::string data_dir;     // for checkpoints of runs without shared storage; empty: spool_dir/data
   std::string node_name;    // empty: that of the certificate, or the host's
+  std::vector<std::string> labels;  // "rack=r1", beside those that the node knows by itself
+  std::string gpus;                 // the only ones to offer, as --gpus lists them; empty: all
   /// CPU, GPU and memory (bytes) that replace those found, and custom resources.
   std::map<std::string, double> resources;
   bool leave_with_last_run = false;  // a private traind

@@ -8,6 +8,9 @@
 #include "lib/net/within.h"
 
 namespace train {
+namespace {
+constexpr Duration kGpusAskedEvery = milliseconds(20);
+}
 
 asio::awaitable<void> NodeReporter::run(std::function<bool()> wanted,
                                         std::function<void(NodeStatus)> told) const {
@@ -27,6 +30,21 @@ asio::awaitable<void> NodeReporter::run(std::function<bool()> wanted,
               std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count(),
           .node = *sample,
           .gpus = gpus_.newest(now)});
+  }
+}
+
+GpusInUse NodeReporter::gpus_in_use() const {
+  GpusInUse in_use;
+  for (const GpuSample& gpu : gpus_.newest(SystemClock().now()))
+    if (!gpu.foreign.empty()) in_use[gpu.gpu] = gpu.foreign;
+  return in_use;
+}
+
+asio::awaitable<void> NodeReporter::gpus_asked() const {
+  const TimePoint until = SystemClock().now() + kGpuAnswerWithin;
+  while (!gpus_.asked_all() && SystemClock().now() < until) {
+    const auto woken = co_await pause_for(kGpusAskedEvery);
+    if (!woken) co_return;
   }
 }
 

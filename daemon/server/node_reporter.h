@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/core/gpu_grant.h"
 #include "daemon/devices/gpu_watch.h"
 #include "lib/net/task.h"
 #include "lib/wire/daemon_messages.h"
@@ -26,6 +27,11 @@ class NodeReporter {
   /// cancelled. While a reading hangs, nothing is told.
   asio::awaitable<void> run(std::function<bool()> wanted,
                             std::function<void(NodeStatus)> told) const;
+
+  /// Return who uses GPUs, though no run of trainrun does: GPU → "pid 4242 (python3) of alice".
+  GpusInUse gpus_in_use() const;
+  /// Wait until each GPU has been asked who uses it, but no longer than a driver may take.
+  asio::awaitable<void> gpus_asked() const;
 
  private:
   GpuWatch gpus_;

@@ -11,10 +11,12 @@
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <functional>
 #include <set>
 #include <utility>
 
 #include "daemon/supervisor/checkpoints/node_checkpoints.h"
+#include "daemon/supervisor/code/program_digests.h"
 #include "daemon/supervisor/group_messages.h"
 #include "daemon/supervisor/master_port.h"
 #include "daemon/supervisor/output/output_pump.h"
@@ -39,6 +41,7 @@
 #include "lib/base/print.h"
 #include "lib/base/secrets.h"
 #include "lib/model/checkpoint_order.h"
+#include "lib/net/blocking.h"
 #include "lib/net/notifier.h"
 #include "lib/net/peer_user.h"
 #include "lib/net/within.h"
@@ -56,6 +59,7 @@ using LauncherMessage =
           FileBytes, KeepShard, StartIngest, StopIngest, TellIngestRoster>;
 
 constexpr Duration kSampleEvery = seconds(1);
+constexpr Duration kDigestsWithin = seconds(20);        // then the nodes are not compared
 constexpr std::size_t kSampleQueueBytesMax = 1u << 20;  // on the link; then a sample is left out
 
 class Supervisor {
@@ -216,7 +220,8 @@ asio::awaitable<void> Supervisor::serve_link(std::unique_ptr<Connection> connect
   uplink_.connect(*connection);
   const PrepareAttempt granted = orders_.prepare.value_or(PrepareAttempt{});
   uplink_.send(SupervisorHello{options_.run_id, options_.attempt.value, ::getpid(), granted.claimed,
-                               granted.gpus, options_.build, generation_, granted.standby});
+                               granted.gpus, options_.build, generation_, granted.standby,
+                               granted.bindings});
   for (;;) {
     auto frame = co_await connection->receive();
     if (!frame) break;
@@ -361,13 +366,23 @@ void Supervisor::say_what_is_not_held() {
 
 asio::awaitable<void> Supervisor::say_prepared() {
   say_what_is_not_held();
+  NodeDigests digests;
+  if (const DigestOrder& order = orders_.prepare->digests; !order.command.empty()) {
+    std::function<Result<NodeDigests>()> work = [order] {
+      return Result<NodeDigests>(program_digests(order));
+    };
+    auto digesting = run_unjoined<NodeDigests>(std::move(work));
+    auto found = co_await within(kDigestsWithin, std::move(digesting));
+    if (found) digests = std::move(*found);  // else the node tells nothing, and is not compared
+  }
   const auto checked = co_await checkpoints_.probe();
   if (checked.has_error())
     uplink_.say_last(encode(start_failed(Rank{0}, checked.error()), options_.attempt));
   else
     uplink_.say(Prepared{orders_.prepare->node_rank,
                          orders_.master_port ? orders_.master_port->port() : 0u, ::getpid(),
-                         options_.spool_dir, checkpoints_.relayed()});
+                         options_.spool_dir, checkpoints_.relayed(), orders_.prepare->notes,
+                         std::move(digests)});
 }
 
 void Supervisor::on_start(StartWorkers message) {

@@ -70,8 +70,26 @@ void AttemptController::on(const AttemptPrepared& event) {
     return start_ingest_host(event.node);
   }
   if (!group_.hosts.has(event.node)) return;
+  if (!group_.hosts.is_prepared(event.node) &&
+      run_.spec.run_config.check_digests != DigestCheck::Off)
+    digests_.add(event.node, run_.nodes.name(event.node), event.digests);
   group_.hosts.prepared(event.node);
   if (group_.hosts.placed(event.node).node_rank == NodeRank{0}) master_port_ = event.master_port;
+}
+
+/// Say where nodes would not run the same, or end the attempt for it.
+bool AttemptController::refuses_differences() {
+  const DigestComparison::Finding finding = digests_.finding();
+  if (finding.texts.empty()) return false;
+  if (run_.spec.run_config.check_digests == DigestCheck::Warn) {
+    for (const std::string& text : finding.texts) run_.progress.note(NoteLevel::Warning, text);
+    return false;
+  }
+  ending_.fail({.kind = FailureKind::Start,
+                .cause = fmt::format("{} (run_config.check_digests: warn starts it all the same)",
+                                     fmt::join(finding.texts, "; ")),
+                .node = finding.node});
+  return true;
 }
 
 void AttemptController::advance_preparing() {
@@ -84,6 +102,7 @@ void AttemptController::advance_preparing() {
     }
     return;
   }
+  if (refuses_differences()) return;
   if (group_.restored != run_.checkpoints.newest()) {
     // A late commit of the attempt before. Retention may have removed the one before it.
     group_.restored = run_.checkpoints.newest();

@@ -11,6 +11,7 @@
 #include "launcher/core/attempt_time.h"
 #include "launcher/core/checkpoint_requests.h"
 #include "launcher/core/collective_tracker.h"
+#include "launcher/core/digest_comparison.h"
 #include "launcher/core/group_ending.h"
 #include "launcher/core/hang_controller.h"
 #include "launcher/core/ingest_board.h"
@@ -112,6 +113,7 @@ class AttemptController {
 
  private:
   void record_begin();
+  bool refuses_differences();
   void advance_attaching();
   void advance_preparing();
   void advance_running();
@@ -143,6 +145,7 @@ class AttemptController {
   GroupEnding ending_;
   const int restart_count_;
   std::uint32_t master_port_ = 0;
+  DigestComparison digests_;
   CollectiveTracker collectives_;
   HangController hangs_;
   AttemptTime time_;

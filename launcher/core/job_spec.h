@@ -13,11 +13,15 @@
 #include <vector>
 
 #include "lib/base/time.h"
+#include "lib/model/cpu_binding.h"
 #include "lib/model/resources.h"
 
 namespace train {
 
 inline constexpr int kUnlimited = -1;
+inline constexpr int kWorkersMax = 65'536;
+/// How many label selectors a spec may have, if each worker has its own.
+inline constexpr int kSelectorsMax = 1024;
 
 enum class PlacementStrategy { Pack, Spread, StrictPack, StrictSpread };
 enum class ScoreOrder { Max, Min };
@@ -60,9 +64,20 @@ inline constexpr std::array<std::string_view, 2> kMixStops{"stop_on_shortest",
 enum class OnChange { Fail, RestartEpoch };
 inline constexpr std::array<std::string_view, 2> kOnChanges{"fail", "restart_epoch"};
 
-struct WorkerCount {  // `8`, or `{min: 4, max: 8}`
+/// What follows if a process of no run uses a GPU that a worker gets.
+enum class GpuInUse { Warn, Refuse };
+/// What follows if nodes would run different programs, or one lacks a library.
+enum class DigestCheck { Warn, Refuse, Off };
+
+/// Label → condition: "H100", "!r2", "in(a,b)", "!in(a,b)" (launcher/core/label_selector.h).
+using LabelSelector = std::map<std::string, std::string>;
+
+struct WorkerCount {  // `8`, `{min: 4, max: 8}`, or `auto`
   int min = 1;
   int max = 1;
+  /// One for each GPU, or core, of the nodes. train-run puts the number in its place before the run
+  /// begins; until then it is 1.
+  bool automatic = false;
   bool elastic() const { return min != max; }
   bool operator==(const WorkerCount&) const = default;
 };
@@ -85,6 +100,12 @@ struct ScalingConfig {
   bool cpu_limit = false;    // limit CPU time to the claim, even if more is idle
   /// Processes and threads. 0: all workers on a node share half of the node's.
   int pids_per_worker = 0;
+  /// Of the nodes: one for all workers, or one for each; empty: any node.
+  std::vector<LabelSelector> label_selector = {};
+  CpuBinding bind = CpuBinding::None;
+  /// The GPUs of each node that may be used: indexes, or UUIDs and beginnings of UUIDs; empty: all.
+  std::vector<std::string> gpus = {};
+  GpuInUse gpu_in_use = GpuInUse::Warn;
   bool operator==(const ScalingConfig&) const = default;
 };
 
@@ -164,6 +185,7 @@ struct RunConfig {
   ResourceLimits rlimits;
   std::optional<std::string> user;  // whom workers run as; unset: traind chooses
   bool keep_capabilities = false;
+  DigestCheck check_digests = DigestCheck::Warn;
   bool operator==(const RunConfig&) const = default;
 };
 

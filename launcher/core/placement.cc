@@ -11,6 +11,10 @@
 #include <set>
 #include <tuple>
 
+#include "launcher/core/label_selector.h"
+#include "launcher/core/worker_labels.h"
+#include "lib/model/gpu_choice.h"
+
 namespace train {
 namespace {
 
@@ -34,14 +38,42 @@ void take(Resources& from, const Resources& claim, int times) {
       value -= found->second * times;
 }
 
+/// Return how many workers GPUs are enough for.
+int gpus_that_fit(double available, double claim, int max) {
+  if (claim <= 0 || claim >= 1) return times_that_fit(available, claim, max);
+  const std::int64_t of_each = times_that_fit(1, claim, max);
+  const std::int64_t whole = times_that_fit(available, 1, max);
+  return static_cast<int>(std::min<std::int64_t>(whole * of_each, max));
+}
+
 using Counts = std::vector<int>;
+
+/// Return what the node has of what the spec allows.
+Resources offer_of(const NodeCapacity& node, const ScalingConfig& scaling, bool use_total) {
+  Resources offer = use_total ? node.total : node.free;
+  if (scaling.gpus.empty()) return offer;
+  const auto chosen = std::count_if(node.gpus.begin(), node.gpus.end(), [&](const OfferedGpu& gpu) {
+    return is_chosen(scaling.gpus, gpu.name, gpu.uuid) && (use_total || gpu.free);
+  });
+  offer.gpu = std::min(offer.gpu, static_cast<double>(chosen));
+  return offer;
+}
+
+bool has_labels(const NodeCapacity& node, const ScalingConfig& scaling) {
+  const std::vector<LabelSelector>& selectors = scaling.label_selector;
+  return selectors.empty() ||
+         std::any_of(selectors.begin(), selectors.end(),
+                     [&](const LabelSelector& selector) { return accepts(selector, node.labels); });
+}
 
 Counts capacity_of(const std::vector<NodeCapacity>& nodes, const ScalingConfig& scaling,
                    bool use_total) {
   Counts capacity;
   for (const NodeCapacity& node : nodes) {
-    int room = workers_that_fit(use_total ? node.total : node.free, scaling.resources_per_worker,
-                                scaling.num_workers.max);
+    int room = has_labels(node, scaling)
+                   ? workers_that_fit(offer_of(node, scaling, use_total),
+                                      scaling.resources_per_worker, scaling.num_workers.max)
+                   : 0;
     if (const int whole = scaling.workers_per_node; whole > 0) room = room >= whole ? whole : 0;
     capacity.push_back(room);
   }
@@ -79,8 +111,14 @@ Counts spread(const Counts& capacity, int max, int per_node_max) {
   return taken;
 }
 
-Counts choose(const ScalingConfig& scaling, const Counts& capacity) {
+Counts choose(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
+              const Counts& capacity) {
   const int max = scaling.num_workers.max;
+  if (scaling.label_selector.size() > 1) {
+    std::vector<LabelledRoom> rooms;
+    for (std::size_t i = 0; i < nodes.size(); ++i) rooms.push_back({&nodes[i].labels, capacity[i]});
+    return place_labelled(scaling.label_selector, rooms, scaling.placement_strategy, max);
+  }
   switch (scaling.placement_strategy) {
     case PlacementStrategy::Pack:
       return pack(capacity, max);
@@ -157,11 +195,29 @@ std::string describe_claim(const Resources& claim) {
   return parts.empty() ? "nothing" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
+/// Return why no node has the labels that some worker asks for, or "" if one has.
+std::string describe_labels_lack(const ScalingConfig& scaling,
+                                 const std::vector<NodeCapacity>& nodes) {
+  if (nodes.empty()) return "";
+  for (const LabelSelector& selector : scaling.label_selector) {
+    if (std::any_of(nodes.begin(), nodes.end(),
+                    [&](const NodeCapacity& node) { return accepts(selector, node.labels); }))
+      continue;
+    std::vector<std::string> there;
+    for (const NodeCapacity& node : nodes)
+      there.push_back(fmt::format("{} has {}", node.name, describe_labels(node.labels)));
+    return fmt::format("no node has the labels that label_selector asks for ({}): {}",
+                       describe(selector), fmt::join(there, "; "));
+  }
+  return "";
+}
+
 std::string describe_lack(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
                           const Counts& capacity, int placed, bool of_total) {
+  if (std::string lack = describe_labels_lack(scaling, nodes); !lack.empty()) return lack;
   std::vector<std::string> offers;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const Resources& has = of_total ? nodes[i].total : nodes[i].free;
+    const Resources has = offer_of(nodes[i], scaling, of_total);
     std::string text =
         fmt::format("{} {} CPU {}", nodes[i].name, of_total ? "has" : "has free", amount(has.cpu));
     if (scaling.resources_per_worker.gpu > 0 || has.gpu > 0)
@@ -172,7 +228,9 @@ std::string describe_lack(const ScalingConfig& scaling, const std::vector<NodeCa
       const auto found = has.custom.find(name);
       text += fmt::format(", {} {}", name, amount(found == has.custom.end() ? 0 : found->second));
     }
-    offers.push_back(fmt::format("{} (room for {})", text, capacity[i]));
+    const std::string labels =
+        has_labels(nodes[i], scaling) ? "" : "; its labels: " + describe_labels(nodes[i].labels);
+    offers.push_back(fmt::format("{} (room for {}{})", text, capacity[i], labels));
   }
   const std::string whole = scaling.workers_per_node > 0
                                 ? fmt::format(", {} on each node", scaling.workers_per_node)
@@ -189,7 +247,7 @@ std::string describe_lack(const ScalingConfig& scaling, const std::vector<NodeCa
 
 int workers_that_fit(const Resources& available, const Resources& claim, int max) {
   int fit = std::min(times_that_fit(available.cpu, claim.cpu, max),
-                     times_that_fit(available.gpu, claim.gpu, max));
+                     gpus_that_fit(available.gpu, claim.gpu, max));
   fit = std::min(fit, times_that_fit(static_cast<double>(available.memory_bytes),
                                      static_cast<double>(claim.memory_bytes), max));
   for (const auto& [name, value] : claim.custom) {
@@ -206,13 +264,13 @@ Placement place_ranks(const ScalingConfig& scaling, const std::vector<NodeCapaci
                       std::size_t expected_nodes, const Placement& before) {
   const std::vector<NodeCapacity> nodes = used_first(named_nodes, before);
   const Counts capacity = capacity_of(nodes, scaling, false);
-  const Counts taken = choose(scaling, capacity);
+  const Counts taken = choose(scaling, nodes, capacity);
   const int placed = std::accumulate(taken.begin(), taken.end(), 0);
 
   Placement placement;
   if (placed < scaling.num_workers.min) {
     const Counts total_capacity = capacity_of(nodes, scaling, true);
-    const Counts at_best = choose(scaling, total_capacity);
+    const Counts at_best = choose(scaling, nodes, total_capacity);
     const int possible = std::accumulate(at_best.begin(), at_best.end(), 0);
     placement.never = nodes.size() >= expected_nodes && possible < scaling.num_workers.min;
     placement.reason = describe_lack(scaling, nodes, placement.never ? total_capacity : capacity,
@@ -371,6 +429,30 @@ Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& n
     none.reason = describe_lack(*lacking, ranks, left);
     return none;
   }
+}
+
+int automatic_workers(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes) {
+  const Resources& claim = scaling.resources_per_worker;
+  Counts counts;
+  for (const NodeCapacity& node : nodes) {
+    const Resources has = offer_of(node, scaling, true);
+    const int count = claim.gpu > 0
+                          ? gpus_that_fit(has.gpu, claim.gpu, kWorkersMax)
+                          : times_that_fit(has.cpu, claim.cpu > 0 ? claim.cpu : 1, kWorkersMax);
+    counts.push_back(has_labels(node, scaling) ? count : 0);
+  }
+  switch (scaling.placement_strategy) {
+    case PlacementStrategy::StrictPack:
+      return counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
+    case PlacementStrategy::StrictSpread:
+      return static_cast<int>(
+          std::count_if(counts.begin(), counts.end(), [](int count) { return count > 0; }));
+    case PlacementStrategy::Pack:
+    case PlacementStrategy::Spread:
+      break;
+  }
+  const std::int64_t all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  return static_cast<int>(std::min<std::int64_t>(all, kWorkersMax));
 }
 
 Resources ingest_claim(const Placement& placement, NodeId node,

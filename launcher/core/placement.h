@@ -7,6 +7,8 @@
 
 #include "launcher/core/job_spec.h"
 #include "lib/base/ids.h"
+#include "lib/model/labels.h"
+#include "lib/model/offered_gpu.h"
 #include "lib/model/worker_ranks.h"
 
 namespace train {
@@ -19,6 +21,8 @@ struct NodeCapacity {
   Resources free;
   bool draining = false;     // takes no new workers; the daemon then offers nothing as `free`
   std::string address = {};  // as the job names it: host:port
+  Labels labels = {};
+  std::vector<OfferedGpu> gpus = {};
 };
 
 struct PlacedNode {
@@ -59,6 +63,7 @@ struct Placement {
 };
 
 /// Return how many workers with this claim a node can take. An empty claim fits `max` times.
+/// Workers that claim a part of a GPU have it from one GPU.
 int workers_that_fit(const Resources& available, const Resources& claim, int max);
 
 /// Place as many workers as fit on `nodes`, between min and max of `scaling.num_workers`. `nodes`
@@ -73,9 +78,16 @@ int workers_that_fit(const Resources& available, const Resources& claim, int max
 /// `ingest`: place ingest workers, too, on the nodes of the ranks or on those that the spec names:
 /// of each dataset its least number, then, as long as there is room, more of them, in turn on each
 /// node. If the least number does not fit, there are fewer ranks, down to min.
+/// Workers go only to nodes whose labels their selector accepts, and get only GPUs that
+/// scaling_config.gpus names. A list of selectors has one for each worker, whatever its rank.
 Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
                 std::size_t expected_nodes, const Placement& before = {},
                 const std::vector<IngestNeed>& ingest = {});
+
+/// Return how many workers `num_workers: auto` stands for on these nodes: one for each GPU that a
+/// worker claims or, without GPUs, for each core, whoever has them now. placement_strategy counts:
+/// STRICT_PACK means those of one node, STRICT_SPREAD one for each node.
+int automatic_workers(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes);
 
 /// Return what the ingest workers on a node claim together.
 Resources ingest_claim(const Placement& placement, NodeId node,

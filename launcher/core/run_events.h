@@ -19,6 +19,7 @@
 #include "lib/model/checkpoint_order.h"
 #include "lib/model/checkpoint_shard.h"
 #include "lib/model/ingest_roster.h"
+#include "lib/model/node_digests.h"
 #include "lib/model/pause_step.h"
 #include "lib/model/rank_sample.h"
 #include "lib/model/time_accounts.h"
@@ -89,6 +90,7 @@ struct AttemptPrepared {
   Attempt attempt;
   NodeId node;
   std::uint32_t master_port = 0;
+  NodeDigests digests = {};  // of what it would run; empty: not wanted
 };
 struct AttemptStarted {
   Attempt attempt;

@@ -342,6 +342,7 @@ void put_rank(JsonWriter& json, const RankFacts& facts, std::int64_t rank, const
   json.member("state", state_of_rank(facts, rank, sample, files));
   json.text_or_null("process_state", sample.text("state"));
   json.text_or_null("waits_in", sample.text("waits_in"));
+  json.text_or_null("cpus", sample.text("cpus"));
   json.text_or_null("phase", sample.text("phase")).text_or_null("phase_text", sample.text("doing"));
   json.key("phase_since").null();
   put(json, "quiet_s", sample.number("quiet_s"));

@@ -74,6 +74,10 @@ std::vector<std::string> remarks_on(const NodeRow& row, const std::string& build
   if (row.draining)
     remarks.push_back(row.draining_because.empty() ? "draining"
                                                    : "draining: " + row.draining_because);
+  std::string labels;
+  for (const auto& [name, value] : row.labels)
+    labels += fmt::format("{}{}={}", labels.empty() ? "labels: " : ", ", name, value);
+  if (!labels.empty()) remarks.push_back(std::move(labels));
   if (row.build != build) remarks.push_back(fmt::format("version {}, not {}", row.build, build));
   for (const GpuSample& gpu : row.gpus) {
     if (gpu.state != "ok") remarks.push_back(fmt::format("GPU {}: {}", gpu.gpu, gpu.state));
@@ -115,6 +119,9 @@ void put_answer(JsonWriter& json, const NodeRow& row) {
   json.end();
   put_amounts(json, "total", row.total);
   put_amounts(json, "free", row.free);
+  json.key("labels").object();
+  for (const auto& [name, value] : row.labels) json.member(name, value);
+  json.end();
   json.member("draining", row.draining);
   if (!row.draining_because.empty()) json.member("draining_because", row.draining_because);
   if (row.sample) {

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "lib/base/error.h"
+#include "lib/model/labels.h"
 #include "lib/model/node_sample.h"
+#include "lib/model/offered_gpu.h"
 #include "lib/model/resources.h"
 
 namespace train {
@@ -25,6 +27,8 @@ struct NodeRow {
   std::string draining_because = {};
   std::optional<NodeSample> sample = {};  // nothing: not told in time
   std::vector<GpuSample> gpus = {};
+  Labels labels = {};
+  std::vector<OfferedGpu> offered_gpus = {};
 };
 
 /// Return the table, one line a node, and below it what is wrong with nodes: "" for no rows.

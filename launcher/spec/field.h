@@ -35,7 +35,7 @@ enum class Kind {
   Integer,  // min … max
   Boolean,
   Duration,  // min … max, in milliseconds
-  Count,     // 8, or {min: 4, max: 8}
+  Count,     // 8, {min: 4, max: 8}, or auto if `choices` has it
   Resources,
   Stop,           // metric → number
   Mix,            // dataset → number above 0
@@ -48,6 +48,8 @@ enum class Kind {
   Maps,           // a list of maps, or {from: dataset, without: [maps]}
   Preprocessors,  // a list of {name: arguments}, or {from: dataset}
   OnError,        // fail, or {rows: skip, rows_max: 100}
+  Labels,         // a selector: label → condition; or a list of them
+  Gpus,           // a list of indexes and UUIDs
   Umask,          // octal digits
   Limits,         // a limit's name → whole number, or unlimited
   Sweep,          // what `train-run sweep` tries (docs/sweep.md)
@@ -73,7 +75,8 @@ using FieldRef =
                  std::map<std::string, std::string>*, boost::json::object*, boost::json::array*,
                  WorkerCount*, Resources*, std::vector<StopCondition>*, std::vector<NotifyRule>*,
                  DatasetSpec*, std::optional<ImageSides>*, train::Umask*, ResourceLimits*,
-                 std::map<std::string, Duration>*, std::map<std::string, double>*, EnumRef>;
+                 std::map<std::string, Duration>*, std::map<std::string, double>*,
+                 std::vector<LabelSelector>*, EnumRef>;
 
 /// What a row's `at` points into: the job and, for rows below "datasets.*", the one dataset.
 struct Target {

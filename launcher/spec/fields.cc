@@ -23,6 +23,9 @@ constexpr std::array<std::string_view, 7> kNotifyEvents{
     "started", "restarted", "hung", "checkpoint", "failed", "finished", "stopped"};
 constexpr std::array<std::string_view, 4> kLogLevels{"debug", "info", "warning", "error"};
 constexpr std::array<std::string_view, 3> kHangActions{"auto", "observe", "fail"};
+constexpr std::array<std::string_view, 2> kGpuInUses{"warn", "refuse"};
+constexpr std::array<std::string_view, 3> kDigestChecks{"warn", "refuse", "off"};
+constexpr std::array<std::string_view, 1> kAutomatic{"auto"};
 constexpr std::array<std::string_view, 3> kSlurmUses{"auto", "never", "required"};
 
 constexpr std::array<std::string_view, 9> kLimitNames{"as",      "core",   "cpu",   "data", "fsize",
@@ -58,11 +61,11 @@ constexpr std::array kFields{
           "Set CUBLAS_WORKSPACE_CONFIG=:4096:8 in the workers' environment, unless env or the submitter's environment sets it, and have programs that link the SDK for LibTorch compute with deterministic algorithms only. They call train::reproducible(seed) to set the seeds, too. Python programs call torch.use_deterministic_algorithms(True)."},
     Field{"scaling_config", Kind::Section, nowhere, "How many workers, and what each needs."},
     Field{"scaling_config.num_workers", Kind::Count, [](const Target& t) -> Ref { return &t.spec->scaling_config.num_workers; },
-          "Workers on all nodes together: a number, or {min: 4, max: 8}. With a range, the group starts with as many as fit, continues with fewer if it loses a node, and grows at a checkpoint if there is capacity.", {}, 1, kWorkersMax, {}, "8"},
+          "Workers on all nodes together: a number, {min: 4, max: 8}, or auto. With a range, the group starts with as many as fit, continues with fewer if it loses a node, and grows at a checkpoint if there is capacity. auto: one for each GPU of the nodes if workers use GPUs, else one for each core that their traind offers; train-run asks the nodes before the run begins, and the number stays.", kAutomatic, 1, kWorkersMax, {}, "8"},
     Field{"scaling_config.use_gpu", Kind::Boolean, [](const Target& t) -> Ref { return &t.spec->scaling_config.use_gpu; },
           "Give each worker GPUs. Without it, workers see none (CUDA_VISIBLE_DEVICES is empty), unless env sets that variable."},
     Field{"scaling_config.resources_per_worker", Kind::Resources, [](const Target& t) -> Ref { return &t.spec->scaling_config.resources_per_worker; },
-          "What a worker claims on its node: CPU (cores; 0 claims none), GPU (whole number), memory (size), and your own resources. Names are case-sensitive.", {}, 0, 0, "CPU: 1; GPU: 1 with use_gpu, else 0", R"({"CPU": 4, "GPU": 1, "memory": "16GiB"})"},
+          "What a worker claims on its node: CPU (cores; 0 claims none), GPU (a whole number, or a part of one, such as 0.5: then several workers share a GPU, and each sees that one only), memory (size), and your own resources. Names are case-sensitive.", {}, 0, 0, "CPU: 1; GPU: 1 with use_gpu, else 0", R"({"CPU": 4, "GPU": 1, "memory": "16GiB"})"},
     Field{"scaling_config.placement_strategy", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.spec->scaling_config.placement_strategy); },
           "PACK uses as few nodes as possible, SPREAD as many. STRICT_PACK requires one node for all workers, STRICT_SPREAD a separate node for each.", kStrategies},
     Field{"scaling_config.workers_per_node", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->scaling_config.workers_per_node; },
@@ -73,6 +76,14 @@ constexpr std::array kFields{
           "true: a worker gets no more CPU time than it claims. false: its claim is its share when CPUs are scarce, and it can use idle CPUs. Both require that traind may write cgroups."},
     Field{"scaling_config.pids_per_worker", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->scaling_config.pids_per_worker; },
           "How many processes and threads a worker may have, if traind may write cgroups. 0: no limit of its own; all workers of the run on a node together may have half of what the node's kernel allows (kernel.pid_max, kernel.threads-max).", {}, 0, kPidsMax},
+    Field{"scaling_config.label_selector", Kind::Labels, [](const Target& t) -> Ref { return &t.spec->scaling_config.label_selector; },
+          "Which nodes workers may run on, as in Ray: label → value, !value, in(a,b) or !in(a,b). A mapping is for all workers; a list has a mapping for each worker, {} for one that may run anywhere. Nodes have the labels host, arch and gpu (the model), and those of traind --label.", {}, 0, 0, {}, R"({"gpu": "H100", "rack": "!r2"})"},
+    Field{"scaling_config.bind", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.spec->scaling_config.bind); },
+          "To which CPUs of its node each worker is bound, as torchrun's --numa-binding: to those of the NUMA node of its GPU (node), of that node's socket (socket), to cores of its own there (exclusive), or to one last-level cache (core-complex). Memory comes from that NUMA node first. Without GPUs, workers are dealt to the NUMA nodes in blocks. Only CPUs that traind may use itself are used.", kCpuBindings},
+    Field{"scaling_config.gpus", Kind::Gpus, [](const Target& t) -> Ref { return &t.spec->scaling_config.gpus; },
+          "The only GPUs of each node that workers may get: indexes in the order of the PCI bus, or UUIDs or their beginnings. Requires use_gpu.", {}, 0, 0, "all", R"([0, "GPU-8f2c"])"},
+    Field{"scaling_config.gpu_in_use", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.spec->scaling_config.gpu_in_use); },
+          "What follows if a process of no run uses a GPU that a worker would get, although no idle one is left. warn: train-run says who uses it. refuse: the start fails, and says so.", kGpuInUses},
     Field{"run_config", Kind::Section, nowhere, "The run's location and limits, and what it keeps."},
     Field{"run_config.name", Kind::Name, [](const Target& t) -> Ref { return &t.spec->run_config.name; },
           "The same as the top-level name, as in Ray Train. If you set both, they must be equal.", {}, 0, 0, "the top-level name"},
@@ -143,6 +154,8 @@ constexpr std::array kFields{
           "Limits of each worker, as prlimit(1) names them (as, core, cpu, data, fsize, memlock, nofile, nproc, stack) → a number, or unlimited. Workers inherit the others from traind.", {}, 0, 0, {}, R"({"nofile": 65536, "core": "unlimited"})"},
     Field{"run_config.user", Kind::Text, [](const Target& t) -> Ref { return &t.spec->run_config.user; },
           "The user that the workers run as on the nodes. Each node's traind must allow it (traind --run-as).", {}, 0, kUserBytesMax, "the only user that traind's --run-as names; the one that the launcher's certificate names if --run-as names several, or the first of them for a launcher without a certificate; without --run-as, traind's own user", R"("alice")"},
+    Field{"run_config.check_digests", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.spec->run_config.check_digests); },
+          "What follows if nodes would not run the same: before workers start, each node tells digests of the program, of the files that the command names and of the shared libraries that the program loads, and the versions of NVIDIA's driver and of NCCL; libraries that it lacks are named, too. warn: train-run names the nodes and what differs. refuse: the start fails. off: nothing is compared.", kDigestChecks},
     Field{"run_config.keep_capabilities", Kind::Boolean, [](const Target& t) -> Ref { return &t.spec->run_config.keep_capabilities; },
           "true: workers of root keep root's capabilities, for example to read other users' files in a container. false: they have none. Workers can never gain any."},
     Field{"datasets", Kind::Entries, nowhere, "Name → dataset, for get_dataset_shard(name)."},

@@ -34,7 +34,6 @@ std::span<const std::string_view> reserved_environment();
 /// Return the names of the limits that run_config.rlimits takes, as in prlimit(1).
 std::span<const std::string_view> limit_names();
 
-inline constexpr std::int64_t kWorkersMax = 65'536;
 inline constexpr std::string_view kNamePattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$";
 /// Return whether the text matches kNamePattern.
 bool is_name(std::string_view text);

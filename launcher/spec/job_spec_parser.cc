@@ -246,6 +246,17 @@ std::variant<ParsedSpec, std::string> parse_job_spec(const SpecSource& source) {
   return parse_job_spec_text(*text, source);
 }
 
+void set_workers(ParsedSpec& parsed, int count) {
+  parsed.spec.scaling_config.num_workers = {count, count};
+  parsed.resolved_yaml = spec::resolved_yaml(parsed.spec) + spec::sweep_yaml(parsed.sweep);
+  // Its origin, a comment, stays behind it.
+  constexpr std::string_view kAuto = "  num_workers: auto  # ";
+  const std::size_t section = parsed.annotated_yaml.find("\nscaling_config:");
+  if (const std::size_t at = parsed.annotated_yaml.find(kAuto, section); at != std::string::npos)
+    parsed.annotated_yaml.replace(at, kAuto.size(),
+                                  fmt::format("  num_workers: {}  # auto, ", count));
+}
+
 boost::json::object datasets_json(const JobSpec& spec) {
   boost::json::object datasets;
   for (const auto& [name, dataset] : spec.datasets) {

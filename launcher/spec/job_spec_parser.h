@@ -57,6 +57,9 @@ std::variant<ParsedSpec, std::string> parse_job_spec(const SpecSource& source);
 std::variant<ParsedSpec, std::string> parse_job_spec_text(const std::string& text,
                                                           const SpecSource& source);
 
+/// Put a number in the place of `num_workers: auto`, everywhere.
+void set_workers(ParsedSpec& parsed, int count);
+
 /// Return the JSON Schema draft-07 of the run spec (`train-run schema`).
 std::string job_spec_schema_json();
 /// Return docs/spec.md, the table of all keys.

@@ -43,6 +43,9 @@ void read_types(Reading& reading, const yaml::Cursor& cursor,
                 std::map<std::string, std::string>& types);
 void read_durations(Reading& reading, const yaml::Cursor& cursor, const Field& field,
                     std::map<std::string, Duration>& durations);
+void read_labels(Reading& reading, const yaml::Cursor& cursor,
+                 std::vector<LabelSelector>& selectors);
+void read_gpus(Reading& reading, const yaml::Cursor& cursor, std::vector<std::string>& gpus);
 void read_umask(const yaml::Cursor& cursor, Umask& umask);
 void read_limits(Reading& reading, const yaml::Cursor& cursor, ResourceLimits& limits);
 void read_shuffle(Reading& reading, const yaml::Cursor& cursor, DatasetSpec& dataset);

@@ -105,7 +105,8 @@ std::string kind_words(const Field& field) {
       return fmt::format("duration, {} to {}", yaml::format_duration_yaml(milliseconds(field.min)),
                          yaml::format_duration_yaml(milliseconds(field.max)));
     case Kind::Count:
-      return fmt::format("whole number, {} to {}, or {{min, max}}", field.min, field.max);
+      return fmt::format("whole number, {} to {}, {}{{min, max}}", field.min, field.max,
+                         field.choices.empty() ? "or " : "auto, or ");
     case Kind::Resources:
       return field.path.starts_with("dataset_config.") ? "CPU, memory → amount"
                                                        : "CPU, GPU, memory, others → amount";
@@ -133,6 +134,10 @@ std::string kind_words(const Field& field) {
       return "list of preprocessors, or {from}";
     case Kind::OnError:
       return "fail, {rows, rows_max}";
+    case Kind::Labels:
+      return "label → condition, or list of these";
+    case Kind::Gpus:
+      return "list of indexes, UUIDs";
     case Kind::Umask:
       return "three octal digits";
     case Kind::Limits:

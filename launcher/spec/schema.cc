@@ -59,7 +59,9 @@ json::object count_schema(const Field& field) {
   json::object range =
       closed({{"min", whole(field.min, field.max)}, {"max", whole(field.min, field.max)}});
   range["required"] = json::array{"min", "max"};
-  return one_of({whole(field.min, field.max), std::move(range)});
+  json::array options{whole(field.min, field.max), std::move(range)};
+  if (!field.choices.empty()) options.push_back(enumeration(field.choices));
+  return one_of(std::move(options));
 }
 
 json::object size_type() {
@@ -71,7 +73,10 @@ json::object resources_schema() {
   return {{"type", "object"},
           {"properties",
            {{"CPU", at_least_zero()},
-            {"GPU", whole(0, std::numeric_limits<int>::max())},
+            {"GPU",
+             one_of({whole(0, std::numeric_limits<int>::max()),
+                     json::object{
+                         {"type", "number"}, {"exclusiveMinimum", 0}, {"exclusiveMaximum", 1}}})},
             {"memory", size_type()}}},
           {"propertyNames",
            {{"pattern", spec::kNamePattern},
@@ -298,6 +303,14 @@ json::object kind_schema(const Field& field) {
       return preprocessors_schema(field);
     case Kind::OnError:
       return on_error_schema(field);
+    case Kind::Labels: {
+      const json::object selector{{"type", "object"}, {"additionalProperties", text_type()}};
+      return one_of(
+          {selector,
+           json::object{{"type", "array"}, {"maxItems", kSelectorsMax}, {"items", selector}}});
+    }
+    case Kind::Gpus:
+      return list_of(one_of({whole(0, 9999), text_type()}));
     case Kind::Umask:
       return one_of(
           {json::object{{"type", "string"}, {"pattern", "^0?0[0-7][0-7]$"}}, whole(0, 77)});

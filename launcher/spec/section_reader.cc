@@ -202,6 +202,10 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
       return read_on_error(reading, cursor, field, *std::get<DatasetSpec*>(ref));
     case Kind::Filter:
       return read_filter(cursor, *std::get<std::string*>(ref));
+    case Kind::Labels:
+      return read_labels(reading, cursor, *std::get<std::vector<LabelSelector>*>(ref));
+    case Kind::Gpus:
+      return read_gpus(reading, cursor, *std::get<std::vector<std::string>*>(ref));
     case Kind::Umask:
       return read_umask(cursor, *std::get<Umask*>(ref));
     case Kind::Limits:

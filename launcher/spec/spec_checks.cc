@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "launcher/core/ssh_hosts.h"
 #include "launcher/spec/fields.h"
@@ -59,6 +60,10 @@ void check_workers_per_node(Reading& reading, const ScalingConfig& scaling) {
   const int per_node = scaling.workers_per_node;
   const Origin* at = reading.given(kKey);
   if (per_node == 0 || at == nullptr) return;
+  if (scaling.num_workers.automatic)
+    return reading.diagnostics.error(
+        at->at, fmt::format("{} is {}, and scaling_config.num_workers is auto", kKey, per_node),
+        with_location(reading, at->at, "remove one of the two", "scaling_config.num_workers"));
   for (const int workers : {scaling.num_workers.min, scaling.num_workers.max}) {
     if (workers % per_node == 0) continue;
     reading.diagnostics.error(
@@ -74,6 +79,34 @@ void check_workers_per_node(Reading& reading, const ScalingConfig& scaling) {
     reading.diagnostics.error(strategy->at,
                               fmt::format("{} cannot be used with {}", kStrategy, kKey),
                               with_location(reading, strategy->at, "remove one of the two", kKey));
+}
+
+void check_selectors(Reading& reading, const ScalingConfig& scaling) {
+  constexpr std::string_view kKey = "scaling_config.label_selector";
+  const Origin* at = reading.given(kKey);
+  const std::size_t count = scaling.label_selector.size();
+  if (at == nullptr || count <= 1) return;
+  const auto cannot = [&](std::string what, std::string_view other) {
+    reading.diagnostics.error(
+        at->at, fmt::format("{} has {} selectors, one for each worker, {}", kKey, count, what),
+        with_location(reading, at->at, "write one mapping for all workers", other));
+  };
+  if (scaling.workers_per_node > 0)
+    cannot("and scaling_config.workers_per_node is given", "scaling_config.workers_per_node");
+  else if (scaling.num_workers.automatic)
+    cannot("and scaling_config.num_workers is auto", "scaling_config.num_workers");
+  else if (std::cmp_not_equal(count, scaling.num_workers.max))
+    cannot(fmt::format("and scaling_config.num_workers is {}", scaling.num_workers.max),
+           "scaling_config.num_workers");
+}
+
+void check_gpu_choice(Reading& reading, const ScalingConfig& scaling) {
+  constexpr std::string_view kUse = "scaling_config.use_gpu";
+  if (const Origin* at = reading.given("scaling_config.gpus");
+      at != nullptr && !scaling.gpus.empty() && !scaling.use_gpu)
+    reading.diagnostics.error(
+        at->at, fmt::format("scaling_config.gpus is given, and {} is false", kUse),
+        with_location(reading, at->at, "remove it, or set use_gpu: true", kUse));
 }
 
 void check_backend(Reading& reading, const JobSpec& spec) {
@@ -411,6 +444,8 @@ void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
   }
   check_gpus(reading, spec);
   check_workers_per_node(reading, spec.scaling_config);
+  check_selectors(reading, spec.scaling_config);
+  check_gpu_choice(reading, spec.scaling_config);
   check_backend(reading, spec);
   check_limits(reading, spec.run_config.failure_config);
   check_checkpoints(reading, spec.run_config.checkpoint_config);

@@ -21,6 +21,7 @@ json::value number(double value) {
 }
 
 json::value count_value(const WorkerCount& count) {
+  if (count.automatic) return "auto";
   if (!count.elastic()) return count.max;
   return json::object{{"min", count.min}, {"max", count.max}};
 }
@@ -129,6 +130,17 @@ struct Writer {
       object["window"] =
           yaml::format_size_yaml(static_cast<std::uint64_t>(dataset->shuffle_window));
     return object;
+  }
+  json::value operator()(const std::vector<LabelSelector>* selectors) const {
+    json::array array;
+    for (const LabelSelector& selector : *selectors) {
+      json::object object;
+      for (const auto& [label, condition] : selector) object[label] = json::string(condition);
+      array.emplace_back(std::move(object));
+    }
+    if (array.empty()) return json::object();
+    if (array.size() == 1) return array[0];
+    return array;
   }
   json::value operator()(const Umask* umask) const {
     return json::string(fmt::format("{:03o}", umask->bits));

@@ -109,6 +109,10 @@ void read_count(Reading& reading, const Cursor& cursor, const Field& field, Work
   if (!cursor.node().is(Node::Kind::Map)) {
     if (cursor.node().is(Node::Kind::Sequence))
       return cursor.error("is a list, not a number or {min, max}", "write 8, or {min: 4, max: 8}");
+    if (!field.choices.empty() && !cursor.node().quoted && cursor.node().text == "auto") {
+      count = {.automatic = true};
+      return;
+    }
     if (const auto number = cursor.integer(field.min, field.max)) {
       count = {static_cast<int>(*number), static_cast<int>(*number)};
     }
@@ -149,6 +153,8 @@ void read_count(Reading& reading, const Cursor& cursor, const Field& field, Work
   count = {static_cast<int>(*min), static_cast<int>(*max)};
 }
 
+constexpr double kGpuPartMin = 0.01;
+
 void read_resources(Reading& reading, const Cursor& cursor, Resources& resources) {
   constexpr std::array<std::string_view, 3> kKnown{"CPU", "GPU", "memory"};
   for (const Cursor::Entry& entry : cursor.entries()) {
@@ -182,10 +188,10 @@ void read_resources(Reading& reading, const Cursor& cursor, Resources& resources
     if (entry.key == "CPU") {
       resources.cpu = *amount;
     } else if (entry.key == "GPU") {
-      if (std::floor(*amount) != *amount) {
-        entry.value.error(fmt::format("is {}: this version does not support fractions of a GPU yet",
+      if (std::floor(*amount) != *amount && (*amount > 1 || *amount < kGpuPartMin)) {
+        entry.value.error(fmt::format("is {}: a worker has whole GPUs, or a part of one",
                                       entry.value.node().text),
-                          "write a whole number");
+                          fmt::format("write a whole number, or one from {} to 1", kGpuPartMin));
       }
       resources.gpu = *amount;
     } else {

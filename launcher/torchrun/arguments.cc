@@ -52,7 +52,7 @@ constexpr std::array kOptions{
     Option{"master-port", "Not needed", Kind::Integer, "29500"},
     Option{"local-addr", "Not needed"},
     Option{"logs-specs", "Refused: the run's folder has all output", Kind::Text, {}, 0, false},
-    Option{"numa-binding", "Refused: start the program by numactl", Kind::Text, {}, 0, false},
+    Option{"numa-binding", "Bind workers to CPUs: node, socket, exclusive or core-complex", Kind::Text, {}, 0, false},
     Option{"signals-to-handle", "train-run handles SIGTERM, SIGINT, SIGHUP and SIGUSR1", Kind::Text, "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
     Option{"virtual-local-rank", "Each worker sees one GPU, and LOCAL_RANK is 0", Kind::Flag},
     Option{"log-line-prefix-template", "What stands before lines of --tee, also TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", Kind::Text, {}, 0, false, true},

@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <utility>
 
 #include "launcher/spec/fields.h"
 #include "launcher/spec/job_flags.h"
 #include "launcher/torchrun/command.h"
+#include "lib/model/cpu_binding.h"
 #include "lib/yaml/writer.h"
 
 namespace train {
 namespace {
-
-constexpr int kWorkersMax = static_cast<int>(spec::kWorkersMax);
 
 Error mistake(std::string what, std::string hint = {}) {
   return {Errc::InvalidArgument, "torchrun: " + std::move(what), std::move(hint)};
@@ -52,6 +52,8 @@ class Launch {
     TRY(per_node_, workers_per_node());
     TRY_VOID(place_workers());
     give_gpus();
+    if (const std::string binding = arguments_.text("numa-binding"); !binding.empty())
+      set("--numa-binding", "scaling_config.bind", binding);
     set("--max-restarts", "run_config.failure_config.max_failures", max_restarts());
     if (arguments_.given("rdzv-id") && !arguments_.flag("standalone"))
       set("--rdzv-id", "env.TORCHELASTIC_RUN_ID", yaml::write_text(arguments_.text("rdzv-id")));
@@ -94,14 +96,15 @@ class Launch {
                 "while the run goes on"},
         Refused{"logs-specs",
                 "the run's folder has all output; --log-dir, --redirects, --tee and "
-                "--log-line-prefix-template say where it is and what is shown"},
-        Refused{"numa-binding",
-                "start the program by numactl: --no-python numactl --cpunodebind 0 python3 "
-                "train.py"}};
+                "--log-line-prefix-template say where it is and what is shown"}};
     for (const Refused& refused : kRefused)
       if (arguments_.given(refused.option) && !arguments_.text(refused.option).empty())
         return mistake(fmt::format("--{} has no counterpart in train-run", refused.option),
                        refused.what_to_do);
+    if (const std::string binding = arguments_.text("numa-binding");
+        !binding.empty() && (!parse_cpu_binding(binding) || binding == "none"))
+      return mistake(fmt::format("--numa-binding is {}", yaml::write_text(binding)),
+                     "write node, socket, exclusive or core-complex");
     if (const std::string handler = arguments_.text("event-log-handler"); handler != "null")
       return mistake(fmt::format("--event-log-handler {} has no counterpart in train-run", handler),
                      "the run's events are in events.jsonl in its folder, and "
@@ -166,7 +169,7 @@ class Launch {
     return Nodes{*min, *max};
   }
 
-  Result<int> workers_per_node() const {
+  Result<int> workers_per_node() {
     const std::string text = arguments_.text("nproc-per-node");
     const auto number = number_of(text);
     if (number && *number >= 1 && *number <= kWorkersMax) return *number;
@@ -177,13 +180,24 @@ class Launch {
     if (!known)
       return mistake(fmt::format("--nproc-per-node is '{}'", text),
                      "write a number, auto, gpu or cpu: train-run hands out CUDA's GPUs only");
-    if (place_.hosts > 0)
-      return mistake(
-          fmt::format("--nproc-per-node is {}, and the nodes are others than this one", text),
-          "write the number of workers of each node");
+    if (place_.hosts > 0) {
+      // Each node has its own number: their traind's know what they have.
+      if (nodes_.min != nodes_.max || std::cmp_not_equal(nodes_.max, place_.hosts))
+        return mistake(
+            fmt::format("--nproc-per-node is {}, and --nnodes is not the {} nodes that are named",
+                        text, place_.hosts),
+            "write the number of workers of each node, or --nnodes for all of them");
+      if (text == "auto" && place_.gpus == 0 && !arguments_.given("gpus"))
+        return mistake(
+            "--nproc-per-node is auto, and whether the nodes have GPUs is not known here",
+            "write gpu or cpu");
+      automatic_ = true;
+      return 1;
+    }
     if (text == "gpu" && place_.gpus == 0)
       return mistake("--nproc-per-node is gpu, and this machine has no GPU that CUDA can use",
                      "write a number, auto or cpu");
+    automatic_ = true;
     return text == "cpu" || place_.gpus == 0 ? place_.cpus : place_.gpus;
   }
 
@@ -193,10 +207,11 @@ class Launch {
       return mistake(fmt::format("{} nodes of {} workers are more than {} workers", nodes_.max,
                                  per_node_, kWorkersMax));
     set("--nproc-per-node", "scaling_config.num_workers",
-        nodes_.min == nodes_.max
+        automatic_ ? "auto"
+        : nodes_.min == nodes_.max
             ? fmt::format("{}", workers(nodes_.max))
             : fmt::format("{{min: {}, max: {}}}", workers(nodes_.min), workers(nodes_.max)));
-    if (place_.hosts > 0)
+    if (place_.hosts > 0 && !automatic_)
       set("--nproc-per-node", "scaling_config.workers_per_node", fmt::format("{}", per_node_));
     // As under torchrun, workers may be more than the cores.
     set("--nproc-per-node", "scaling_config.resources_per_worker.CPU", "0");
@@ -215,11 +230,12 @@ class Launch {
       return;
     }
     const std::string asked = arguments_.text("nproc-per-node");
-    if (asked != "cpu" && place_.gpus >= per_node_) {
+    const bool on_nodes = automatic_ && place_.hosts > 0;
+    if (asked != "cpu" && (on_nodes || place_.gpus >= per_node_)) {
       set("--nproc-per-node", "scaling_config.use_gpu", "true");
       return;
     }
-    if (place_.hosts > 0)
+    if (place_.hosts > 0 && !on_nodes)
       launch_.notes.emplace_back(
           "the workers get no GPU, because this machine has none for each worker of a node; "
           "--gpus 1 gives each worker one of its node, --gpus 0 says that none is meant");
@@ -261,6 +277,7 @@ class Launch {
   TorchrunLaunch launch_;
   Nodes nodes_;
   int per_node_ = 1;
+  bool automatic_ = false;  // the number of workers is train-run's to find out
 };
 
 }  // namespace

@@ -28,9 +28,10 @@ struct ProcessSample {
   /// The call on a file, pipe or socket in which the program's first thread waits: "read of
   /// '/data/x' (nfs4 at /data)"; empty: another one, or not known.
   std::string waits_for = {};
+  std::string cpus = {};  // that the program may use, as the kernel lists them: "0-3,8"
   bool operator==(const ProcessSample&) const = default;
   TRAIN_ARRAY(pid, state, waits_in, processes, threads, cpu_us, cpu_wait_us, resident_bytes,
-              read_bytes, written_bytes, context_switches, memory_limit, waits_for)
+              read_bytes, written_bytes, context_switches, memory_limit, waits_for, cpus)
 };
 
 }  // namespace train

@@ -75,7 +75,7 @@ constexpr std::array kNumbers{
 constexpr std::array kTexts{
     TextColumn{"node", &Row::node},   TextColumn{"state", &Row::state},
     TextColumn{"phase", &Row::phase}, TextColumn{"waits_in", &Row::waits_in},
-    TextColumn{"doing", &Row::doing},
+    TextColumn{"cpus", &Row::cpus},   TextColumn{"doing", &Row::doing},
 };
 
 SampleTable rank_table(const std::vector<const Row*>& rows) {
@@ -228,6 +228,7 @@ Row RankCollector::row_of(const RankSample& sample, const std::string& node) {
   Row row{.rank = sample.rank, .node = node};
   row.state = utf8_text(process.state, kStateBytesMax);
   row.waits_in = utf8_text(process.waits_in, kTextBytesMax);
+  row.cpus = utf8_text(process.cpus, kTextBytesMax);
   if (marks) row.phase = to_string(progress.phase);
   row.doing = utf8_text(doing_text(progress), kTextBytesMax);
   row.pid = known(lives, process.pid);

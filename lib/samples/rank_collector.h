@@ -65,7 +65,7 @@ class RankCollector {
 struct RankCollector::Row {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   Rank rank = {};
-  std::string node = {}, state = {}, waits_in = {}, phase = {}, doing = {};
+  std::string node = {}, state = {}, waits_in = {}, cpus = {}, phase = {}, doing = {};
   double pid = kUnknown;
   double quiet_s = kUnknown;
   double steps = kUnknown;

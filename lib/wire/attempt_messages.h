@@ -11,6 +11,7 @@
 #include "lib/model/data_operator.h"
 #include "lib/model/ingest_roster.h"
 #include "lib/model/job_context.h"
+#include "lib/model/node_digests.h"
 #include "lib/model/rank_sample.h"
 #include "lib/model/resources.h"
 #include "lib/model/worker_end.h"
@@ -26,7 +27,9 @@ struct Prepared {
   std::int64_t supervisor_pid = 0;
   std::string spool_dir;
   bool relayed = false;  // it does not see the storage: ReadFile transfers its checkpoints
-  TRAIN_FIELDS(node_rank, master_port, supervisor_pid, spool_dir, relayed)
+  std::vector<std::string> notes = {};  // for the user, a line each
+  NodeDigests digests = {};             // if they were wanted
+  TRAIN_FIELDS(node_rank, master_port, supervisor_pid, spool_dir, relayed, notes, digests)
 };
 
 struct StartWorkers {

@@ -7,9 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "lib/model/node_digests.h"
 #include "lib/model/node_sample.h"
+#include "lib/model/offered_gpu.h"
 #include "lib/model/process_limits.h"
 #include "lib/model/resources.h"
+#include "lib/model/worker_binding.h"
 #include "lib/wire/message_type.h"
 
 namespace train {
@@ -33,7 +36,9 @@ struct NodeOffer {  // traind's answer to AttachRun, repeated when the free reso
   Resources total, free;                // free: for this run, without subtracting its own claims
   std::vector<std::uint32_t> attempts;  // this run's attempts whose supervisors live here
   bool draining = false;                // the node accepts no new work; NodeDraining tells why
-  TRAIN_FIELDS(node_name, host, addresses, total, free, attempts, draining)
+  std::map<std::string, std::string> labels = {};
+  std::vector<OfferedGpu> gpus = {};  // total.gpu of them
+  TRAIN_FIELDS(node_name, host, addresses, total, free, attempts, draining, labels, gpus)
 };
 
 struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
@@ -64,9 +69,19 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   Resources claimed;
   std::vector<std::string> gpus;
   Resources ingest = {};  // what all ingest workers here claim, at their greatest number
+  // Which GPUs may be granted: names, or UUIDs and beginnings of UUIDs; empty: all.
+  std::vector<std::string> gpu_choice = {};
+  bool refuse_gpus_in_use = false;  // by a process of no run; else `notes` say so
+  std::string bind = {};            // how workers are bound to CPUs: lib/model/cpu_binding.h
+  // traind fills them in: one for each worker, by local rank (none: not bound), and what the user
+  // should know.
+  std::vector<WorkerBinding> bindings = {};
+  std::vector<std::string> notes = {};
+  DigestOrder digests = {};
   TRAIN_FIELDS(node_rank, local_world_size, per_worker, bind_master, bind_address, generation,
                run_dir, stop_grace_ms, output_bytes_max, standby, claimed, gpus, storage_marker,
-               storage_env, may_relay, no_access, upload_timeout_ms, replicas, limits, ingest)
+               storage_env, may_relay, no_access, upload_timeout_ms, replicas, limits, ingest,
+               gpu_choice, refuse_gpus_in_use, bind, bindings, notes, digests)
 };
 
 struct AttemptLost {  // its supervisor ended without being released; its workers are dead
@@ -103,7 +118,8 @@ struct SupervisorHello {  // supervisor → traind, each time a traind connects 
   // The highest that it knows; a restarted traind fences older launchers with it.
   std::uint64_t generation = 0;
   bool standby = false;  // its attempt has not begun
-  TRAIN_FIELDS(run_id, attempt, pid, claimed, gpus, build, generation, standby)
+  std::vector<WorkerBinding> bindings = {};
+  TRAIN_FIELDS(run_id, attempt, pid, claimed, gpus, build, generation, standby, bindings)
 };
 
 // traind → launchers: checkpoint and leave this node; when the grace is over, traind stops the

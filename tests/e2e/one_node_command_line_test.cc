@@ -114,7 +114,7 @@ TEST(CommandLine, MistakesNameTheOption) {
   say({"validate", "-n", "four", "--", "./train"});
   say({"validate", "-n", "4:2", "--", "./train"});
   say({"validate", "-n", "{min: 1}", "--", "./train"});
-  say({"validate", "--gpus", "0.5", "--", "./train"});
+  say({"validate", "--gpus", "1.5", "--", "./train"});
   say({"validate", "--gpus", "all", "--", "./train"});
   say({"validate", "--cpus", "-1", "--memory", "much", "--", "./train"});
   say({"validate", "--max-failures", "-2", "--", "./train"});

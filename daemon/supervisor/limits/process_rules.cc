@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/capability.h>
+#include <linux/mempolicy.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -13,10 +14,13 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <utility>
 
+#include "lib/base/cpu_list.h"
 #include "lib/base/user_account.h"
 
 namespace train {
@@ -35,6 +39,7 @@ constexpr std::array<std::pair<std::string_view, int>, 9> kLimits{{
 }};
 
 constexpr int kSignalMax = 64;
+constexpr unsigned kMemoryNodesMax = 1024;  // Linux's greatest CONFIG_NODES_SHIFT is 10
 
 struct KernelSigaction {  // as rt_sigaction(2) takes it on x86-64 and arm64
   void (*handler)(int);
@@ -67,6 +72,32 @@ void raise_oom_score() {
   ::close(fd);
 }
 
+CpuMask mask_of(const WorkerBinding& binding) {
+  constexpr std::size_t kBits = 8 * sizeof(unsigned long);
+  CpuMask mask;
+  for (const int cpu : parse_cpu_list(binding.cpus).value_or(CpuSet{})) {
+    const auto bit = static_cast<std::size_t>(cpu);
+    if (mask.size() <= bit / kBits) mask.resize(bit / kBits + 1, 0);
+    mask[bit / kBits] |= 1ul << bit % kBits;
+  }
+  return mask;
+}
+
+long set_affinity(pid_t thread, const CpuMask& mask) {
+  return ::syscall(SYS_sched_setaffinity, thread, mask.size() * sizeof mask[0], mask.data());
+}
+
+// A worker is better slow than not there: if our own cpuset has changed, it goes without.
+void bind_self(const ProcessRules& rules) {
+  if (!rules.cpus.empty()) set_affinity(0, rules.cpus);
+  constexpr unsigned kBits = 8 * sizeof(unsigned long);
+  unsigned long nodes[kMemoryNodesMax / kBits] = {};
+  if (rules.memory_node < 0 || rules.memory_node >= static_cast<int>(kMemoryNodesMax)) return;
+  const auto node = static_cast<unsigned>(rules.memory_node);
+  nodes[node / kBits] = 1ul << node % kBits;
+  ::syscall(SYS_set_mempolicy, MPOL_PREFERRED, nodes, kMemoryNodesMax + 1);
+}
+
 std::optional<int> rlimit_of(std::string_view name) {
   for (const auto& [known, resource] : kLimits) {
     if (known == name) return resource;
@@ -94,6 +125,24 @@ Result<ProcessRules> worker_rules(const ProcessLimits& limits) {
         {*resource, value < 0 ? RLIM_INFINITY : static_cast<rlim_t>(value), name});
   }
   return rules;
+}
+
+void bind(ProcessRules& rules, const WorkerBinding& binding) {
+  rules.cpus = mask_of(binding);
+  rules.memory_node = binding.memory_node;
+}
+
+void bind_process(pid_t pid, const WorkerBinding& binding) {
+  const CpuMask mask = mask_of(binding);
+  std::error_code gone;
+  if (mask.empty()) return;
+  for (const auto& thread :
+       std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid), gone)) {
+    const std::string name = thread.path().filename().string();
+    pid_t number = 0;
+    std::from_chars(name.data(), name.data() + name.size(), number);
+    if (number > 0) set_affinity(number, mask);
+  }
 }
 
 Result<Unit> check_limits(const ProcessRules& rules) {
@@ -149,6 +198,7 @@ int apply_rules(const ProcessRules& rules) {
     if (::setrlimit(static_cast<__rlimit_resource>(limit.resource), &value) != 0) return errno;
   }
   if (rules.killed_for_memory_like_others) raise_oom_score();
+  bind_self(rules);
   if (!rules.may_gain_privileges && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;
   return rules.keeps_capabilities ? 0 : drop_capabilities();
 }

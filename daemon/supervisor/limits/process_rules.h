@@ -11,6 +11,7 @@
 
 #include "lib/base/result.h"
 #include "lib/model/process_limits.h"
+#include "lib/model/worker_binding.h"
 
 namespace train {
 
@@ -20,6 +21,9 @@ struct ResourceLimit {
   std::string name{};  // "nofile"
 };
 
+/// CPUs as sched_setaffinity(2) takes them; empty: all that we may use ourselves.
+using CpuMask = std::vector<unsigned long>;
+
 struct ProcessRules {
   bool may_gain_privileges = true;  // by executing what is set-user-ID, or has capabilities
   bool keeps_capabilities = true;
@@ -27,10 +31,17 @@ struct ProcessRules {
   std::vector<int> ignored_signals{};          // all others have their defaults, none is blocked
   std::optional<mode_t> umask{};
   std::vector<ResourceLimit> limits{};
+  CpuMask cpus{};
+  int memory_node = -1;  // prefer it for memory; −1: none
 };
 
 /// Return the rules for a job's processes.
 Result<ProcessRules> worker_rules(const ProcessLimits& limits);
+
+/// Add the CPUs and the NUMA node of a worker. What cannot be read counts as no binding.
+void bind(ProcessRules& rules, const WorkerBinding& binding);
+/// Bind all threads of a process that runs already, as far as possible.
+void bind_process(pid_t pid, const WorkerBinding& binding);
 
 /// Check whether this process may give such limits to a child.
 Result<Unit> check_limits(const ProcessRules& rules);

@@ -49,6 +49,15 @@ std::int64_t number_after(std::string_view text, std::string_view key) {
   return next_number(text);
 }
 
+/// Return the word after `key`, as in "Cpus_allowed_list:\t0-3".
+std::string word_after(std::string_view text, std::string_view key) {
+  const std::size_t at = text.find(key);
+  if (at == text.npos) return "";
+  text.remove_prefix(at + key.size());
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  return std::string(text.substr(0, text.find_first_of(" \t\n")));
+}
+
 std::int64_t ticks_to_us(std::int64_t ticks) {
   static const std::int64_t per_second = ::sysconf(_SC_CLK_TCK);
   return ticks * (1'000'000 / per_second);
@@ -130,6 +139,7 @@ ProcessSample sample_processes(pid_t root, pid_t program) {
   // "nonvoluntary_ctxt_switches" contains the other key.
   sample.context_switches = number_after(status, "\nvoluntary_ctxt_switches:") +
                             number_after(status, "\nnonvoluntary_ctxt_switches:");
+  sample.cpus = utf8_text(word_after(status, "Cpus_allowed_list:"), kWaitBytesMax);
   if (main.state == 'D') {
     const std::string where = read_proc(main.pid, "wchan");
     if (where != "0") sample.waits_in = utf8_text(where, kWaitBytesMax);

@@ -29,6 +29,7 @@ namespace {
 
 namespace process = boost::process::v2;
 
+constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
 constexpr Duration kLookAgainEvery = milliseconds(50);  // for a process that cannot be watched
 
 // What the child does between fork and exec: only calls that are safe there.
@@ -159,17 +160,22 @@ Result<std::string> check_executable(const std::string& path, const std::string&
 }
 
 Result<std::string> find_executable(const SpawnRequest& request) {
-  const std::string& name = request.argv.front();
+  const auto path = request.env.find("PATH");
+  return find_program(request.argv.front(), request.working_dir,
+                      path == request.env.end() ? kDefaultPath : path->second);
+}
+
+}  // namespace
+
+Result<std::string> find_program(const std::string& name, const std::string& working_dir,
+                                 const std::string& path) {
   if (name.find('/') != std::string::npos) {
     return check_executable(
-        name.front() == '/'
-            ? name
-            : fmt::format("{}/{}", request.working_dir.empty() ? "." : request.working_dir, name),
+        name.front() == '/' ? name
+                            : fmt::format("{}/{}", working_dir.empty() ? "." : working_dir, name),
         name);
   }
-  const auto path = request.env.find("PATH");
-  std::istringstream folders(path == request.env.end() ? "/usr/local/bin:/usr/bin:/bin"
-                                                       : path->second);
+  std::istringstream folders(path);
   std::string folder;
   while (std::getline(folders, folder, ':')) {
     const std::string candidate = fmt::format("{}/{}", folder.empty() ? "." : folder, name);
@@ -181,8 +187,6 @@ Result<std::string> find_executable(const SpawnRequest& request) {
   return Error{Errc::NotFound, fmt::format("the command '{}' is not in PATH", name),
                "give its path, or set PATH in `env`"};
 }
-
-}  // namespace
 
 Result<pid_t> spawn_process(asio::any_io_executor executor, const SpawnRequest& request) {
   if (request.argv.empty()) return Error{Errc::InvalidArgument, "the command is empty"};

@@ -29,6 +29,11 @@ struct SpawnRequest {
   ProcessRules rules = {};
 };
 
+/// Return the file that a command starts: a path (relative to `working_dir`; "": ours), or a name
+/// to find in `path`, as $PATH has it. Errors as spawn_process().
+Result<std::string> find_program(const std::string& name, const std::string& working_dir,
+                                 const std::string& path);
+
 /// Spawn a process into its own session. Errors say what the user can do: the command is not found
 /// (NotFound), not executable (Permission), the folder is missing, a limit is hit.
 Result<pid_t> spawn_process(asio::any_io_executor executor, const SpawnRequest& request);

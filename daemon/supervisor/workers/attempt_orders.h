@@ -21,10 +21,16 @@ struct AttemptOrders {
   std::optional<StartWorkers> start = {};
   std::optional<MasterPort> master_port = {};
 
+  /// Return where a worker may run; all of the node, unless traind has bound it.
+  WorkerBinding binding_of(std::int32_t local_rank) const {
+    const auto local = static_cast<std::size_t>(local_rank);
+    return prepare && local < prepare->bindings.size() ? prepare->bindings[local] : WorkerBinding{};
+  }
+
   std::string worker_socket() const { return spool_dir + "/worker.sock"; }
   /// Return the node's part of an environment. `start` must outlive it; `prepare` must be set.
   NodeEnvironment node_environment(const StartWorkers& start) const {
-    return {start, attempt, worker_socket(), prepare->gpus};
+    return {start, attempt, worker_socket(), prepare->gpus, prepare->per_worker.gpu};
   }
 };
 

@@ -31,6 +31,14 @@ constexpr std::array kRankVariables{"RANK",        "WORLD_SIZE",       "LOCAL_RA
                                     "GROUP_RANK",  "GROUP_WORLD_SIZE", "LOCAL_WORLD_SIZE",
                                     "MASTER_ADDR", "MASTER_PORT"};
 
+/// Return the only GPU that the worker sees, if workers share GPUs: LOCAL_RANK is no index then.
+std::string shared_gpu(const NodeEnvironment& node, int local_rank) {
+  if (node.gpus.empty() || node.gpus_per_worker <= 0 || node.gpus_per_worker >= 1) return "";
+  const auto sharers = static_cast<std::size_t>(std::floor(1 / node.gpus_per_worker + 1e-6));
+  const std::size_t gpu = static_cast<std::size_t>(std::max(0, local_rank)) / sharers;
+  return node.gpus[std::min(gpu, node.gpus.size() - 1)];
+}
+
 Environment common_environment(const NodeEnvironment& node, double cpus) {
   const StartWorkers& start = node.start;
   Environment env = start.env;
@@ -82,6 +90,8 @@ Environment worker_environment(const NodeEnvironment& node, const WorkerEnvironm
   if (start.cpus_per_worker <= 0 && ranks.local_world_size == 1 &&
       !start.env.contains("OMP_NUM_THREADS"))
     env.erase("OMP_NUM_THREADS");
+  if (const std::string one = shared_gpu(node, ranks.local_rank); !one.empty())
+    env["CUDA_VISIBLE_DEVICES"] = one;
   set(env, "RANK", ranks.rank);
   set(env, "WORLD_SIZE", ranks.world_size);
   set(env, "LOCAL_RANK", ranks.local_rank);

@@ -17,6 +17,7 @@ struct NodeEnvironment {
   Attempt attempt;
   std::string socket_path;
   std::vector<std::string> gpus;  // that the node has granted, in the order of local ranks
+  double gpus_per_worker = 1;     // below 1: several workers share one
 };
 
 /// For workers that run as another user than the submitter: replace the submitter's HOME, LOGNAME,

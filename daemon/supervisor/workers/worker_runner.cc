@@ -71,6 +71,7 @@ Result<PipedProcess> WorkerRunner::process_for(WorkerSlot& slot) const {
   if (slot.standby) {
     slot.cgroup = slot.standby->cgroup;
     slot.memory = MemoryAccount::begin(slot.cgroup);
+    bind_process(slot.standby->process.pid, orders.binding_of(slot.ranks.local_rank));
     return slot.standby->process;
   }
   slot.cgroup = parts_.confinement.worker_group(fmt::format("rank-{:04}", rank.value));
@@ -81,6 +82,7 @@ Result<PipedProcess> WorkerRunner::process_for(WorkerSlot& slot) const {
                        .inherit_fds = {},
                        .cgroup = slot.cgroup,
                        .rules = parts_.confinement.rules()};
+  bind(request.rules, orders.binding_of(slot.ranks.local_rank));
   if (rank.value == 0 && orders.master_port)
     request.inherit_fds.push_back(orders.master_port->fd());
   return spawn_piped(parts_.executor, std::move(request));

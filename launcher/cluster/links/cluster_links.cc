@@ -147,7 +147,7 @@ NodeUp ClusterLinks::node_up(NodeId id, const NodeOffer& offer, const std::strin
   node.address = on_this_machine_ ? "127.0.0.1" : address_for_peers(reached_at, offer.addresses);
   node.problem.clear();
   NodeUp up{NodeCapacity{id, offer.node_name, offer.total, offer.free, offer.draining,
-                         node.link->endpoint_text()},
+                         node.link->endpoint_text(), offer.labels, offer.gpus},
             node.address};
   for (const std::uint32_t attempt : offer.attempts) up.attempts.push_back(Attempt{attempt});
   return up;

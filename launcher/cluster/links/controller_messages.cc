@@ -75,6 +75,20 @@ WorkerEnd shown(WorkerEnd end) {
   return end;
 }
 
+/// Return digests as people may see them, and no more than a node of ours tells.
+NodeDigests shown(NodeDigests digests) {
+  constexpr std::size_t kMissingMax = 64, kNameBytesMax = 256;
+  const auto shorten = [](std::string& text) { text = utf8_text(redacted(text), kNameBytesMax); };
+  digests.files.resize(std::min(digests.files.size(), kDigestFilesMax));
+  digests.missing.resize(std::min(digests.missing.size(), kMissingMax));
+  for (FileDigest& file : digests.files)
+    for (std::string* text : {&file.name, &file.path, &file.digest}) shorten(*text);
+  for (MissingLibrary& library : digests.missing)
+    for (std::string* text : {&library.soname, &library.needed_by}) shorten(*text);
+  for (std::string* text : {&digests.driver, &digests.nccl}) shorten(*text);
+  return digests;
+}
+
 constexpr std::uint64_t kRosterVersionMax = std::uint64_t{1} << 60;
 constexpr std::size_t kIngestLinesMax = 20;
 constexpr std::int64_t kAgainMsMax = 3'600'000;
@@ -98,7 +112,7 @@ Result<NodeMessage> decode_node_message(const Frame& frame, int ranks) {
 }
 
 AttemptPrepared to_event(const Sender& from, const Prepared& message) {
-  return {from.attempt, from.node, message.master_port};
+  return {from.attempt, from.node, message.master_port, shown(message.digests)};
 }
 
 AttemptStarted to_event(const Sender& from, const WorkersStarted& message) {

@@ -44,10 +44,12 @@ void take_offer(NodeOffer offer, NodeRow& row) {
   row.total = std::move(offer.total);
   row.free = std::move(offer.free);
   row.draining = offer.draining;
+  row.labels = std::move(offer.labels);
+  row.offered_gpus = std::move(offer.gpus);
 }
 
 /// Hear what it says until it has told what it is doing. What it does not tell in time is missing.
-Task<Unit> hear(Connection& connection, NodeRow& row) {
+Task<Unit> hear(Connection& connection, NodeRow& row, bool only_offers) {
   bool offered = false;
   for (;;) {
     auto receiving = connection.receive();
@@ -62,6 +64,7 @@ Task<Unit> hear(Connection& connection, NodeRow& row) {
       CO_TRY(auto offer, decode<NodeOffer>(*frame));
       take_offer(std::move(offer), row);
       row.answered = offered = true;
+      if (only_offers) co_return Unit{};
     } else if (frame->type == MessageType::NodeDraining) {
       CO_TRY(auto draining, decode<NodeDraining>(*frame));
       row.draining_because = std::move(draining.reason);
@@ -75,7 +78,7 @@ Task<Unit> hear(Connection& connection, NodeRow& row) {
 }
 
 Task<Unit> ask(asio::any_io_executor executor, Dialler& dialler, const Identity& self,
-               const TlsFiles& tls, Duration limit, NodeRow& row) {
+               const TlsFiles& tls, Duration limit, bool only_offers, NodeRow& row) {
   auto dialling = dialler.dial(executor, limit);
   CO_TRY(auto dialled, co_await std::move(dialling));
   Connection& connection = *dialled.connection;
@@ -86,7 +89,7 @@ Task<Unit> ask(asio::any_io_executor executor, Dialler& dialler, const Identity&
   row.reached_at = dialled.reached_at;
   const std::string owner_key = make_owner_key();
   connection.send(encode(attachment(owner_key, connection.binding())));
-  auto hearing = hear(connection, row);
+  auto hearing = hear(connection, row, only_offers);
   const auto heard = co_await within(limit, std::move(hearing));
   connection.send(encode(DetachRun{}));
   auto flushing = connection.flush();
@@ -98,11 +101,11 @@ Task<Unit> ask(asio::any_io_executor executor, Dialler& dialler, const Identity&
 asio::awaitable<void> ask_some(asio::any_io_executor executor,
                                std::vector<std::unique_ptr<Dialler>>* diallers,
                                std::vector<NodeRow>* rows, std::size_t* next, const Identity* self,
-                               const TlsFiles* tls, Duration limit) {
+                               const TlsFiles* tls, Duration limit, bool only_offers) {
   while (*next < diallers->size()) {
     const std::size_t i = (*next)++;
     NodeRow& row = (*rows)[i];
-    auto asking = ask(executor, *(*diallers)[i], *self, *tls, limit, row);
+    auto asking = ask(executor, *(*diallers)[i], *self, *tls, limit, only_offers, row);
     const auto asked = co_await std::move(asking);
     if (asked.has_error()) row.problem = asked.error();
   }
@@ -118,6 +121,11 @@ Result<std::vector<NodeRow>> survey_nodes(ClusterConfig cluster, const std::stri
       TlsFiles::read({cluster.token_file, cluster.tls}, CertificateRole::Launcher));
   TRY_VOID(check_nodes(cluster.nodes, tls.context().has_value()));
   auto diallers = diallers_of(cluster, 1);
+  return ask_nodes(diallers, tls, build, limit);
+}
+
+std::vector<NodeRow> ask_nodes(std::vector<std::unique_ptr<Dialler>>& diallers, const TlsFiles& tls,
+                               const std::string& build, Duration limit, bool only_offers) {
   std::vector<NodeRow> rows(diallers.size());
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i].address = diallers[i]->text();
   const Identity self{build, "launcher", host_name(), ::getpid(), ""};
@@ -125,8 +133,8 @@ Result<std::vector<NodeRow>> survey_nodes(ClusterConfig cluster, const std::stri
   Scope scope(context.get_executor());
   std::size_t next = 0;
   for (std::size_t i = 0; i < std::min(kAskedAtOnce, rows.size()); ++i)
-    scope.spawn("ask",
-                ask_some(context.get_executor(), &diallers, &rows, &next, &self, &tls, limit));
+    scope.spawn("ask", ask_some(context.get_executor(), &diallers, &rows, &next, &self, &tls, limit,
+                                only_offers));
   context.run();
   return rows;
 }

@@ -3,13 +3,16 @@
 // that a host that is reached by ssh may start its user's traind for the answer.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "launcher/cluster/links/dialler.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/report/node_table.h"
 #include "lib/base/result.h"
 #include "lib/base/time.h"
+#include "lib/net/tls_files.h"
 
 namespace train {
 
@@ -18,5 +21,9 @@ namespace train {
 /// Permission for a token or certificates that cannot be used, or for nodes that need some. Blocks.
 Result<std::vector<NodeRow>> survey_nodes(ClusterConfig cluster, const std::string& build,
                                           Duration limit);
+
+/// Ask these nodes. `only_offers`: do not wait for what they are doing now.
+std::vector<NodeRow> ask_nodes(std::vector<std::unique_ptr<Dialler>>& diallers, const TlsFiles& tls,
+                               const std::string& build, Duration limit, bool only_offers = false);
 
 }  // namespace train

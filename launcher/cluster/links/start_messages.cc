@@ -47,6 +47,21 @@ void add_backend_variables(const JobSpec& spec, std::map<std::string, std::strin
   env["TRAINRUN_DETERMINISTIC"] = "1";  // sdk/torch/reproducible.cc reads it
 }
 
+namespace {
+
+DigestOrder digest_order(const JobSpec& spec, const std::map<std::string, std::string>& env) {
+  const auto variable = [&](const char* name) {
+    const auto found = env.find(name);
+    return found == env.end() ? std::string() : found->second;
+  };
+  return {.command = spec.command,
+          .working_dir = spec.working_dir,
+          .path = variable("PATH"),
+          .library_path = variable("LD_LIBRARY_PATH")};
+}
+
+}  // namespace
+
 PrepareAttempt prepare_message(const JobSpec& spec, const RunIdentity& run, const Prepare& action,
                                const std::string& bind_address,
                                const std::map<std::string, std::string>& env) {
@@ -70,6 +85,12 @@ PrepareAttempt prepare_message(const JobSpec& spec, const RunIdentity& run, cons
   message.replicas = spec.run_config.checkpoint_config.replicas;
   message.standby = action.standby;
   message.ingest = action.ingest;
+  message.gpu_choice = spec.scaling_config.gpus;
+  message.refuse_gpus_in_use = spec.scaling_config.gpu_in_use == GpuInUse::Refuse;
+  message.bind = to_text(spec.scaling_config.bind);
+  if (spec.run_config.check_digests != DigestCheck::Off && !action.standby &&
+      action.placed.local_world_size > 0)
+    message.digests = digest_order(spec, env);
   message.storage_marker = run.storage_marker;
   message.may_relay = spec.run_config.shared_storage == SharedStorageNeed::Auto &&
                       !is_object_url(spec.run_config.storage_path);

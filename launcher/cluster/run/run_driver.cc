@@ -276,6 +276,7 @@ void RunDriver::received(NodeId node, const Frame& frame) {
                  [](const std::monostate&) {},  // of a newer protocol
                  [&](const Prepared& m) {
                    shards_.prepared(from, m);
+                   notes_.prepared(links_.name(node), m);
                    feed(to_event(from, m));
                  },
                  [&](ReportBatch& m) {

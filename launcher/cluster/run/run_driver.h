@@ -23,6 +23,7 @@
 #include "launcher/cluster/reports/report_pipeline.h"
 #include "launcher/cluster/run/driver_port.h"
 #include "launcher/cluster/run/journal_writer.h"
+#include "launcher/cluster/run/node_notes.h"
 #include "launcher/cluster/run/output_receiver.h"
 #include "launcher/cluster/run/run_inspection.h"
 #include "launcher/cluster/run/run_job.h"
@@ -110,6 +111,7 @@ class RunDriver final : private LinkObserver {
   RunLog log_;
   RunSummaryBuilder summary_builder_;
   RunScreen screen_;
+  NodeNotes notes_{screen_};
   JournalWriter journal_;
   std::unique_ptr<ReportPipeline> pipeline_;
   ClusterLinks links_;

@@ -1,5 +1,6 @@
 #include "launcher/cluster/run/run_job.h"
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -9,6 +10,7 @@
 
 #include "launcher/cluster/links/private_daemon.h"
 #include "launcher/cluster/links/start_messages.h"
+#include "launcher/cluster/links/worker_count.h"
 #include "launcher/cluster/run/detached_run.h"
 #include "launcher/cluster/run/driver_port.h"
 #include "launcher/cluster/run/run_driver.h"
@@ -58,7 +60,25 @@ int leave_slurm(const RunOptions& options, InSlurm& slurm, int code) {
   return code;
 }
 
-int run_with(const RunOptions& options, InSlurm& slurm) {
+/// Put a number in the place of `num_workers: auto`.
+Result<Unit> settle_workers(RunOptions& options, const TlsFiles& tls) {
+  const JobSpec& spec = options.parsed.spec;
+  if (!spec.scaling_config.num_workers.automatic) return Unit{};
+  std::vector<NodeCapacity> nodes;
+  std::vector<std::string> left_out;
+  if (spec.cluster.nodes.empty()) {
+    nodes.push_back(options.this_node());
+  } else {
+    TRY(nodes, offers_of(spec.cluster, tls, options.build, left_out));
+  }
+  TRY(const int count, count_workers(spec.scaling_config, nodes));
+  for (const std::string& node : left_out)
+    say(fmt::format("warning: {}: num_workers: auto does not count it", node));
+  set_workers(options.parsed, count);
+  return Unit{};
+}
+
+int run_with(RunOptions options, InSlurm& slurm) {
   const JobSpec& spec = options.parsed.spec;
   auto tls = read_tls(spec, slurm);
   if (!tls) return refuse(options, tls.error(), exit_code::kPermission);
@@ -66,6 +86,8 @@ int run_with(const RunOptions& options, InSlurm& slurm) {
     print_err("train-run: {}\n", soon);
   if (const auto safe = check_nodes(spec.cluster.nodes, tls->context().has_value()); !safe)
     return refuse(options, safe.error(), exit_code::kPermission);
+  if (const auto settled = settle_workers(options, *tls); !settled)
+    return refuse(options, settled.error(), exit_code::kUnavailable);
   auto env = spec::worker_environment(spec, options.environment);
   if (!env) return refuse(options, env.error(), exit_code::kBadSpec);
   std::optional<MlflowOptions> mlflow;

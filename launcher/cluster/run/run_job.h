@@ -2,9 +2,11 @@
 // run's record, and lets RunDriver perform the run.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "launcher/cluster/run/run_screen.h"
+#include "launcher/core/placement.h"
 #include "launcher/report/progress.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "lib/observe/log.h"
@@ -33,6 +35,8 @@ struct RunOptions {
   std::string wait_for_debugger = {};              // the ranks that wait for one; empty: none
   std::map<std::string, std::string> environment;  // the submitter's; workers get it
   std::string build;
+  /// Return what this machine offers, for a run that names no nodes.
+  std::function<NodeCapacity()> this_node = {};
 };
 
 /// Run the job to its end. Print its progress, and return train-run's exit code.

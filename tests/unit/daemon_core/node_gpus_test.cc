@@ -63,16 +63,78 @@ TEST(NodeGpus, OffersAsManyGpusAsNobodyHolds) {
 
   EXPECT_EQ(node.one<SendOffer>(attach(kOther, 1, "r2")).offer.free.gpu, 1);
   EXPECT_EQ(node.one<RefuseAttempt>(ask(kOther, kFirst, 3, 0.5)).error.message,
-            "node-a has too little free: GPU 1.5 wanted, 1 free");
+            "node-a has too little free: GPU 2 wanted, 1 free");
   EXPECT_EQ(node.one<SpawnSupervisor>(ask(kOther, kFirst, 2, 0.5)).message.gpus, Gpus{"1"});
 }
 
-TEST(NodeGpus, PartsThatMakeAWholeGpuNeedNoSecondOne) {
+TEST(NodeGpus, PartsThatMakeAWholeGpuNeedNoSecondOneAndNoneIsOfTwoGpus) {
   Node node;
-  node.agent = NodeAgent("node-a", "host-a", {}, cpus(100, 7));
+  node.agent = NodeAgent("node-a", "host-a", {}, cpus(100, 8));
   node.handle(attach(kLink, 1));
 
-  EXPECT_EQ(node.one<SpawnSupervisor>(ask(kLink, kFirst, 100, 0.07)).message.gpus.size(), 7u);
+  const auto spawned = node.one<SpawnSupervisor>(ask(kLink, kFirst, 98, 0.07));  // 14 of each
+
+  EXPECT_EQ(spawned.message.gpus.size(), 7u);
+  EXPECT_EQ(spawned.message.claimed.gpu, 7);
+  Node other;
+  other.agent = NodeAgent("node-a", "host-a", {}, cpus(100, 8));
+  other.handle(attach(kLink, 1));
+  EXPECT_EQ(other.one<SpawnSupervisor>(ask(kLink, kFirst, 5, 0.4)).message.gpus.size(), 3u);
+}
+
+AttemptAsked choose(LinkId link, Gpus choice, GpusInUse in_use = {}, bool refuse = false) {
+  AttemptAsked event = ask(link, kFirst, 1, 1);
+  event.message.gpu_choice = std::move(choice);
+  event.message.refuse_gpus_in_use = refuse;
+  event.gpus_in_use = std::move(in_use);
+  return event;
+}
+
+struct NodeWithTwo : Node {
+  NodeWithTwo() {
+    NodeTraits traits;
+    traits.gpus = {{"0", {.uuid = "GPU-a0"}}, {"1", {.uuid = "GPU-b1"}}};
+    agent = NodeAgent("node-a", "host-a", {}, cpus(8, 2), {"0", "1"}, traits);
+    handle(attach(kLink, 1));
+  }
+};
+
+TEST(NodeGpus, GrantsThoseThatTheSpecChooses) {
+  for (const Gpus& choice : {Gpus{"1"}, Gpus{"GPU-b1"}, Gpus{"GPU-b"}, Gpus{"7", "GPU-b1"}}) {
+    NodeWithTwo node;
+    EXPECT_EQ(node.one<SpawnSupervisor>(choose(kLink, choice)).message.gpus, Gpus{"1"});
+  }
+  NodeWithTwo node;
+  const auto refused = node.one<RefuseAttempt>(choose(kLink, {"7", "GPU-c"}));
+  EXPECT_EQ(refused.error.message, "node-a: 1 GPU wanted of 7, GPU-c, 0 free");
+  EXPECT_TRUE(refused.busy);
+}
+
+TEST(NodeGpus, GpusThatSomebodyElseUsesComeLastAndAreNamed) {
+  NodeWithTwo idle_is_left;
+  const auto other = idle_is_left.one<SpawnSupervisor>(choose(kLink, {}, {{"0", "pid 1 (x)"}}));
+  EXPECT_EQ(other.message.gpus, Gpus{"1"});
+  EXPECT_TRUE(other.message.notes.empty());
+
+  NodeWithTwo node;
+  const auto warned =
+      node.one<SpawnSupervisor>(choose(kLink, {"0"}, {{"0", "pid 4242 (python3) of alice"}}));
+  EXPECT_EQ(warned.message.gpus, Gpus{"0"});
+  EXPECT_EQ(warned.message.notes, Gpus{"GPU 0 is in use by pid 4242 (python3) of alice"});
+}
+
+TEST(NodeGpus, GpusThatSomebodyElseUsesAreRefusedIfTheSpecSaysSo) {
+  NodeWithTwo node;
+  const GpusInUse in_use{{"0", "pid 4242 (python3) of alice"}, {"1", "pid 7 (x) of bob"}};
+
+  const auto refused = node.one<RefuseAttempt>(choose(kLink, {}, in_use, true));
+
+  EXPECT_EQ(refused.error.message,
+            "node-a: 1 GPU wanted, 0 free: GPU 0 is in use by pid 4242 (python3) of alice; GPU 1 "
+            "is in use by pid 7 (x) of bob");
+  EXPECT_FALSE(refused.busy);
+  EXPECT_EQ(node.one<SpawnSupervisor>(choose(kLink, {}, {{"0", "x"}}, true)).message.gpus,
+            Gpus{"1"});
 }
 
 TEST(NodeGpus, ARestartedTraindGivesNobodyTheGpusOfWorkersThatLive) {

@@ -1,8 +1,10 @@
 // A fake NVML (tests/e2e/programs/fake_nvml.cc) plays the GPUs.
 #include "daemon/devices/gpu_watch.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -124,6 +126,7 @@ TEST_F(GpuWatchTest, KnowsNothingWithoutGpusOrWithoutTheLibrary) {
 
 class ForeignProcesses : public testing::Test {
  protected:
+  static std::string owner() { return std::string(" of ") + ::getpwuid(::getuid())->pw_name; }
   ForeignProcesses() {
     char name[] = "/tmp/foreign_test.XXXXXX";
     proc_ = ::mkdtemp(name);
@@ -156,14 +159,15 @@ TEST_F(ForeignProcesses, AreThoseBelowNoSupervisor) {
 
   EXPECT_EQ(foreign_processes({11, 12, 10, 13}, proc_.string()), "");
   EXPECT_EQ(foreign_processes({12, 20, 21, 999}, proc_.string()),
-            "pid 20 (python3), pid 21 (traind)");
+            fmt::format("pid 20 (python3){0}, pid 21 (traind){0}", owner()));
 }
 
 TEST_F(ForeignProcesses, AreNamedUpToALimitAndSafely) {
   for (int pid = 30; pid < 36; ++pid) process(pid, 1, "\x1b[2Jx", "x");
 
   EXPECT_EQ(foreign_processes({30, 31, 32, 33, 34, 35}, proc_.string()),
-            "pid 30 (x), pid 31 (x), pid 32 (x), pid 33 (x) and 2 more");
+            fmt::format("pid 30 (x){0}, pid 31 (x){0}, pid 32 (x){0}, pid 33 (x){0} and 2 more",
+                        owner()));
 }
 
 TEST_F(ForeignProcesses, AreNotJudgedWhereNumbersMeanOtherProcesses) {

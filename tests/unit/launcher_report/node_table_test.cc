@@ -54,6 +54,12 @@ TEST(NodeTable, NamesDrainingOtherVersionsAndGpusInTrouble) {
   EXPECT_THAT(text, HasSubstr("\nn1: GPU 1: in use by pid 7 (x)\n"));
 }
 
+TEST(NodeTable, ShowsLabels) {
+  NodeRow row = answered();
+  row.labels = {{"gpu", "H100"}, {"rack", "r1"}};
+  EXPECT_THAT(nodes_text({row}, "1.0.0"), HasSubstr("\nn1: labels: gpu=H100, rack=r1\n"));
+}
+
 TEST(NodeTable, ShowsNothingThatSteersATerminal) {
   NodeRow row = answered();
   row.name = "\x1b[2Jn1\n\x07" + std::string(100'000, 'x');
@@ -69,11 +75,13 @@ TEST(NodeTable, ShowsNothingThatSteersATerminal) {
 TEST(NodeTable, AsJsonHasEverythingThatIsKnown) {
   NodeRow row = answered();
   row.gpus = {{.gpu = "0", .name = "H100", .memory_bytes = 80}};
+  row.labels = {{"gpu", "H100"}, {"rack", "r1"}};
   EXPECT_EQ(nodes_json({row, silent()}),
             R"({"nodes":[{"address":"10.0.0.1:7070","answered":true,"name":"n1","version":"1.0.0",)"
             R"("addresses":["10.0.0.1","127.0.0.1"],)"
             R"("total":{"CPU":8.0,"GPU":2.0,"memory":68719476736,"tape":1.0},)"
-            R"("free":{"CPU":4.0,"GPU":2.0,"memory":51539607552,"tape":1.0},"draining":false,)"
+            R"("free":{"CPU":4.0,"GPU":2.0,"memory":51539607552,"tape":1.0},)"
+            R"("labels":{"gpu":"H100","rack":"r1"},"draining":false,)"
             R"("load":1.5,"spool_free_bytes":10737418240,)"
             R"("gpus":[{"gpu":"0","name":"H100","state":"ok","memory_bytes":80}]},)"
             R"({"address":"n2:7070","answered":false,)"

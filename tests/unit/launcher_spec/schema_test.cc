@@ -24,7 +24,7 @@ namespace json = boost::json;
 
 /// A schema cannot find the errors of these specs: contradictions between keys, text that is not
 /// YAML, other files.
-constexpr std::array<std::string_view, 59> kBeyondSchema{"alias_bomb",
+constexpr std::array<std::string_view, 60> kBeyondSchema{"alias_bomb",
                                                          "alias_in_itself",
                                                          "backend_none_with_config",
                                                          "backoff_order",
@@ -64,6 +64,7 @@ constexpr std::array<std::string_view, 59> kBeyondSchema{"alias_bomb",
                                                          "not_utf8",
                                                          "nul_escape",
                                                          "replicas_in_s3",
+                                                         "selectors_and_workers",
                                                          "replicas_nowhere",
                                                          "set_contradicts",
                                                          "set_min_over_number",

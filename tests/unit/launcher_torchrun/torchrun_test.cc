@@ -81,6 +81,9 @@ TEST(Torchrun, EachLineMeansWhatItsGoldenFileSays) {
   say({"--nnodes", "1:2:3", "train.py"}, hosts);
   say({"--nnodes", "99999999999", "train.py"}, hosts);
   say({"--nnodes", "2", "--nproc-per-node", "auto", "train.py"}, hosts);
+  say({"--nnodes", "2", "--nproc-per-node", "gpu", "train.py"}, hosts);
+  say({"--nnodes", "2", "--nproc-per-node", "cpu", "train.py"}, hosts);
+  say({"--nnodes", "1:2", "--nproc-per-node", "gpu", "train.py"}, hosts);
   say({"--node-rank", "1", "--nnodes", "2", "train.py"}, hosts);
   say({"--rdzv-backend", "c10d", "--rdzv-endpoint", "host:29400", "--rdzv-id", "job 42",
        "--rdzv-conf", "timeout=900,is_host=1", "train.py"});
@@ -104,6 +107,7 @@ TEST(Torchrun, EachLineMeansWhatItsGoldenFileSays) {
   say({"--duplicate-stderr-filters", "a,b", "train.py"});
   say({"--logs-specs", "mine", "train.py"});
   say({"--numa-binding", "node", "train.py"});
+  say({"--numa-binding", "sideways", "train.py"});
   say({"--signals-to-handle", "SIGTERM,SIGUSR1", "train.py"});
   say({"--signals-to-handle", "SIGTERM,SIGUSR2", "train.py"});
   say({"train.py"}, {.environment = {{"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}}});
