@@ -202,7 +202,7 @@ void add_driver_options(CLI::App* command, RunCommand& run) {
 void add_debugger_option(CLI::App* command, std::string& ranks) {
   command
       ->add_flag("--wait-for-debugger{all}", ranks,
-                 "These ranks (=0-3,7; without a value: all) wait in run() until a debugger "
+                 "These ranks (=0-3,7; without a value: all) wait in train::run() until a debugger "
                  "attaches: train-run debug RUN --rank N")
       ->envname("TRAINRUN_WAIT_FOR_DEBUGGER");
 }
