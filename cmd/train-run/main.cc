@@ -70,19 +70,7 @@ int main(int argc, char** argv) {
   train::Commands commands;
   CLI::App* run_command = commands.add(app, "run", "Run a job (also: train-run job.yaml)",
                                        [&] { return train::run_command(job, run); });
-  train::add_job_options(run_command, job);
-  train::add_output_option(run_command, run.output);
-  run_command->add_flag("--dry-run", run.dry_run,
-                        "Print placement, command and environment of each rank, and stop");
-  run_command->add_flag("--print-config", run.print_config,
-                        "Print the resolved spec with the origin of each value, and stop");
-  run_command->add_flag("--force", run.force, "Take the run over from another train-run");
-  train::add_log_option(run_command, run.log_format);
-  train::add_worker_output_options(run_command, run.worker_output);
-  train::add_driver_options(run_command, run);
-  train::add_debugger_option(run_command, run.wait_for_debugger);
-  train::add_detach_options(run_command, run);
-  train::add_requeue_option(run_command, run);
+  train::add_run_options(run_command, job, run);
 
   train::add_job_options(
       commands.add(app, "validate", "Check a job's YAML, and report every mistake in it",

@@ -226,4 +226,20 @@ void add_detach_options(CLI::App* command, RunCommand& run) {
   command->add_option("--shared-daemon", run.shared_daemon)->group("");
 }
 
+void add_run_options(CLI::App* command, JobOptions& job, RunCommand& run) {
+  add_job_options(command, job);
+  add_output_option(command, run.output);
+  command->add_flag("--dry-run", run.dry_run,
+                    "Print placement, command and environment of each rank, and stop");
+  command->add_flag("--print-config", run.print_config,
+                    "Print the resolved spec with the origin of each value, and stop");
+  command->add_flag("--force", run.force, "Take the run over from another train-run");
+  add_log_option(command, run.log_format);
+  add_worker_output_options(command, run.worker_output);
+  add_driver_options(command, run);
+  add_debugger_option(command, run.wait_for_debugger);
+  add_detach_options(command, run);
+  add_requeue_option(command, run);
+}
+
 }  // namespace train

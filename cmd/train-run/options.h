@@ -24,5 +24,7 @@ void add_driver_options(CLI::App* command, RunCommand& run);
 void add_debugger_option(CLI::App* command, std::string& ranks);
 void add_requeue_option(CLI::App* command, RunCommand& run);
 void add_detach_options(CLI::App* command, RunCommand& run);
+/// Add all options of `run`.
+void add_run_options(CLI::App* command, JobOptions& job, RunCommand& run);
 
 }  // namespace train

@@ -4,17 +4,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <boost/json.hpp>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <set>
 #include <thread>
 
 #include "cmd/build_info.h"
 #include "cmd/train-run/commands.h"
 #include "cmd/train-run/dry_run.h"
+#include "cmd/train-run/options.h"
 #include "cmd/train-run/parse_job.h"
 #include "cmd/train-run/run_life.h"
 #include "launcher/cluster/run/run_record.h"
@@ -44,24 +46,15 @@ constexpr std::size_t kStatusRowsMax = 40;
 
 /// Return our environment without what stands for options: the sweep's spec says all of it.
 std::vector<std::string> trial_variables() {
-  constexpr std::array<std::string_view, 14> kOptions{"TRAINRUN_HOSTS",
-                                                      "TRAINRUN_HOSTS_FILE",
-                                                      "TRAINRUN_TOKEN_FILE",
-                                                      "TRAINRUN_TLS",
-                                                      "TRAINRUN_CLUSTER",
-                                                      "TRAINRUN_OUTPUT",
-                                                      "TRAINRUN_LOG_LINE_PREFIX",
-                                                      "TRAINRUN_REDIRECTS",
-                                                      "TRAINRUN_LOCAL_RANKS_FILTER",
-                                                      "TRAINRUN_TEE",
-                                                      "TRAINRUN_LOG_RATE",
-                                                      "TRAINRUN_NO_FOLD",
-                                                      "TRAINRUN_TRIAL",
-                                                      "TRAINRUN_WAIT_FOR_DEBUGGER"};
+  std::set<std::string> left_out{"TRAINRUN_CLUSTER", "TRAINRUN_TRIAL"};
+  CLI::App options;
+  JobOptions job;
+  RunCommand run;
+  add_run_options(&options, job, run);
+  for (const CLI::Option* option : options.get_options()) left_out.insert(option->get_envname());
   std::vector<std::string> variables;
   for (const auto& [name, value] : submitters_environment())
-    if (std::find(kOptions.begin(), kOptions.end(), name) == kOptions.end())
-      variables.push_back(name + "=" + value);
+    if (!left_out.contains(name)) variables.push_back(name + "=" + value);
   return variables;
 }
 

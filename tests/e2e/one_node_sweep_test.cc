@@ -169,9 +169,12 @@ TEST_F(Sweep, StopsInGoodOrderAndGoesOn) {
   EXPECT_EQ(status().at("state"), "interrupted");
 
   cluster.write("go", "");
-  Process& again = cluster.train_run({"resume", folder()});
+  // What stands for options is not the trials': this would run the new ones elsewhere.
+  Process& again =
+      cluster.train_run({"resume", folder()}, {.env = {{"TRAINRUN_SSH", "gpu.invalid"}}});
   EXPECT_EQ(again.wait(), 0) << again.out() << again.err();
   EXPECT_EQ(states(), Words(4, "finished"));
+  EXPECT_FALSE(contains(read_file(trial(3) + "/spec.resolved.yaml"), "gpu.invalid"));
   const auto metrics = cluster.json_lines(read_file(trial(0) + "/metrics.jsonl"));
   EXPECT_EQ(metrics.size(), 3u) << "it has gone on from its checkpoint";
   EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
@@ -194,6 +197,51 @@ TEST_F(Sweep, AKilledSweepLeavesNothingAndLosesNoTrial) {
   EXPECT_EQ(states(), Words(4, "finished"));
   EXPECT_EQ(fresh_starts(trial(0)), 1) << "what had ended is not done again";
   EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+}
+
+// Its train-run has died after it had made its journal, and before it had written its specs.
+TEST_F(Sweep, ATrialThatHadJustBegunToStartIsStarted) {
+  Process& sweep = cluster.train_run(
+      {"sweep", job(grid(2, 1), "epochs: 3, hold_above: 0, hold_file: " + cluster.path("go"))});
+  ASSERT_TRUE(wait_until([&] {
+    return exists(trial(0) + "/checkpoints/checkpoint_000001/.manifest.json");
+  })) << sweep.out()
+      << sweep.err();
+  sweep.signal(SIGTERM);
+  EXPECT_EQ(sweep.wait(), 75) << sweep.err();
+  for (const auto& entry : std::filesystem::directory_iterator(trial(0))) {
+    const std::string name = entry.path().filename().string();
+    if (name != ".lock" && name != ".owner" && name != "events.jsonl") remove_all(entry.path());
+  }
+  const std::string journal = read_file(trial(0) + "/events.jsonl");
+  std::ofstream(trial(0) + "/events.jsonl") << journal.substr(0, journal.find('\n') + 1);
+  cluster.write("go", "");
+  Process& again = cluster.train_run({"resume", folder()});
+  EXPECT_EQ(again.wait(), 0) << again.out() << again.err();
+  EXPECT_EQ(states(), Words(2, "finished"));
+}
+
+TEST_F(Sweep, ATrialThatAnotherTrainRunHasIsNotLostWhenTheSweepIsStopped) {
+  Process& sweep = cluster.train_run(
+      {"sweep", job(grid(2, 1), "epochs: 3, hold_above: 0, hold_file: " + cluster.path("go"))});
+  ASSERT_TRUE(wait_until([&] {
+    return exists(trial(0) + "/checkpoints/checkpoint_000001/.manifest.json");
+  })) << sweep.out()
+      << sweep.err();
+  // It takes the trial over, and goes on with its worker.
+  Process& other = cluster.train_run({"resume", trial(0), "--force"});
+  ASSERT_TRUE(wait_until([&] { return contains(sweep.err(), "waiting for trial 0"); }))
+      << sweep.out() << sweep.err() << other.err();
+  sweep.signal(SIGINT);
+  EXPECT_EQ(sweep.wait(), 130) << sweep.out() << sweep.err();
+  EXPECT_EQ(states(), Words{"running"}) << "it is not recorded as failed";
+  EXPECT_FALSE(contains(read_file(folder() + "/sweep.jsonl"), "trial_ended"));
+  other.signal(SIGTERM);
+  EXPECT_EQ(other.wait(), 75) << other.err();
+  cluster.write("go", "");
+  Process& again = cluster.train_run({"resume", folder()});
+  EXPECT_EQ(again.wait(), 0) << again.out() << again.err();
+  EXPECT_EQ(states(), Words(2, "finished"));
 }
 
 TEST_F(Sweep, AKilledSweepLeavesNoProcess) {

@@ -7,10 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <cerrno>
-#include <filesystem>
 #include <map>
 #include <thread>
 
@@ -38,7 +36,6 @@ constexpr Duration kWriteEvery = seconds(1);        // trials.csv
 constexpr Duration kDaemonEndMax = seconds(5);
 constexpr int kLaunchesMax = 3;  // of a trial whose train-run is killed
 constexpr int kDaemonFailuresMax = 3;
-constexpr std::uint64_t kExitBytesMax = 64u << 20;
 
 std::string wall_time() { return format_utc(std::chrono::system_clock::now()); }
 TimePoint now() { return std::chrono::steady_clock::now(); }
@@ -53,16 +50,6 @@ std::string literal(std::string text) {
   for (std::size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 3))
     text.insert(at, "$");
   return text;
-}
-
-/// Return the exit code that an `end` event, or exit.json, tells of. A rank that exits with 78 says
-/// that its parameters make no sense, as a spec that is wrong does.
-std::optional<int> code_in(const boost::json::object& end) {
-  const auto* of_rank = end.if_contains("exit_code");
-  if (of_rank != nullptr && *of_rank == exit_code::kBadSpec) return exit_code::kBadSpec;
-  const auto* code = end.if_contains("code");
-  if (code == nullptr || !code->is_int64()) return std::nullopt;
-  return static_cast<int>(std::clamp<std::int64_t>(code->as_int64(), 0, 255));
 }
 
 /// Signals as something to poll. They are blocked from here on.
@@ -113,6 +100,9 @@ class SweepDriver {
   Result<Unit> open_daemon();
   Result<Unit> go_on();
   Result<TrialFolder> wait_for_trial(int trial);
+  void say_who_has(int trial);
+  Result<Unit> go_on_with(int trial, const TrialFolder& found, int launches = 1);
+  Result<Unit> look_at_taken();
   Result<Unit> launch(int trial, bool resume, int launches = 1);
   std::vector<std::string> words_of(int trial, bool resume) const;
   Result<std::optional<EndSearch>> act();
@@ -139,6 +129,7 @@ class SweepDriver {
   std::optional<PrivateDaemon> daemon_;
   std::vector<boost::json::object> records_;  // not in the journal yet
   std::map<int, Live> live_;
+  std::map<int, int> taken_;      // trials that another train-run has: how often they were launched
   std::optional<int> stop_code_;  // we are told to stop
   int signals_taken_ = 0;
   TimePoint looked_ = {}, written_ = {};
@@ -192,27 +183,61 @@ Result<Unit> SweepDriver::open_daemon() {
 }
 
 /// Wait until no train-run has the trial's run any more, which one of an earlier driver may still
-/// be stopping, and look at what it has left.
+/// be stopping, and look at what it has left. Only before trials of ours run.
 Result<TrialFolder> SweepDriver::wait_for_trial(int trial) {
   const RunFolder run(folder_.trial(trial));
   bool said = false;
   for (;;) {
     TRY(const bool held, is_held(run.lock()));
-    if (!held) break;
-    if (!std::exchange(said, true))
-      screen_.warn(
-          fmt::format("waiting for trial {}, which an earlier train-run is stopping", trial));
+    if (!held) return look_into_trial(files_, run);
+    if (!std::exchange(said, true)) say_who_has(trial);
     pollfd polled{signals_.fd(), POLLIN, 0};
     ::poll(&polled, 1, 100);
     take_signals();
     if (stop_code_) return TrialFolder{};
   }
-  TrialFolder found{.begun = std::filesystem::exists(run.journal())};
-  const auto text = read_small_file(files_, run.exit_json(), kExitBytesMax);
-  boost::system::error_code ec;
-  const auto exit = boost::json::parse(text ? *text : "", ec);
-  if (!ec && exit.is_object()) found.code = code_in(exit.as_object());
-  return found;
+}
+
+void SweepDriver::say_who_has(int trial) {
+  screen_.warn(fmt::format("waiting for trial {}, which an earlier train-run is stopping", trial));
+}
+
+/// Go on with a trial that was begun, and that no train-run has now, from what it has left.
+Result<Unit> SweepDriver::go_on_with(int trial, const TrialFolder& found, int launches) {
+  TrialReports reports(RunFolder(folder_.trial(trial)), search_.spec().metric,
+                       search_.spec().time_attribute);
+  TRY(const auto metrics, reports.read(std::numeric_limits<std::uint64_t>::max()));
+  for (const MetricAtTime& metric : metrics) {
+    const TrialReported report{trial, metric.time, metric.value};
+    if (search_.is_decisive(report)) records_.push_back(record_of(report));
+    search_.handle(report);
+  }
+  const bool stops = search_.trials()[static_cast<std::size_t>(trial)].stops;
+  const ResumeStep step = resume_step(found, stops);
+  if (step != ResumeStep::End) {
+    TRY_VOID(write_records());
+    return launch(trial, step == ResumeStep::Resume, launches);
+  }
+  const int code = found.code.value_or(exit_code::kOk);
+  end_trial(trial, end_of(code, stops).value_or(TrialEnd::Stopped), code, "");
+  return Unit{};
+}
+
+/// Take up the trials that others had, once those have ended.
+Result<Unit> SweepDriver::look_at_taken() {
+  if (stop_code_) taken_.clear();  // nothing is begun any more; they can go on
+  for (auto next = taken_.begin(); next != taken_.end();) {
+    const auto [trial, launches] = *next;
+    const RunFolder run(folder_.trial(trial));
+    TRY(const bool held, is_held(run.lock()));
+    if (held) {
+      ++next;
+      continue;
+    }
+    next = taken_.erase(next);
+    TRY_VOID(go_on_with(trial, look_into_trial(files_, run), launches + 1));
+  }
+  return Unit{};
 }
 
 /// Go on with the trials that an earlier driver has begun.
@@ -224,23 +249,7 @@ Result<Unit> SweepDriver::go_on() {
   }
   TRY_VOID(open_daemon());
   for (const auto& [trial, found] : left) {
-    TrialReports reports(RunFolder(folder_.trial(trial)), search_.spec().metric,
-                         search_.spec().time_attribute);
-    TRY(const auto metrics, reports.read(std::numeric_limits<std::uint64_t>::max()));
-    for (const MetricAtTime& metric : metrics) {
-      const TrialReported report{trial, metric.time, metric.value};
-      if (search_.is_decisive(report)) records_.push_back(record_of(report));
-      search_.handle(report);
-    }
-    const bool stops = search_.trials()[static_cast<std::size_t>(trial)].stops;
-    const ResumeStep step = resume_step(found, stops);
-    if (step == ResumeStep::End) {
-      const int code = found.code.value_or(exit_code::kOk);
-      end_trial(trial, end_of(code, stops).value_or(TrialEnd::Stopped), code, "");
-      continue;
-    }
-    TRY_VOID(write_records());
-    TRY_VOID(launch(trial, step == ResumeStep::Resume));
+    TRY_VOID(go_on_with(trial, found));
   }
   return write_records();
 }
@@ -363,16 +372,15 @@ Result<Unit> SweepDriver::process_ended(int trial, Live& live, const TrialProces
   if (end.killed && !stop_code_ && !live.told && live.launches < kLaunchesMax) {
     screen_.warn(fmt::format("the train-run of trial {} was killed by signal {}: it is resumed",
                              trial, end.code - 128));
-    const bool begun = std::filesystem::exists(RunFolder(folder_.trial(trial)).journal());
+    const bool begun = look_into_trial(files_, RunFolder(folder_.trial(trial))).begun;
     return launch(trial, begun, live.launches + 1);  // `live` is gone from here on
   }
   // One that an earlier driver had started came first: it stops, since that driver is gone.
   if (end.code == exit_code::kTaken && !stop_code_ && live.launches < kLaunchesMax) {
-    TRY(const TrialFolder found, wait_for_trial(trial));
-    if (stop_code_ || resume_step(found, false) != ResumeStep::End)
-      return launch(trial, found.begun, live.launches + 1);
-    live.cause.clear();
-    return process_ended(trial, live, {*found.code, false});
+    say_who_has(trial);
+    taken_[trial] = live.launches;
+    live_.erase(trial);
+    return Unit{};
   }
   const Live ended = std::move(live);
   live_.erase(trial);
@@ -386,7 +394,9 @@ Result<Unit> SweepDriver::process_ended(int trial, Live& live, const TrialProces
   auto how = ended.told && end.killed ? TrialEnd::Stopped : end_of(code, ended.told);
   if (!how && stop_code_) return Unit{};  // stopped with us: it can go on
   if (!how) {
-    end_trial(trial, TrialEnd::Stopped, code, "somebody has stopped it");
+    const bool taken = code == exit_code::kTaken && !ended.told;
+    end_trial(trial, taken ? TrialEnd::Failed : TrialEnd::Stopped, code,
+              taken ? ended.cause : "somebody has stopped it");
     return Unit{};
   }
   end_trial(trial, *how, code, ended.cause);
@@ -416,6 +426,7 @@ Result<Unit> SweepDriver::look_around() {
   if (now() - looked_ < kLookEvery) return Unit{};
   looked_ = now();
   if (::unlink(folder_.stop_request().c_str()) == 0) begin_to_stop(exit_code::kInterrupted);
+  TRY_VOID(look_at_taken());
   if (!daemon_ || !daemon_->ended()) return Unit{};
   if (daemon_->failures() >= kDaemonFailuresMax) {
     Error why = daemon_->last_error();

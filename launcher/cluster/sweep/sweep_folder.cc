@@ -4,15 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <charconv>
 #include <filesystem>
 
 #include "lib/observe/append_file.h"
-#include "lib/storage/file_system.h"
 
 namespace train {
 namespace {
+
+constexpr std::uint64_t kExitBytesMax = 64u << 20;
 
 /// Return the text as one field of a CSV file.
 std::string field(std::string_view text) {
@@ -67,6 +69,19 @@ std::optional<std::string> find_trial(const std::string& given, const std::strin
   const auto sweep = find_sweep(given.substr(0, slash), storage_path);
   if (!sweep) return std::nullopt;
   return SweepFolder(*sweep).trial(number);
+}
+
+// The journal comes before the specs, without which nothing can be resumed. A run may begin in a
+// folder that has the journal alone.
+TrialFolder look_into_trial(FileSystem& files, const RunFolder& run) {
+  std::error_code ignored;
+  TrialFolder found{.begun = std::filesystem::exists(run.journal(), ignored) &&
+                             std::filesystem::exists(run.resolved_spec(), ignored)};
+  const auto text = read_small_file(files, run.exit_json(), kExitBytesMax);
+  boost::system::error_code ec;
+  const auto exit = boost::json::parse(text ? *text : "", ec);
+  if (!ec && exit.is_object()) found.code = code_in(exit.as_object());
+  return found;
 }
 
 Result<Unit> write_trials_csv(const SweepFolder& folder, const SearchController& search) {

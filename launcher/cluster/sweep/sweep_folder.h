@@ -6,7 +6,10 @@
 #include <string>
 
 #include "launcher/core/search/search_controller.h"
+#include "launcher/core/search/sweep_records.h"
 #include "lib/base/result.h"
+#include "lib/storage/file_system.h"
+#include "lib/storage/run_folder.h"
 
 namespace train {
 
@@ -43,6 +46,9 @@ bool holds_trials(const std::string& storage_path);
 std::optional<std::string> find_sweep(std::string given, const std::string& storage_path);
 /// Return the folder of the trial that SWEEP/3 names; none if that is not what `given` is.
 std::optional<std::string> find_trial(const std::string& given, const std::string& storage_path);
+
+/// Return what a train-run has left of a trial; it may have died anywhere.
+TrialFolder look_into_trial(FileSystem& files, const RunFolder& run);
 
 /// Write the table of all trials, as a whole.
 Result<Unit> write_trials_csv(const SweepFolder& folder, const SearchController& search);

@@ -103,9 +103,17 @@ std::optional<TrialEnd> end_of(int code, bool told) {
     case exit_code::kRequeue:
     case exit_code::kInterrupted:
       return told ? std::optional(TrialEnd::Stopped) : std::nullopt;
+    case exit_code::kTaken:  // that train-run has not touched it
+      return std::nullopt;
     default:
       return TrialEnd::Failed;
   }
+}
+
+std::optional<int> code_in(const boost::json::object& end) {
+  const auto* of_rank = end.if_contains("exit_code");
+  if (of_rank != nullptr && *of_rank == exit_code::kBadSpec) return exit_code::kBadSpec;
+  return whole_in(end, "code", 255);
 }
 
 ResumeStep resume_step(const TrialFolder& folder, bool stops) {

@@ -22,7 +22,7 @@ bool take_in(SearchController& search, const boost::json::object& record);
 /// What a later driver finds of a trial that the journal has begun and not ended, once no train-run
 /// has its run any more.
 struct TrialFolder {
-  bool begun = false;            // its train-run got as far as the run's journal
+  bool begun = false;            // its train-run got as far as the run's journal and spec
   std::optional<int> code = {};  // of its exit.json
 };
 enum class ResumeStep {
@@ -37,5 +37,9 @@ ResumeStep resume_step(const TrialFolder& folder, bool stops);
 /// killed. `told`: the sweep told it to stop. Nothing: it has not come to an end, and can be
 /// resumed.
 std::optional<TrialEnd> end_of(int code, bool told);
+
+/// Return the exit code that an `end` event, or exit.json, tells of. A rank that exits with 78 says
+/// that its parameters make no sense, as a spec that is wrong does.
+std::optional<int> code_in(const boost::json::object& end);
 
 }  // namespace train

@@ -7,6 +7,7 @@
 
 #include "launcher/cluster/sweep/trial_reports.h"
 #include "lib/base/text_file.h"
+#include "lib/storage/posix_file_system.h"
 #include "tests/unit/launcher_cluster/temp_folder.h"
 
 namespace train {
@@ -21,6 +22,25 @@ class SweepFolders : public testing::Test {
   TempFolder temp;
   const SweepFolder folder{temp.path() + "/vit"};
 };
+
+// A train-run makes the journal before the specs, and can be killed in between.
+TEST_F(SweepFolders, ATrialHasBegunOnceItHasItsJournalAndItsSpec) {
+  PosixFileSystem files;
+  const RunFolder run(folder.trial(0));
+  const auto step = [&] { return resume_step(look_into_trial(files, run), false); };
+  EXPECT_EQ(step(), ResumeStep::Start);
+  for (const std::string& path : {run.lock(), run.path() + "/.owner", run.journal()}) {
+    write(path, "");
+    EXPECT_EQ(step(), ResumeStep::Start) << path;
+  }
+  write(run.resolved_spec(), "");
+  EXPECT_EQ(step(), ResumeStep::Resume);
+  write(run.exit_json(), R"({"code": 7)");
+  EXPECT_EQ(step(), ResumeStep::Resume) << "a torn file says nothing";
+  write(run.exit_json(), R"({"code": 7})");
+  EXPECT_EQ(step(), ResumeStep::End);
+  EXPECT_EQ(look_into_trial(files, run).code, 7);
+}
 
 TEST_F(SweepFolders, AreFoundByPathAndByName) {
   EXPECT_EQ(find_sweep(folder.path(), ""), std::nullopt);

@@ -85,8 +85,13 @@ TEST(SweepRecords, ExitCodesSayHowATrialHasEnded) {
   EXPECT_EQ(end_of(75, false), std::nullopt) << "somebody stopped it: it can go on";
   EXPECT_EQ(end_of(130, false), std::nullopt);
   EXPECT_EQ(end_of(78, false), TrialEnd::Invalid);
-  for (const int code : {1, 2, 7, 69, 73, 74, 137})
-    EXPECT_EQ(end_of(code, false), TrialEnd::Failed);
+  EXPECT_EQ(end_of(73, false), std::nullopt) << "another train-run has it";
+  for (const int code : {1, 2, 7, 69, 74, 137}) EXPECT_EQ(end_of(code, false), TrialEnd::Failed);
+  EXPECT_EQ(code_in({{"code", 75}}), 75);
+  EXPECT_EQ(code_in({{"code", 1}, {"exit_code", 78}}), 78);
+  EXPECT_EQ(code_in({{"code", 1}, {"exit_code", 7}}), 1);
+  EXPECT_EQ(code_in({{"code", -1}}), std::nullopt);
+  EXPECT_EQ(code_in({{"code", "0"}}), std::nullopt);
 }
 
 TEST(SweepRecords, ALaterDriverGoesOnWithWhatIsLeft) {
