@@ -107,6 +107,13 @@ Value broadcast_from_rank_zero(const Value& value) {
   return parse_json(parts.front());
 }
 
+List all_gather(const Value& value) {
+  List all;
+  for (const std::string& part : sdk::all_gather("all_gather", to_json(value)))
+    all.push_back(parse_json(part));
+  return all;
+}
+
 Dict reduce(const Dict& metrics, Reduce how) {
   const std::vector<Metrics> all = gather(metrics);
   Dict result;

@@ -401,6 +401,13 @@ int trainrun_broadcast_from_rank_zero(const char* value_json, const char** out_j
     *out_json = kept.c_str();
   });
 }
+int trainrun_all_gather(const char* value_json, const char** out_json) {
+  thread_local std::string kept;
+  return guarded([&] {
+    kept = train::to_json(train::all_gather(train::parse_json(given(value_json, "value_json"))));
+    *out_json = kept.c_str();
+  });
+}
 int trainrun_reduce(const char* metrics_json, const char* how, const char** out_json) {
   thread_local std::string kept;
   return guarded([&] {

@@ -79,7 +79,8 @@ TEST_F(PythonSdk, KnowsItsPlaceAndActsWithTheOthers) {
   for (const int rank : {0, 1}) {
     EXPECT_EQ(output_of(rank), fmt::format("{0} of 2, {0} of 2 on node 0 of 1, attempt 0\n"
                                            "job {1} 0.25 {{'team': 'blue'}} True\n"
-                                           "{{'n': 3}} {{'from': 0}}\nx\n",
+                                           "{{'n': 3}} {{'from': 0}} "
+                                           "[{{'of': [0, None]}}, {{'of': [1, None]}}]\nx\n",
                                            rank, cluster.run_dir("job")));
   }
 }

@@ -46,6 +46,10 @@ void barrier(std::chrono::milliseconds timeout = std::chrono::milliseconds::max(
 /// barrier().
 Value broadcast_from_rank_zero(const Value& value);
 
+/// Return every rank's value, by rank. For small values (≤ 64 KiB as JSON each). Collective: see
+/// barrier().
+List all_gather(const Value& value);
+
 enum class Reduce { Mean, Sum, Min, Max };
 /// Combine each metric over all ranks; every rank gets the same result. All ranks must pass the
 /// same keys, with numbers as values. Collective: see barrier().

@@ -168,6 +168,8 @@ int trainrun_step(void); /* a step has ended */
 int trainrun_barrier(int64_t timeout_ms);
 /* Give rank 0's JSON value to every rank; ranks other than 0 may pass NULL. */
 int trainrun_broadcast_from_rank_zero(const char* value_json, const char** out_json);
+/* Give every rank's JSON value to every rank: a list, by rank. */
+int trainrun_all_gather(const char* value_json, const char** out_json);
 /* how: "mean", "sum", "min" or "max". */
 int trainrun_reduce(const char* metrics_json, const char* how, const char** out_json);
 

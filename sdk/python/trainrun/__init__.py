@@ -16,7 +16,7 @@ The first call of any function connects to the run. A child of os.fork() must no
 """
 
 from ._checkpoint import Checkpoint, ReportedCheckpoint
-from ._collectives import barrier, broadcast_from_rank_zero, once_per_node, reduce
+from ._collectives import all_gather, barrier, broadcast_from_rank_zero, once_per_node, reduce
 from ._context import Context, get_context
 from ._datasets import ArrowBatch, Batch, BatchIterator, DatasetShard, get_dataset_shard
 from ._errors import Failure, Stopped
@@ -74,6 +74,7 @@ __all__ = [
     "Trainer",
     "TrainingFailed",
     "WorkerGroupError",
+    "all_gather",
     "barrier",
     "broadcast_from_rank_zero",
     "checkpoint_requested",

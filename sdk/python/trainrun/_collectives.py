@@ -22,6 +22,13 @@ def broadcast_from_rank_zero(value: Any = None) -> Any:
     return json.loads(out.value or b"null")
 
 
+def all_gather(value: Any) -> list[Any]:
+    """Return every rank's value, by rank: at most 64 KiB each as JSON."""
+    out = ctypes.c_char_p()
+    _library.call("all_gather", _library.to_json(value), ctypes.byref(out))
+    return json.loads(out.value or b"[]")
+
+
 def reduce(metrics: dict[str, Any], how: str = "mean") -> dict[str, Any]:
     """Combine each metric over all ranks: "mean", "sum", "min" or "max". What is not a finite number comes back as None."""
     out = ctypes.c_char_p()

@@ -46,6 +46,7 @@ _CODES: dict[str, list[Any]] = {
     "phase_end": [],
     "step": [],
     "barrier": [_int64],
+    "all_gather": [_text, ctypes.POINTER(_text)],
     "broadcast_from_rank_zero": [_text, ctypes.POINTER(_text)],
     "reduce": [_text, _text, ctypes.POINTER(_text)],
 }

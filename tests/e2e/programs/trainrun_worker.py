@@ -47,7 +47,7 @@ def facts(context, config):
         f"{context.get_node_rank()} of {context.get_node_count()}, attempt {context.get_attempt()}")
     say(f"{context.get_experiment_name()} {context.get_storage_path()} {config['lr']} {context.get_metadata()} {context.is_supervised()}")
     trainrun.barrier(60)
-    say(f"{trainrun.reduce({'n': rank + 1}, 'sum')} {trainrun.broadcast_from_rank_zero({'from': rank})}")
+    say(f"{trainrun.reduce({'n': rank + 1}, 'sum')} {trainrun.broadcast_from_rank_zero({'from': rank})} {trainrun.all_gather({'of': [rank, None]})}")
 
     def once():
         with open(config["once"], "a") as file:

@@ -78,6 +78,9 @@ checkpoints/checkpoint_000003
 0
 {"a":[1]}
 0
+[{"b":2}]
+1 invalid_argument: value_json is NULL
+0
 {"n":1.0}
 0
 {"n":1}

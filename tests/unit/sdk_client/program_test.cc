@@ -353,6 +353,11 @@ TEST(WorkerProgram, ReducesOverAllRanks) {
   EXPECT_EQ(join.data, "");  // only rank 0 sends its value
   supervisor.send(
       CollectiveResult{.sequence = join.sequence, .parts = {R"("of rank 0")", ""}, .error = ""});
+  const auto gather = supervisor.wait_for<CollectiveJoin>(7);
+  EXPECT_EQ(gather.name, "all_gather");
+  EXPECT_EQ(gather.data, R"([1,"x"])");
+  supervisor.send(CollectiveResult{
+      .sequence = gather.sequence, .parts = {R"({"rank":0})", gather.data}, .error = ""});
 
   EXPECT_EQ(running.get().out,
             "{\"n\":3.5,\"x\":0.875}\n"
@@ -363,7 +368,8 @@ TEST(WorkerProgram, ReducesOverAllRanks) {
             "reduce: rank 0 and rank 1 give different metrics, first at 'x' (all ranks give the "
             "same names)\n"
             "reduce: 'x' is not a number\n"
-            "\"of rank 0\"\n");
+            "\"of rank 0\"\n"
+            "[{\"rank\":0},[1,\"x\"]]\n");
 }
 
 TEST(WorkerProgram, FindsWhatTheRunBeforeItLeft) {

@@ -169,6 +169,7 @@ int reduces() {
   tell({{"n", 3}, {"y", 1.5}}, train::Reduce::Sum);
   tell({{"n", 3}, {"x", "text"}}, train::Reduce::Sum);
   std::printf("%s\n", train::to_json(train::broadcast_from_rank_zero("of rank 1")).c_str());
+  std::printf("%s\n", train::to_json(train::all_gather(train::List{1, "x"})).c_str());
   return 0;
 }
 
@@ -277,6 +278,9 @@ int uses_c() {
   show(out);
   tell(trainrun_broadcast_from_rank_zero(R"({"a":[1]})", &out));
   show(out);
+  tell(trainrun_all_gather(R"({"b":2})", &out));
+  show(out);
+  tell(trainrun_all_gather(nullptr, &out));
   for (const char* how : {"mean", "sum", "min", "max"}) {
     tell(trainrun_reduce(R"({"n":1})", how, &out));
     show(out);
