@@ -1,10 +1,10 @@
-# make demo | build | test | test-hdfs | test-mlflow | test-reach | deb | wheel | python | dist | sim | chaos | soak | fuzz | bench | lint | precommit | asan | tsan | mutants |
+# make demo | build | test | test-hdfs | test-mlflow | clients | test-reach | deb | wheel | python | dist | sim | chaos | soak | fuzz | bench | lint | precommit | asan | tsan | mutants |
 # vm: each first installs what it needs (packaging/deps/install.sh).
 # Presets (CMakePresets.json) use the build folders build, build-dev, build-asan, …
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: demo build test test-hdfs test-mlflow test-reach deb wheel python dist sim chaos soak fuzz bench lint precommit asan tsan mutants vm install
+.PHONY: demo build test test-hdfs test-mlflow clients test-reach deb wheel python dist sim chaos soak fuzz bench lint precommit asan tsan mutants vm install
 
 deps = packaging/deps/install.sh $(1) >/dev/null
 compile = packaging/compile.sh $(1) $(2)
@@ -22,7 +22,7 @@ test:
 	@$(call deps,test)
 	@test -e build/build.ninja || cmake --preset release
 	@$(call compile,build,all)
-	@packaging/run_tests.sh build -LE 'hdfs|mlflow|reach'
+	@packaging/run_tests.sh build -LE 'hdfs|mlflow|clients|reach'
 
 # Test object stores on HDFS, which need a JDK and Hadoop (182 MB).
 test-hdfs:
@@ -37,6 +37,13 @@ test-mlflow:
 	@test -e build/build.ninja || cmake --preset release
 	@$(call compile,build,tests_mlflow)
 	@packaging/run_tests.sh build -L mlflow
+
+# Test backends with TensorFlow, JAX and Open MPI, which need 1.6 GB.
+clients:
+	@$(call deps,clients)
+	@test -e build/build.ninja || cmake --preset release
+	@$(call compile,build,tests_clients)
+	@packaging/run_tests.sh build -L clients
 
 # Test services and packages with the real systemd, in virtual machines, and with Debian's tools: 10 min.
 test-reach: deb wheel

@@ -9,6 +9,7 @@
 #include "daemon/supervisor/workers/worker_environment.h"
 #include "launcher/cluster/links/start_messages.h"
 #include "launcher/cluster/links/worker_count.h"
+#include "launcher/core/peer_ports.h"
 #include "launcher/core/placement.h"
 #include "launcher/spec/secrets.h"
 #include "lib/base/exit_code.h"
@@ -47,14 +48,19 @@ using Environment = std::map<std::string, std::string>;
 // Return what a supervisor would set, from the function that it uses. Placeholders stand for what
 // exists only after the start.
 std::map<int, Environment> environments_of(const JobSpec& spec, const Placement& placement,
-                                           const std::string& master_addr) {
+                                           const std::string& master_addr,
+                                           const std::vector<std::string>& peers) {
   std::map<int, Environment> by_rank;
   for (const PlacedNode& node : placement.nodes) {
     StartWorkers start;
     start.run.run_id = spec.run_config.name + "-(id)";
     start.run.run_name = spec.run_config.name;
     start.run.master_addr = master_addr;
-    start.run.master_port = spec.backend == Backend::Torch ? 1 : 0;
+    start.run.master_port = spec.backend != Backend::None ? 1 : 0;
+    start.backend = backend_profile(spec);
+    start.peers = peers;
+    for (const PlacedNode& placed : placement.nodes)
+      start.node_sizes.push_back(placed.local_world_size);
     start.env = spec.env;
     add_backend_variables(spec, start.env);
     for (const auto& [name, value] : spec.env) start.job_env.push_back(name);
@@ -141,7 +147,13 @@ int dry_run(const ParsedSpec& parsed) {
               node.first_rank.value + node.local_world_size - 1);
   }
   for (const IngestNeed& need : ingest) print_out("ingest:    {}\n", describe(need));
-  print_environments(environments_of(spec, placement, master));
+  std::vector<std::string> peers;  // as PeerPorts makes them, with a word in place of each port
+  for (const PlacedNode& node : placement.nodes) {
+    const std::string& name = placement.nodes.size() == 1 ? master : nodes[node.node.value].name;
+    const int count = node.local_world_size * ports_per_worker(spec);
+    for (int i = 0; i < count; ++i) peers.push_back(name + ":(bound at start)");
+  }
+  print_environments(environments_of(spec, placement, master, peers));
   return 0;
 }
 

@@ -15,10 +15,10 @@
 #include <set>
 #include <utility>
 
+#include "daemon/supervisor/backends/backends.h"
 #include "daemon/supervisor/checkpoints/node_checkpoints.h"
 #include "daemon/supervisor/code/program_digests.h"
 #include "daemon/supervisor/group_messages.h"
-#include "daemon/supervisor/master_port.h"
 #include "daemon/supervisor/output/output_pump.h"
 #include "daemon/supervisor/processes/adopted.h"
 #include "daemon/supervisor/processes/ingest_pool.h"
@@ -82,8 +82,10 @@ class Supervisor {
                    [this](Rank rank, const Frame& frame) { workers_->send(rank, frame); },
                    [this](Rank rank) { cannot_be_asked(rank, "it has left its loop"); },
                    memory_profiles_}),
+        backends_({executor_, scope_, options.attempt, slots_, uplink_, orders_, confinement_,
+                   [this](Rank rank) { return runner_.environment_of(slots_.at(rank)); }}),
         runner_({executor_, scope_, changed_, clock_, orders_, confinement_, uplink_, checkpoints_,
-                 [this](const GroupEvent& event) { feed(event); }}),
+                 backends_, [this](const GroupEvent& event) { feed(event); }}),
         admission_({changed_, orders_, slots_, standbys_, runner_, checkpoints_}),
         validations_(executor_, scope_, uplink_),
         ingest_({executor_, scope_, orders_, confinement_, uplink_,
@@ -127,6 +129,7 @@ class Supervisor {
   void perform(const GroupAction& action);
   asio::awaitable<void> tick_loop();
   asio::awaitable<void> sample_loop();
+  asio::awaitable<void> say_gone();
   asio::awaitable<void> finish(std::string reason);
 
   SupervisorOptions options_;
@@ -157,6 +160,7 @@ class Supervisor {
   NodeCheckpoints checkpoints_;
   MemoryProfiles memory_profiles_;
   WorkerMessages messages_;
+  Backends backends_;
   WorkerRunner runner_;
   WorkerAdmission admission_;
   ValidationRunner validations_;
@@ -270,8 +274,9 @@ void Supervisor::received(const Frame& frame) {
           },
           [&](CollectiveResult& m) {
             for (auto& [rank, slot] : slots_) slot.unanswered_collectives.erase(m.sequence);
-            answered_.add(generation_, std::make_shared<const CollectiveResult>(std::move(m)));
-            if (workers_) workers_->send_to_all(frame);
+            const auto result = std::make_shared<const CollectiveResult>(std::move(m));
+            answered_.add(generation_, result);
+            if (!backends_.answered(result) && workers_) workers_->send_to_all(frame);
           },
           [&](const PauseWorkers& m) {
             pause_ = frame;
@@ -344,13 +349,9 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
   ::umask(confinement_.rules().umask.value_or(077));  // also for what we write for the run
   if (message.standby) return;
   checkpoints_.prepare(message);
-  if (message.bind_master) {
-    auto port = MasterPort::bind(message.bind_address);
-    if (!port) {
-      uplink_.say_last(encode(start_failed(Rank{0}, port.error()), options_.attempt));
-      return;
-    }
-    orders_.master_port.emplace(std::move(*port));
+  if (const auto held = orders_.hold_ports(); !held) {
+    uplink_.say_last(encode(start_failed(Rank{0}, held.error()), options_.attempt));
+    return;
   }
   scope_.spawn("prepare", say_prepared());
 }
@@ -382,7 +383,7 @@ asio::awaitable<void> Supervisor::say_prepared() {
     uplink_.say(Prepared{orders_.prepare->node_rank,
                          orders_.master_port ? orders_.master_port->port() : 0u, ::getpid(),
                          options_.spool_dir, checkpoints_.relayed(), orders_.prepare->notes,
-                         std::move(digests)});
+                         std::move(digests), orders_.held_ports()});
 }
 
 void Supervisor::on_start(StartWorkers message) {
@@ -407,6 +408,16 @@ asio::awaitable<void> Supervisor::start_group() {
     slot.standby = standbys_.take(Rank{worker.rank}, orders_.prepare->gpus);
   }
   for (const pid_t pid : standbys_.close()) scope_.spawn("reap", runner_.reap(pid));
+  auto starting = backends_.start();
+  const auto started = co_await std::move(starting);
+  if (group_.phase() != GroupPhase::Prepared) co_return;  // stopped meanwhile, and told
+  if (started.has_error()) {
+    auto shutting_down = backends_.shut_down();
+    co_await std::move(shutting_down);
+    uplink_.say_last(
+        encode(start_failed(backends_.failed_rank(), started.error()), options_.attempt));
+    co_return;
+  }
   feed(to_event(*orders_.start));
 }
 
@@ -555,7 +566,7 @@ void Supervisor::perform(const GroupAction& action) {
           },
           [&](const TellGone&) {
             ingest_.end();  // nobody here reads any more
-            uplink_.say_last(encode(GroupGone{}, options_.attempt));
+            scope_.spawn("gone", say_gone());
           },
           [&](const EndSupervisor& end) {
             if (!finishing_) scope_.spawn("finish", finish(end.reason));
@@ -591,6 +602,12 @@ asio::awaitable<void> Supervisor::sample_loop() {
     for (const WorkerSamples& samples : sampler_.take()) uplink_.send(samples);
     for (const DataSamples& samples : sampler_.take_data()) uplink_.send(samples);
   }
+}
+
+asio::awaitable<void> Supervisor::say_gone() {
+  auto shutting_down = backends_.shut_down();
+  co_await std::move(shutting_down);
+  uplink_.say_last(encode(GroupGone{}, options_.attempt));
 }
 
 asio::awaitable<void> Supervisor::finish(std::string) {

@@ -7,6 +7,7 @@
 
 #include "launcher/core/start_refusal.h"
 #include "lib/base/overloaded.h"
+#include "lib/model/backend_profile.h"
 
 namespace train {
 
@@ -17,6 +18,7 @@ AttemptController::AttemptController(const RunContext& run, Attempt id, const Pl
       ending_(run_, group_),
       restart_count_(restart_count),
       collectives_(placement.world_size),
+      backend_collectives_(placement.world_size),
       hangs_(run_, group_),
       time_(placement.world_size, now()),
       start_watch_(run_, group_),
@@ -29,6 +31,7 @@ AttemptController::AttemptController(const RunContext& run, const LivingAttempt&
       ending_(run_, group_),
       restart_count_(living.restart_count),
       collectives_(living.placement.world_size),
+      backend_collectives_(living.placement.world_size),
       hangs_(run_, group_),
       time_(living.placement.world_size, now() - living.age, living.noted),
       start_watch_(run_, group_),
@@ -58,7 +61,8 @@ void AttemptController::record_begin() {
 
 Prepare AttemptController::prepare_for(const PlacedNode& placed) const {
   Prepare prepare{group_.id, placed,
-                  placed.node_rank == NodeRank{0} && run_.spec.backend == Backend::Torch};
+                  placed.node_rank == NodeRank{0} && run_.spec.backend != Backend::None};
+  prepare.ports_per_worker = ports_per_worker(run_.spec);
   prepare.ingest = ingest_claim(group_.placement, placed.node, ingest_needs(run_.spec));
   return prepare;
 }
@@ -70,11 +74,19 @@ void AttemptController::on(const AttemptPrepared& event) {
     return start_ingest_host(event.node);
   }
   if (!group_.hosts.has(event.node)) return;
+  const PlacedNode& placed = group_.hosts.placed(event.node);
+  if (!ports_.prepared(placed, event.ports, ports_per_worker(run_.spec))) {
+    const std::string what = fmt::format("{} ports", event.ports.size());
+    return on(
+        StartRefused{event.attempt, event.node, placed.first_rank,
+                     Error{Errc::Protocol,
+                           "the supervisor did not hold the ports that were asked for: " + what}});
+  }
   if (!group_.hosts.is_prepared(event.node) &&
       run_.spec.run_config.check_digests != DigestCheck::Off)
     digests_.add(event.node, run_.nodes.name(event.node), event.digests);
   group_.hosts.prepared(event.node);
-  if (group_.hosts.placed(event.node).node_rank == NodeRank{0}) master_port_ = event.master_port;
+  if (placed.node_rank == NodeRank{0}) master_port_ = event.master_port;
 }
 
 /// Say where nodes would not run the same, or end the attempt for it.
@@ -113,9 +125,13 @@ void AttemptController::advance_preparing() {
   const std::string master_addr =
       group_.placement.nodes.size() == 1 ? "127.0.0.1" : run_.nodes.address(first);
   const SharedValue<Placement> shared(group_.placement);
+  const SharedValue<std::vector<std::string>> peers(
+      ports_.peers(group_.placement, [&](NodeId node) {
+        return group_.placement.nodes.size() == 1 ? master_addr : run_.nodes.address(node);
+      }));
   for (const PlacedNode& placed : group_.placement.nodes) {
-    Start start{group_.id,    placed,          shared,        master_addr,
-                master_port_, group_.restored, restart_count_};
+    Start start{group_.id,    placed,          shared,         master_addr,
+                master_port_, group_.restored, restart_count_, peers};
     group_.hosts.ordered(placed.node, start);
     start_ = start;
     run_.progress.add(std::move(start));
@@ -208,6 +224,7 @@ void AttemptController::host_lost(NodeId node, const std::string& reason, Failur
   for (const Rank rank : ranks) {
     perform(requests_.rank_ended(rank));
     release_collectives(collectives_.rank_ended(rank));
+    release_collectives(backend_collectives_.rank_ended(rank));
   }
   // The supervisor ended while there was no launcher: it does so if none returns in time.
   if (group_.adopted && !group_.hosts.is_attached(node) && kind == FailureKind::Worker)
@@ -317,6 +334,7 @@ void AttemptController::on(const RankExited& event) {
   if (event.end.stop_requested && group_.adopted && !by_us_now) return ending_.stopped_before();
   if (event.end.told_to_stop && group_.adopted) ending_.paused_before();
   release_collectives(collectives_.rank_ended(event.rank));
+  release_collectives(backend_collectives_.rank_ended(event.rank));
   // If no launcher returns in time, a supervisor stops its workers unasked. That is not a good end,
   // but it is no failure either if there was no launcher.
   const bool stopped_by_us = event.end.stop_requested && (by_us_now || group_.was_ending);
@@ -355,16 +373,22 @@ void AttemptController::on(const NodeGroupGone& event) {
 
 void AttemptController::on(const CollectiveJoined& event) {
   if (group_.ranks.find(event.rank) == nullptr) return;
-  if (auto release = collectives_.join(event.rank, event.sequence, event.name, event.data, now())) {
-    if (release->error.empty()) progressed_ = true;
+  CollectiveTracker& tracker = tracker_of(event.sequence);
+  if (auto release = tracker.join(event.rank, event.sequence, event.name, event.data, now())) {
+    if (release->error.empty() && &tracker == &collectives_) progressed_ = true;
     release_collectives({*release});
   }
 }
 
 void AttemptController::on(const CollectiveResolved& event) {
-  if (event.error.empty()) progressed_ = true;
-  if (const auto release = collectives_.answered({event.sequence, event.parts, event.error}))
+  if (event.error.empty() && event.sequence <= kBackendCollectives) progressed_ = true;
+  if (const auto release =
+          tracker_of(event.sequence).answered({event.sequence, event.parts, event.error}))
     release_collectives({*release});
+}
+
+CollectiveTracker& AttemptController::tracker_of(std::uint64_t sequence) {
+  return sequence > kBackendCollectives ? backend_collectives_ : collectives_;
 }
 
 void AttemptController::release_collectives(const std::vector<CollectiveRelease>& releases) {
@@ -592,8 +616,9 @@ void AttemptController::advance_running() {
 
 void AttemptController::watch() {
   perform(run_.checkpoints.watch(situation(), now()));
-  for (std::string& text : collectives_.overdue(now()))
-    run_.progress.note(NoteLevel::Warning, std::move(text));
+  for (CollectiveTracker* tracker : {&collectives_, &backend_collectives_})
+    for (std::string& text : tracker->overdue(now()))
+      run_.progress.note(NoteLevel::Warning, std::move(text));
 }
 
 std::optional<TimePoint> AttemptController::next_deadline() const {
@@ -602,6 +627,7 @@ std::optional<TimePoint> AttemptController::next_deadline() const {
     if (at && (!next || *at < *next)) next = at;
   };
   consider(collectives_.next_deadline());
+  consider(backend_collectives_.next_deadline());
   consider(run_.checkpoints.next_deadline(state()));
   consider(ending_.next_deadline());
   consider(start_watch_.next_deadline());

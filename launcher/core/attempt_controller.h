@@ -16,6 +16,7 @@
 #include "launcher/core/hang_controller.h"
 #include "launcher/core/ingest_board.h"
 #include "launcher/core/ingest_hosts.h"
+#include "launcher/core/peer_ports.h"
 #include "launcher/core/start_watch.h"
 #include "launcher/core/straggler_detector.h"
 
@@ -121,6 +122,7 @@ class AttemptController {
   Prepare prepare_for(const PlacedNode& placed) const;
   void send_again(NodeId node);
   void host_lost(NodeId node, const std::string& reason, FailureKind kind);
+  CollectiveTracker& tracker_of(std::uint64_t sequence);
   void release_collectives(const std::vector<CollectiveRelease>& releases);
   CheckpointCoordinator::Situation situation() const;
   void perform(CheckpointCoordinator::Effects effects);
@@ -146,7 +148,9 @@ class AttemptController {
   const int restart_count_;
   std::uint32_t master_port_ = 0;
   DigestComparison digests_;
-  CollectiveTracker collectives_;
+  PeerPorts ports_;
+  CollectiveTracker collectives_;          // of the workers' calls
+  CollectiveTracker backend_collectives_;  // of supervisors, for the backend
   HangController hangs_;
   AttemptTime time_;
   StragglerDetector stragglers_;

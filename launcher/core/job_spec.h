@@ -30,8 +30,26 @@ enum class SharedStorageNeed { Auto, Required };
 /// What follows if a rank hangs. Auto: fail if the limit was given; observe if it was learned,
 /// until learned limits were right once.
 enum class HangAction { Auto, Observe, Fail };
-/// Only the values that work. None: torchrun's variables are set anyway, but no port is reserved.
-enum class Backend { Torch, None };
+/// None: torchrun's variables are set anyway, but no port is reserved.
+enum class Backend { Torch, None, Tensorflow, Jax, Mpi, Custom, Horovod };
+// As specs name them, in the order of Backend.
+inline constexpr std::array<std::string_view, 7> kBackends{"torch", "none",   "tensorflow", "jax",
+                                                           "mpi",   "custom", "horovod"};
+constexpr std::string_view to_text(Backend backend) {
+  return kBackends[static_cast<std::size_t>(backend)];
+}
+/// How processes of an MPI program find each other.
+enum class Pmi { Pmi1, Pmix };
+inline constexpr std::array<std::string_view, 2> kPmis{"pmi1", "pmix"};
+
+/// backend_config of mpi and custom.
+struct BackendConfig {
+  Pmi pmi = Pmi::Pmi1;
+  std::vector<std::string> publish, on_start, on_training_start, on_shutdown;  // empty: none
+  Duration hook_timeout = std::chrono::minutes(5);
+  int ports = 0;  // custom: for each worker
+  bool operator==(const BackendConfig&) const = default;
+};
 enum class DatasetFormat {
   Auto,
   Parquet,
@@ -291,6 +309,7 @@ struct JobSpec {
   Backend backend = Backend::Torch;
   std::string collectives = "auto";  // auto | gloo | nccl
   Duration collective_timeout = std::chrono::minutes(30);
+  BackendConfig backend_config;
   bool deterministic = false;  // LibTorch computes the same bits each time, or says that it cannot
   ScalingConfig scaling_config;
   RunConfig run_config;

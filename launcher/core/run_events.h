@@ -90,7 +90,8 @@ struct AttemptPrepared {
   Attempt attempt;
   NodeId node;
   std::uint32_t master_port = 0;
-  NodeDigests digests = {};  // of what it would run; empty: not wanted
+  NodeDigests digests = {};               // of what it would run; empty: not wanted
+  std::vector<std::uint32_t> ports = {};  // held for the workers there, by local rank
 };
 struct AttemptStarted {
   Attempt attempt;
@@ -276,6 +277,7 @@ struct Prepare {
   bool bind_master = false;
   bool standby = false;   // for standby processes: the attempt has not begun
   Resources ingest = {};  // what ingest workers claim there, at their greatest number
+  int ports_per_worker = 0;
   bool operator==(const Prepare&) const = default;
 };
 struct Start {
@@ -286,6 +288,7 @@ struct Start {
   std::uint32_t master_port = 0;
   std::optional<CheckpointInfo> restore;
   int restart_count = 0;
+  SharedValue<std::vector<std::string>> peers = {};  // host:port of every held port, by rank
   bool operator==(const Start&) const = default;
 };
 struct StandBy {  // start `workers` processes that wait for the attempt

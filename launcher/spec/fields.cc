@@ -12,7 +12,8 @@ namespace {
 
 using Ref = FieldRef;
 
-constexpr std::array<std::string_view, 2> kBackends{"torch", "none"};
+/// Of kPmis, in its order: those that work.
+constexpr std::span<const std::string_view> kWorkingPmis = std::span(kPmis).first<1>();
 constexpr std::array<std::string_view, 3> kCollectives{"auto", "gloo", "nccl"};
 constexpr std::array<std::string_view, 4> kStrategies{"PACK", "SPREAD", "STRICT_PACK",
                                                       "STRICT_SPREAD"};
@@ -50,15 +51,29 @@ constexpr std::array kFields{
     Field{"train_loop_config", Kind::Free, [](const Target& t) -> Ref { return &t.spec->train_loop_config; },
           "Any values. Workers read them with their types, as train::Config. YAML 1.2 defines numbers, true, false and null.", {}, 0, 0, {}, R"({"lr": 0.001, "epochs": 10, "batch_size": 512})"},
     Field{"backend", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.spec->backend); },
-          "How the workers communicate. torch: they form a c10d process group, and traind reserves a master port for it. none: traind sets torchrun's variables except MASTER_ADDR and MASTER_PORT, and reserves no port.", kBackends},
-    Field{"backend_config", Kind::Section, nowhere, "Torch backend settings."},
+          "How the workers communicate. torch: they form a c10d process group, and traind reserves a master port for it. tensorflow, jax: their variables, too, and a port for each worker; mpi: traind serves MPICH's PMI to them; horovod: traind serves the rendezvous; custom: your own commands, in backend_config (docs/backends.md). none: torchrun's variables except MASTER_ADDR and MASTER_PORT, and no port.", kBackends},
+    Field{"backend_config", Kind::Section, nowhere, "Settings of the backend. Each key is for some backends only."},
     Field{"backend_config.collectives", Kind::Choice, [](const Target& t) -> Ref { return &t.spec->collectives; },
-          "The collectives library. auto: nccl on GPUs, gloo on CPUs, but ranks that are all on one "
+          "torch: the collectives library. auto: nccl on GPUs, gloo on CPUs, but ranks that are all on one "
           "node add up tensors of the CPU in memory that they share. gloo: always its connections.", kCollectives},
     Field{"backend_config.timeout", Kind::Duration, [](const Target& t) -> Ref { return &t.spec->collective_timeout; },
-          "How long a collective may wait for a rank.", {}, 1000, 30 * kDayMs},
+          "torch: how long a collective may wait for a rank.", {}, 1000, 30 * kDayMs},
     Field{"backend_config.deterministic", Kind::Boolean, [](const Target& t) -> Ref { return &t.spec->deterministic; },
-          "Set CUBLAS_WORKSPACE_CONFIG=:4096:8 in the workers' environment, unless env or the submitter's environment sets it, and have programs that link the SDK for LibTorch compute with deterministic algorithms only. They call train::reproducible(seed) to set the seeds, too. Python programs call torch.use_deterministic_algorithms(True)."},
+          "torch: set CUBLAS_WORKSPACE_CONFIG=:4096:8 in the workers' environment, unless env or the submitter's environment sets it, and have programs that link the SDK for LibTorch compute with deterministic algorithms only. They call train::reproducible(seed) to set the seeds, too. Python programs call torch.use_deterministic_algorithms(True)."},
+    Field{"backend_config.pmi", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.spec->backend_config.pmi); },
+          "mpi: how the processes of the program find each other. pmi1: as MPICH and what derives from it do.", kWorkingPmis},
+    Field{"backend_config.publish", Kind::Command, [](const Target& t) -> Ref { return &t.spec->backend_config.publish; },
+          "custom: a command that runs for each worker, where it will run, before any worker starts. It prints one JSON value of at most 64 KiB, such as an address. By default, the value is the address of the worker's ports.", {}, 0, 0, {}, R"("./publish.sh")"},
+    Field{"backend_config.on_start", Kind::Command, [](const Target& t) -> Ref { return &t.spec->backend_config.on_start; },
+          "custom: a command that runs for each worker once all have published. TRAINRUN_PEERS is the list of the values, by rank. The lines NAME=VALUE that it prints become the worker's environment.", {}, 0, 0, {}, R"("./on_start.sh")"},
+    Field{"backend_config.on_training_start", Kind::Command, [](const Target& t) -> Ref { return &t.spec->backend_config.on_training_start; },
+          "custom: a command that runs for each worker once on_start has ended for all of them, right before the workers start.", {}, 0, 0, {}, R"("./check.sh")"},
+    Field{"backend_config.on_shutdown", Kind::Command, [](const Target& t) -> Ref { return &t.spec->backend_config.on_shutdown; },
+          "custom: a command that runs for each worker after its attempt has ended on its node, also after a failure, for at most stop_grace.", {}, 0, 0, {}, R"("./clean.sh")"},
+    Field{"backend_config.hook_timeout", Kind::Duration, [](const Target& t) -> Ref { return &t.spec->backend_config.hook_timeout; },
+          "custom: how long each of these commands may take.", {}, 100, kDayMs},
+    Field{"backend_config.ports", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->backend_config.ports; },
+          "custom: how many ports to hold for each worker. TRAINRUN_PORTS has their addresses.", {}, 0, 16},
     Field{"scaling_config", Kind::Section, nowhere, "How many workers, and what each needs."},
     Field{"scaling_config.num_workers", Kind::Count, [](const Target& t) -> Ref { return &t.spec->scaling_config.num_workers; },
           "Workers on all nodes together: a number, {min: 4, max: 8}, or auto. With a range, the group starts with as many as fit, continues with fewer if it loses a node, and grows at a checkpoint if there is capacity. auto: one for each GPU of the nodes if workers use GPUs, else one for each core that their traind offers; train-run asks the nodes before the run begins, and the number stays.", kAutomatic, 1, kWorkersMax, {}, "8"},
@@ -247,9 +262,8 @@ constexpr std::array kFields{
 };
 
 constexpr std::array kPlannedChoices{
-    PlannedChoice{"backend", "tensorflow", "use none: the program forms its own cluster from RANK and WORLD_SIZE"},
-    PlannedChoice{"backend", "horovod", "use none, or torch with prepare_model, which averages gradients as Horovod does"},
-    PlannedChoice{"backend", "custom", "use none: the program forms its own group from RANK and WORLD_SIZE"},
+    PlannedChoice{"backend_config.pmi", "pmix", "link the program to MPICH (mpi4py takes either), which pmi1 serves"},
+    PlannedChoice{"backend", "torchft", "use none: start the lighthouse and a run for each replica group yourself"},
 };
 // clang-format on
 

@@ -141,6 +141,19 @@ void learn_texts(const yaml::Node& node, std::string_view name) {
     learn_texts(*value, name.empty() && names_a_secret_value(key->text) ? key->text : name);
 }
 
+/// Return whether an outer mpirun, horovodrun or cluster tells its process by this variable which
+/// peers it has, or how it meets them. Our workers have other peers.
+bool is_of_outer_launcher(std::string_view variable) {
+  constexpr std::array<std::string_view, 12> kPrefixes{
+      "PMI_",     "PMI2_",           "PMIX_",
+      "OMPI_",    "PRTE_",           "HYDI_",
+      "HYDRA_",   "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
+      "HOROVOD_", "JAX_COORDINATOR", "JAX_PROCESS_ID"};
+  return variable == "TF_CONFIG" ||
+         std::any_of(kPrefixes.begin(), kPrefixes.end(),
+                     [&](std::string_view prefix) { return variable.starts_with(prefix); });
+}
+
 /// Return the parts of a spec that hold whatever the user puts there.
 std::array<boost::json::value, 2> free_parts(const JobSpec& spec) {
   return {boost::json::value(spec.train_loop_config), boost::json::value(spec.metadata)};
@@ -162,7 +175,9 @@ Result<std::map<std::string, std::string>> worker_environment(
   TRY(auto job_env, resolve_environment(spec, submitter));
   std::map<std::string, std::string> env = without_our_own(submitter);
   // Libraries would take each of our workers for the task of Slurm that the batch script is.
-  std::erase_if(env, [](const auto& variable) { return is_of_slurm_task(variable.first); });
+  std::erase_if(env, [](const auto& variable) {
+    return is_of_slurm_task(variable.first) || is_of_outer_launcher(variable.first);
+  });
   for (auto& [name, value] : job_env) env[name] = std::move(value);
   train::learn_secrets(env);
   return env;

@@ -22,11 +22,13 @@ void read_section(Reading& reading, const Cursor& cursor, std::string_view secti
 void read_choice(const Cursor& cursor, const Field& field, const Target& target) {
   const auto planned = planned_choices();
   const std::string& word = cursor.node().text;
-  const bool custom =
-      cursor.node().is(yaml::Node::Kind::Map) && cursor.node().find("custom") != nullptr;
+  // As Ray's users write it: what it holds belongs below backend_config.
+  if (field.path == "backend" && cursor.node().is(yaml::Node::Kind::Map) &&
+      cursor.node().find("custom") != nullptr)
+    return cursor.error("is a mapping",
+                        "write backend: custom, and the commands below backend_config");
   for (const PlannedChoice& choice : planned) {
-    if (choice.path != field.path || (choice.word != word && !(custom && choice.word == "custom")))
-      continue;
+    if (choice.path != field.path || choice.word != word) continue;
     cursor.error(fmt::format("is {}, which is not offered by this version yet; supported are: {}",
                              in_quotes(choice.word), fmt::join(field.choices, ", ")),
                  std::string(choice.what_to_do));

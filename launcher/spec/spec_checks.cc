@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "launcher/core/peer_ports.h"
 #include "launcher/core/ssh_hosts.h"
 #include "launcher/spec/fields.h"
 #include "lib/base/store_url.h"
@@ -109,12 +111,51 @@ void check_gpu_choice(Reading& reading, const ScalingConfig& scaling) {
         with_location(reading, at->at, "remove it, or set use_gpu: true", kUse));
 }
 
+/// The list of peers goes into one variable, which Linux limits to 128 KiB, and into one frame.
+constexpr int kPeersMax = 4096;
+
 void check_backend(Reading& reading, const JobSpec& spec) {
-  const Origin* config = reading.given("backend_config");
-  if (spec.backend != Backend::None || config == nullptr) return;
+  struct Key {
+    std::string_view path;
+    Backend backend;
+  };
+  constexpr std::array kKeys{Key{"backend_config.collectives", Backend::Torch},
+                             Key{"backend_config.timeout", Backend::Torch},
+                             Key{"backend_config.deterministic", Backend::Torch},
+                             Key{"backend_config.pmi", Backend::Mpi},
+                             Key{"backend_config.publish", Backend::Custom},
+                             Key{"backend_config.on_start", Backend::Custom},
+                             Key{"backend_config.on_training_start", Backend::Custom},
+                             Key{"backend_config.on_shutdown", Backend::Custom},
+                             Key{"backend_config.hook_timeout", Backend::Custom},
+                             Key{"backend_config.ports", Backend::Custom}};
+  for (const Key& key : kKeys) {
+    const Origin* given = reading.given(key.path);
+    if (given == nullptr || spec.backend == key.backend) continue;
+    reading.diagnostics.error(
+        given->at, fmt::format("{} is given, and backend is {}", key.path, to_text(spec.backend)),
+        with_location(reading, given->at,
+                      fmt::format("remove it, or write backend: {}", to_text(key.backend)),
+                      "backend"));
+  }
+  constexpr std::string_view kStandby = "scaling_config.standby_workers";
+  if (const Origin* standby = reading.given(kStandby);
+      standby != nullptr && spec.backend == Backend::Mpi && spec.scaling_config.standby_workers > 0)
+    reading.diagnostics.error(
+        standby->at, fmt::format("{} cannot be used with backend: mpi", kStandby),
+        with_location(reading, standby->at, "remove it: MPI's socket is opened with the process",
+                      "backend"));
+  const int workers = spec.scaling_config.num_workers.max;
+  const int ports = ports_per_worker(spec);
+  if (ports == 0 || spec.scaling_config.num_workers.automatic || workers <= kPeersMax / ports)
+    return;
+  const Origin* count = reading.given("scaling_config.num_workers");
+  if (count == nullptr) return;
   reading.diagnostics.error(
-      config->at, "backend_config is given, and backend is none",
-      with_location(reading, config->at, "remove it, or write backend: torch", "backend"));
+      count->at,
+      fmt::format("backend {} tells each worker of all others: at most {} workers with {} {} each",
+                  to_text(spec.backend), kPeersMax / ports, ports, ports == 1 ? "port" : "ports"),
+      "use fewer workers, or backend: none");
 }
 
 void check_limits(Reading& reading, const FailureConfig& failure) {

@@ -189,7 +189,20 @@ bool left_out(const Field& field, const Target& target) {
   if (field.path == "run_config.name" || field.path == "extends" || field.path == "version" ||
       field.kind == Kind::Sweep)
     return true;
-  if (field.path == "backend_config") return target.spec->backend == Backend::None;
+  const Backend backend = target.spec->backend;
+  if (field.path == "backend_config")
+    return backend != Backend::Torch && backend != Backend::Mpi && backend != Backend::Custom;
+  if (field.path == "backend_config.pmi") return backend != Backend::Mpi;
+  const BackendConfig& config = target.spec->backend_config;
+  if (field.path == "backend_config.publish") return config.publish.empty();
+  if (field.path == "backend_config.on_start") return config.on_start.empty();
+  if (field.path == "backend_config.on_training_start") return config.on_training_start.empty();
+  if (field.path == "backend_config.on_shutdown") return config.on_shutdown.empty();
+  if (field.path == "backend_config.hook_timeout" || field.path == "backend_config.ports")
+    return backend != Backend::Custom;
+  if (field.path == "backend_config.collectives" || field.path == "backend_config.timeout" ||
+      field.path == "backend_config.deterministic")
+    return backend != Backend::Torch;
   const ValidationConfig& validation = target.spec->run_config.checkpoint_config.validation;
   if (field.path == "run_config.checkpoint_config.validation") return validation.every == 0;
   if (field.path == "run_config.checkpoint_config.validation.command")

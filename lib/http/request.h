@@ -14,7 +14,7 @@
 
 namespace train {
 
-enum class HttpMethod { Get, Head, Post, Other };
+enum class HttpMethod { Get, Head, Post, Put, Delete, Other };
 
 /// The parameters after the "?", decoded, in their order.
 class HttpQuery {

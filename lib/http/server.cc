@@ -59,6 +59,8 @@ HttpMethod method_of(http::verb verb) {
   if (verb == http::verb::get) return HttpMethod::Get;
   if (verb == http::verb::head) return HttpMethod::Head;
   if (verb == http::verb::post) return HttpMethod::Post;
+  if (verb == http::verb::put) return HttpMethod::Put;
+  if (verb == http::verb::delete_) return HttpMethod::Delete;
   return HttpMethod::Other;
 }
 

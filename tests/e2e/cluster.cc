@@ -152,6 +152,16 @@ std::string clients_python() {
   return ::access(path.c_str(), X_OK) == 0 ? path : "";
 }
 
+std::string frameworks_python() {
+  const std::string path = std::string(TRAIN_DEPS_DIR) + "/frameworks-venv-1/bin/python";
+  return ::access(path.c_str(), X_OK) == 0 ? path : "";
+}
+
+std::string mpi_python() {
+  const std::string path = std::string(TRAIN_DEPS_DIR) + "/mpi-venv-1/bin/python";
+  return ::access(path.c_str(), X_OK) == 0 ? path : "";
+}
+
 std::string ray_python() {
   const std::string path = std::string(TRAIN_DEPS_DIR) + "/ray-venv-2.60.0-2/bin/python";
   return ::access(path.c_str(), X_OK) == 0 ? path : "";

@@ -131,6 +131,11 @@ std::string tools_python();
 /// Return the Python of the programs that use ours (Optuna, pandas, cloudpickle), or "" if it is
 /// not installed.
 std::string clients_python();
+/// Return the Python of TensorFlow, JAX and Open MPI, or "" if it is not installed: `make clients`
+/// installs it.
+std::string frameworks_python();
+/// Return the Python of MPICH, or "" if it is not installed.
+std::string mpi_python();
 /// Return the Python of Ray, or "" if it is not installed: only benchmarks install it.
 std::string ray_python();
 /// Return the folder of py-spy, which has it in bin/, or "" if it is not installed.

@@ -122,7 +122,7 @@ TEST(CommandLine, MistakesNameTheOption) {
   say({"validate", "--name", "../up", "list.yaml"});
   say({"validate", "--storage", "s3://", "--", "./train"});
   say({"validate", "--hosts", "a", "--", "./train"});
-  say({"validate", "--set", "backend=mpi", "--set", "nmae=x", "--", "./train"});
+  say({"validate", "--set", "backend=spark", "--set", "nmae=x", "--", "./train"});
   say({"validate", "--", "", "x"});
   say({"validate", "--", "./train", "\xff"});
   say({"validate", "shell.yaml", "--", "--lr", "1"});

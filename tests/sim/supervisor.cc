@@ -175,7 +175,10 @@ void SimSupervisor::on_prepare(const PrepareAttempt& message) {
   stop_grace_ = milliseconds(message.stop_grace_ms);
   group_.set_limits(stop_grace_, Duration{-1});
   if (message.standby) return;
-  say(frame(Prepared{message.node_rank, message.bind_master ? 41000u : 0u, 1, ""}));
+  Prepared prepared{message.node_rank, message.bind_master ? 41000u : 0u, 1, ""};
+  for (std::int32_t port = 0; port < message.ports_per_worker * message.local_world_size; ++port)
+    prepared.ports.push_back(42000u + static_cast<std::uint32_t>(port));
+  say(frame(prepared));
 }
 
 void SimSupervisor::on_start(const StartWorkers& message) {

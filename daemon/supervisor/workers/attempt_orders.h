@@ -1,11 +1,12 @@
-// What traind and the launcher have ordered for one attempt on this node, and the port that was
-// bound for it. State only.
+// What traind and the launcher have ordered for one attempt on this node, and the ports that were
+// bound for it.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "daemon/supervisor/master_port.h"
+#include "daemon/supervisor/held_port.h"
 #include "daemon/supervisor/workers/worker_environment.h"
 #include "lib/base/ids.h"
 #include "lib/wire/attempt_messages.h"
@@ -19,7 +20,12 @@ struct AttemptOrders {
   std::string build;  // ours
   std::optional<PrepareAttempt> prepare = {};
   std::optional<StartWorkers> start = {};
-  std::optional<MasterPort> master_port = {};
+  std::optional<HeldPort> master_port = {};
+  std::vector<HeldPort> worker_ports = {};  // ports_per_worker of each local rank, in its order
+
+  /// Bind the ports that `prepare` asks for.
+  Result<Unit> hold_ports();
+  std::vector<std::uint32_t> held_ports() const;
 
   /// Return where a worker may run; all of the node, unless traind has bound it.
   WorkerBinding binding_of(std::int32_t local_rank) const {

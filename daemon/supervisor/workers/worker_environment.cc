@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "daemon/supervisor/workers/backend_environment.h"
+
 namespace train {
 namespace {
 
@@ -123,6 +125,16 @@ Environment worker_environment(const NodeEnvironment& node, const WorkerEnvironm
   }
   set(env, "TRAINRUN_NODE_RANK", ranks.node_rank);
   set(env, "TRAINRUN_CHECKPOINT_DIR", input.checkpoint_dir);
+  const auto gpus = static_cast<int>(node.gpus.size());
+  for (auto& [name, value] :
+       backend_environment({.profile = start.backend,
+       .peers = start.peers,
+       .ranks = ranks,
+       .gpus_per_worker = gpus / std::max(1, ranks.local_world_size),
+       .pmi_fd = input.pmi_fd,
+       .node_sizes = start.node_sizes,
+       .network_interface = ranks.node_count > 1 ? input.network_interface : ""}))
+    if (!set_by_job(start, name)) env[name] = value;
   return env;
 }
 

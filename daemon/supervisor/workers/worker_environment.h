@@ -33,13 +33,14 @@ struct WorkerEnvironmentInput {
   std::string error_file;
   std::string network_interface;  // that other nodes reach; "": not known
   std::map<std::string, std::string> flight_variables = {};  // see flight_dumps.h
+  int pmi_fd = -1;                                           // see backend_environment.h
 };
 
 /// Return torchrun's variables in full (RANK, WORLD_SIZE, LOCAL_RANK, …, TORCHELASTIC_*), the NODE
 /// aliases, TRAINRUN_*, and, unless the job sets them itself, ROLE_NAME, TORCHELASTIC_RUN_ID,
 /// OMP_NUM_THREADS (cores of a worker; not set for the only worker of a node that claims none),
-/// TORCH_NCCL_ASYNC_ERROR_HANDLING, the places of NCCL's flight recorder and, with several nodes,
-/// GLOO_SOCKET_IFNAME and TP_SOCKET_IFNAME.
+/// TORCH_NCCL_ASYNC_ERROR_HANDLING, the places of NCCL's flight recorder, with several nodes
+/// GLOO_SOCKET_IFNAME and TP_SOCKET_IFNAME, and the backend's own.
 std::map<std::string, std::string> worker_environment(const NodeEnvironment& node,
                                                       const WorkerEnvironmentInput& input);
 

@@ -65,6 +65,8 @@ Result<Unit> WorkerMessages::received(Rank rank, Frame frame) {
     }
     case MessageType::CollectiveJoin: {
       TRY(const CollectiveJoin message, decode_from<CollectiveJoin>(rank, frame));
+      if (message.sequence > kBackendCollectives)
+        return Error{Errc::Protocol, "a collective call of a worker has a supervisor's number"};
       return pass_on(message.sequence, frame, slot.unanswered_collectives);
     }
     case MessageType::AskCheckpoints: {

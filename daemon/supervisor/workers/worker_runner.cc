@@ -78,22 +78,28 @@ Result<PipedProcess> WorkerRunner::process_for(WorkerSlot& slot) const {
   slot.memory = MemoryAccount::begin(slot.cgroup);
   SpawnRequest request{.argv = orders.start->command,
                        .working_dir = orders.start->working_dir,
-                       .env = environment_of(slot),
                        .inherit_fds = {},
                        .cgroup = slot.cgroup,
                        .rules = parts_.confinement.rules()};
   bind(request.rules, orders.binding_of(slot.ranks.local_rank));
   if (rank.value == 0 && orders.master_port)
     request.inherit_fds.push_back(orders.master_port->fd());
+  TRY(const FileDescriptor pmi, parts_.backends.socket_for(rank));  // inherited, and closed here
+  if (pmi.get() >= 0) request.inherit_fds.push_back(pmi.get());
+  request.env = environment_of(slot, pmi.get());
   return spawn_piped(parts_.executor, std::move(request));
 }
 
-std::map<std::string, std::string> WorkerRunner::environment_of(const WorkerSlot& slot) const {
+std::map<std::string, std::string> WorkerRunner::environment_of(const WorkerSlot& slot,
+                                                                int pmi_fd) const {
   const AttemptOrders& orders = parts_.orders;
-  return worker_environment(
+  auto env = worker_environment(
       orders.node_environment(*orders.start),
       {slot.ranks, parts_.checkpoints.staging_folder(Rank{slot.ranks.rank}), slot.error_file,
-       interface_of(orders.prepare->bind_address), flight_variables(orders.spool_dir)});
+       interface_of(orders.prepare->bind_address), flight_variables(orders.spool_dir), pmi_fd});
+  for (const auto& [name, value] : parts_.backends.variables(Rank{slot.ranks.rank}))
+    env[name] = value;
+  return env;
 }
 
 void WorkerRunner::signal(WorkerSlot& slot, int signal) {

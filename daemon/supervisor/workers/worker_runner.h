@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "daemon/supervisor/backends/backends.h"
 #include "daemon/supervisor/checkpoints/node_checkpoints.h"
 #include "daemon/supervisor/core/worker_group.h"
 #include "daemon/supervisor/limits/confinement.h"
@@ -34,6 +35,7 @@ class WorkerRunner {
     const Confinement& confinement;
     Uplink& uplink;
     NodeCheckpoints& checkpoints;
+    Backends& backends;
     std::function<void(const GroupEvent& event)> feed;  // the group
   };
   /// All parts must outlive the flows in `scope`.
@@ -55,7 +57,7 @@ class WorkerRunner {
   asio::awaitable<void> reap(pid_t pid) const;
 
   /// Return the whole environment of the slot's process.
-  std::map<std::string, std::string> environment_of(const WorkerSlot& slot) const;
+  std::map<std::string, std::string> environment_of(const WorkerSlot& slot, int pmi_fd = -1) const;
 
  private:
   Result<PipedProcess> process_for(WorkerSlot& slot) const;

@@ -112,7 +112,7 @@ Result<NodeMessage> decode_node_message(const Frame& frame, int ranks) {
 }
 
 AttemptPrepared to_event(const Sender& from, const Prepared& message) {
-  return {from.attempt, from.node, message.master_port, shown(message.digests)};
+  return {from.attempt, from.node, message.master_port, shown(message.digests), message.ports};
 }
 
 AttemptStarted to_event(const Sender& from, const WorkersStarted& message) {

@@ -28,6 +28,7 @@ StartWorkers program_of(const JobSpec& spec, const RunIdentity& run,
   message.env = env;
   add_backend_variables(spec, message.env);
   for (const auto& [name, value] : spec.env) message.job_env.push_back(name);
+  message.backend = backend_profile(spec);
   message.cpus_per_worker = spec.scaling_config.resources_per_worker.cpu;
   return message;
 }
@@ -62,6 +63,20 @@ DigestOrder digest_order(const JobSpec& spec, const std::map<std::string, std::s
 
 }  // namespace
 
+BackendProfile backend_profile(const JobSpec& spec) {
+  const BackendConfig& config = spec.backend_config;
+  BackendProfile profile{.name = std::string(to_text(spec.backend))};
+  if (spec.backend == Backend::Mpi) profile.pmi = kPmis[static_cast<std::size_t>(config.pmi)];
+  if (spec.backend == Backend::Custom) {
+    profile.publish = config.publish;
+    profile.on_start = config.on_start;
+    profile.on_training_start = config.on_training_start;
+    profile.on_shutdown = config.on_shutdown;
+    profile.hook_timeout_ms = to_ms(config.hook_timeout);
+  }
+  return profile;
+}
+
 PrepareAttempt prepare_message(const JobSpec& spec, const RunIdentity& run, const Prepare& action,
                                const std::string& bind_address,
                                const std::map<std::string, std::string>& env) {
@@ -76,6 +91,7 @@ PrepareAttempt prepare_message(const JobSpec& spec, const RunIdentity& run, cons
                     .pids_max = static_cast<std::uint64_t>(spec.scaling_config.pids_per_worker)};
   message.bind_master = action.bind_master;
   message.bind_address = bind_address;
+  message.ports_per_worker = action.ports_per_worker;
   message.generation = run.generation.value;
   message.run_dir = run.location;
   if (is_object_url(run.location) || is_object_url(spec.resume_from_checkpoint))
@@ -115,6 +131,9 @@ StartWorkers start_message(const JobSpec& spec, const RunIdentity& run, const St
   context.datasets_json = boost::json::serialize(datasets_json(spec));
   context.master_addr = action.master_addr;
   context.master_port = action.master_port;
+  message.peers = *action.peers;
+  for (const PlacedNode& node : action.placement->nodes)
+    message.node_sizes.push_back(node.local_world_size);
   context.collectives = spec.collectives;
   context.collective_timeout_ms = to_ms(spec.collective_timeout);
   set_restore(context, action);

@@ -10,6 +10,7 @@
 #include "launcher/core/job_spec.h"
 #include "launcher/core/run_events.h"
 #include "lib/base/result.h"
+#include "lib/model/backend_profile.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/daemon_messages.h"
 
@@ -17,6 +18,8 @@ namespace train {
 
 /// Add the variables by which backend_config reaches programs. The job's own values stay.
 void add_backend_variables(const JobSpec& spec, std::map<std::string, std::string>& env);
+/// Return what supervisors need to know of the spec's backend.
+BackendProfile backend_profile(const JobSpec& spec);
 PrepareAttempt prepare_message(const JobSpec& spec, const RunIdentity& run, const Prepare& action,
                                const std::string& bind_address,
                                const std::map<std::string, std::string>& env);

@@ -304,6 +304,12 @@ TEST_F(WorkerMessagesTest, ACallThatIsAnotherOneUnderTheSameNumberEndsItsConnect
   expect_ended_for("call 4 has no answer yet, and was made again with other data", "protocol");
 }
 
+TEST_F(WorkerMessagesTest, ACallWithASupervisorsNumberEndsItsConnection) {
+  say(CollectiveJoin{.rank = 0, .sequence = kBackendCollectives + 1, .name = "x", .data = ""});
+
+  expect_ended_for("a collective call of a worker has a supervisor's number", "protocol");
+}
+
 TEST_F(WorkerMessagesTest, ACheckpointThatIsStagedTwiceEndsItsConnection) {
   CheckpointStaged failed = staged(1, "half");
   failed.error = "the disk is full";

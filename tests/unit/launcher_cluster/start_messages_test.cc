@@ -157,6 +157,22 @@ TEST_F(StartMessagesTest, WorkersAreToldOfTheirRun) {
   EXPECT_EQ(fresh.run.restored_epoch, -1);
 }
 
+TEST_F(StartMessagesTest, WorkersOfABackendAreToldOfTheirPeers) {
+  spec_.backend = Backend::Jax;
+  Start action{.attempt = Attempt{5}, .placed = placement().nodes.at(1)};
+  action.placement = SharedValue<Placement>(placement());
+  action.peers = SharedValue<std::vector<std::string>>({"a:1", "a:2", "b:1", "b:2"});
+
+  const StartWorkers message = start_message(spec_, run_, action, {});
+
+  EXPECT_EQ(message.backend, BackendProfile{.name = "jax"});
+  EXPECT_EQ(message.peers, (std::vector<std::string>{"a:1", "a:2", "b:1", "b:2"}));
+  EXPECT_EQ(message.node_sizes, (std::vector<std::int32_t>{2, 2}));
+  Prepare prepare{.attempt = Attempt{5}, .placed = placement().nodes.at(1)};
+  prepare.ports_per_worker = 3;
+  EXPECT_EQ(prepare_message(spec_, run_, prepare, "", {}).ports_per_worker, 3);
+}
+
 TEST_F(StartMessagesTest, EachNodeHearsOfItsOwnRanks) {
   Start action{.attempt = Attempt{5}, .placed = placement().nodes.at(1)};
   action.placement = SharedValue<Placement>(placement());

@@ -67,5 +67,28 @@ TEST(WorkerEnvironment, GivesWorkersTheSubmittersEnvironmentWithoutWhatIsTheLaun
           {"PATH", "/bin"}, {"OMP_NUM_THREADS", "4"}, {"KEY", "s3cret"}, {"MY_KEY", "s3cret"}}));
 }
 
+TEST(WorkerEnvironment, GivesWorkersNoPeersOfAnOuterLauncherUnlessTheJobNamesThem) {
+  JobSpec spec;
+  spec.env = {{"HOROVOD_FUSION_THRESHOLD", "1"}, {"OMPI_MCA_btl", "self"}};
+  std::map<std::string, std::string> outer{{"PATH", "/bin"},
+                                           {"TF_CPP_MIN_LOG_LEVEL", "1"},
+                                           {"JAX_PLATFORMS", "cpu"},
+                                           {"MPICH_DIR", "/opt"}};
+  const auto kept = outer;
+  for (const char* name :
+       {"PMI_RANK", "PMI_FD", "PMI_SIZE", "PMI2_X", "PMIX_RANK", "PMIX_NAMESPACE",
+        "OMPI_COMM_WORLD_RANK", "OMPI_MCA_btl", "PRTE_LAUNCHED", "HYDI_CONTROL_FD",
+        "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "TF_CONFIG", "HOROVOD_RANK",
+        "HOROVOD_FUSION_THRESHOLD", "JAX_COORDINATOR_ADDRESS", "JAX_COORDINATOR_BIND_ADDRESS"})
+    outer[name] = "outer";
+
+  const auto env = worker_environment(spec, outer);
+
+  ASSERT_TRUE(env) << env.error().describe();
+  auto expected = kept;
+  expected.insert(spec.env.begin(), spec.env.end());
+  EXPECT_EQ(*env, expected);
+}
+
 }  // namespace
 }  // namespace train::spec

@@ -1,4 +1,4 @@
-#include "daemon/supervisor/master_port.h"
+#include "daemon/supervisor/held_port.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -45,8 +45,8 @@ bool has_ipv6() {
   return ::bind(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-TEST(MasterPort, IsHeldAndARankThatBindsBesideItMay) {
-  const auto port = MasterPort::bind("127.0.0.1");
+TEST(HeldPort, IsHeldAndARankThatBindsBesideItMay) {
+  const auto port = HeldPort::bind("127.0.0.1");
 
   ASSERT_TRUE(port) << port.error().describe();
   EXPECT_NE(port->port(), 0);
@@ -55,8 +55,8 @@ TEST(MasterPort, IsHeldAndARankThatBindsBesideItMay) {
   EXPECT_TRUE(can_bind(port->port(), /*reuse=*/true));
 }
 
-TEST(MasterPort, OfAllAddressesIsThatOfIpv4AndIpv6) {
-  const auto port = MasterPort::bind("");
+TEST(HeldPort, OfAllAddressesIsThatOfIpv4AndIpv6) {
+  const auto port = HeldPort::bind("");
 
   ASSERT_TRUE(port) << port.error().describe();
   EXPECT_NE(port->port(), 0);
@@ -69,24 +69,24 @@ TEST(MasterPort, OfAllAddressesIsThatOfIpv4AndIpv6) {
   EXPECT_EQ(family_of(port->fd()), has_ipv6() ? AF_INET6 : AF_INET);
 }
 
-TEST(MasterPort, OfAnIpv6Address) {
+TEST(HeldPort, OfAnIpv6Address) {
   if (!has_ipv6()) GTEST_SKIP() << "needs IPv6";
-  const auto port = MasterPort::bind("::1");
+  const auto port = HeldPort::bind("::1");
 
   ASSERT_TRUE(port) << port.error().describe();
   EXPECT_NE(port->port(), 0);
   EXPECT_EQ(family_of(port->fd()), AF_INET6);
 }
 
-TEST(MasterPort, ClosesWhatItHolds) {
+TEST(HeldPort, ClosesWhatItHolds) {
   std::uint16_t number = 0;
   int fd = -1;
   {
-    auto first = MasterPort::bind("127.0.0.1");
+    auto first = HeldPort::bind("127.0.0.1");
     ASSERT_TRUE(first);
     number = first->port();
     fd = first->fd();
-    const MasterPort moved(std::move(*first));
+    const HeldPort moved(std::move(*first));
     EXPECT_EQ(moved.fd(), fd);
     EXPECT_EQ(moved.port(), number);
   }
@@ -94,8 +94,8 @@ TEST(MasterPort, ClosesWhatItHolds) {
   EXPECT_TRUE(can_bind(number, /*reuse=*/false));
 }
 
-TEST(MasterPort, AssignedToAnotherItIsThatOnes) {
-  auto first = MasterPort::bind("127.0.0.1"), second = MasterPort::bind("127.0.0.1");
+TEST(HeldPort, AssignedToAnotherItIsThatOnes) {
+  auto first = HeldPort::bind("127.0.0.1"), second = HeldPort::bind("127.0.0.1");
   ASSERT_TRUE(first && second);
   const int fd = second->fd();
   const std::uint16_t port = second->port();
@@ -107,27 +107,27 @@ TEST(MasterPort, AssignedToAnotherItIsThatOnes) {
   EXPECT_GE(::fcntl(fd, F_GETFD), 0);
 }
 
-TEST(MasterPort, IsNotInheritedByItself) {
-  const auto port = MasterPort::bind("127.0.0.1");
+TEST(HeldPort, IsNotInheritedByItself) {
+  const auto port = HeldPort::bind("127.0.0.1");
   ASSERT_TRUE(port);
   EXPECT_EQ(::fcntl(port->fd(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
 }
 
-TEST(MasterPort, ThatCannotBeBoundHoldsNothing) {
+TEST(HeldPort, ThatCannotBeBoundHoldsNothing) {
   const FileDescriptor next(::dup(STDIN_FILENO));  // the lowest free number
   const int lowest = next.get();
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(MasterPort::bind("203.0.113.7"));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(HeldPort::bind("203.0.113.7"));
   const FileDescriptor after(::dup(STDIN_FILENO));
   EXPECT_EQ(after.get(), lowest + 1);
 }
 
-TEST(MasterPort, AnAddressThatIsNoneOrIsNotHereIsSaid) {
-  const auto name = MasterPort::bind("node-a");
+TEST(HeldPort, AnAddressThatIsNoneOrIsNotHereIsSaid) {
+  const auto name = HeldPort::bind("node-a");
   ASSERT_FALSE(name);
   EXPECT_EQ(name.error().code, Errc::InvalidArgument);
   EXPECT_EQ(name.error().message, "'node-a' is not a numeric address");
 
-  const auto elsewhere = MasterPort::bind("203.0.113.7");  // RFC 5737: an address of no machine
+  const auto elsewhere = HeldPort::bind("203.0.113.7");  // RFC 5737: an address of no machine
   ASSERT_FALSE(elsewhere);
   EXPECT_EQ(elsewhere.error().message,
             "binding the master port on 203.0.113.7: Cannot assign requested address");

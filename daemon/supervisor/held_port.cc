@@ -1,4 +1,4 @@
-#include "daemon/supervisor/master_port.h"
+#include "daemon/supervisor/held_port.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -60,7 +60,7 @@ int bind_to(const Address& address) {
 
 }  // namespace
 
-Result<MasterPort> MasterPort::bind(const std::string& address) {
+Result<HeldPort> HeldPort::bind(const std::string& address) {
   int fd = -1;
   if (address.empty()) {
     fd = bind_to(any_address(true));
@@ -78,16 +78,16 @@ Result<MasterPort> MasterPort::bind(const std::string& address) {
   const auto port = bound.storage.ss_family == AF_INET6
                         ? reinterpret_cast<sockaddr_in6*>(&bound.storage)->sin6_port
                         : reinterpret_cast<sockaddr_in*>(&bound.storage)->sin_port;
-  return MasterPort(fd, ntohs(port));
+  return HeldPort(fd, ntohs(port));
 }
 
-MasterPort& MasterPort::operator=(MasterPort&& other) noexcept {
+HeldPort& HeldPort::operator=(HeldPort&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(port_, other.port_);
   return *this;
 }
 
-MasterPort::~MasterPort() {
+HeldPort::~HeldPort() {
   if (fd_ >= 0) ::close(fd_);
 }
 

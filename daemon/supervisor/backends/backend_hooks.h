@@ -1,0 +1,70 @@
+// Runs the commands of `backend: custom` on this node: before the workers of an attempt start, and
+// after all of them have ended. Each runs once for each rank, as that worker would.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/supervisor/backends/backend_calls.h"
+#include "daemon/supervisor/limits/confinement.h"
+#include "daemon/supervisor/workers/attempt_orders.h"
+#include "lib/net/notifier.h"
+#include "lib/net/scope.h"
+
+namespace train {
+
+class BackendHooks {
+ public:
+  using Environment = std::map<std::string, std::string>;
+  struct Parts {
+    asio::any_io_executor executor;
+    Scope& scope;
+    const AttemptOrders& orders;
+    const Confinement& confinement;
+    BackendCalls& calls;
+    std::function<Environment(Rank rank)> environment;  // of the worker, with variables(rank)
+  };
+  /// All parts must outlive the flows in the scope.
+  explicit BackendHooks(Parts parts) : parts_(std::move(parts)), changed_(parts_.executor) {}
+
+  /// Publish, exchange, and run on_start and on_training_start, of all ranks at the same time. The
+  /// orders must be complete, and each rank must have a slot. Ends with the first rank that fails.
+  Task<Unit> start();
+  Rank failed_rank() const { return failed_rank_; }
+  /// Kill the hooks that still run, and run on_shutdown of all ranks, for at most stop_grace. What
+  /// goes wrong then is nobody's concern any more.
+  asio::awaitable<void> shut_down();
+  /// Return what start() has found for the rank.
+  const Environment& variables(Rank rank) const;
+
+ private:
+  struct Running;  // a hook
+  struct Progress {
+    std::size_t left = 0;  // ranks
+    std::optional<Error> error = {};
+  };
+  /// Shared with the flows of the ranks.
+  using Shared = std::shared_ptr<Progress>;
+  bool is_custom() const;
+  asio::awaitable<void> start_rank(Rank rank, Shared progress);
+  Task<Unit> prepare(Rank rank);
+  Task<std::string> run(Rank rank, std::string name, std::vector<std::string> command,
+                        Duration limit);
+  asio::awaitable<void> read(std::shared_ptr<Running> hook, int fd, bool of_errors);
+  asio::awaitable<void> shut_down_rank(Rank rank, Duration limit, Shared progress);
+
+  const Parts parts_;
+  Notifier changed_;
+  std::map<Rank, Environment> variables_;
+  std::set<std::shared_ptr<const Running>> running_;
+  Rank failed_rank_;
+  bool begun_ = false;
+  int started_ = 0;  // processes, for the names of their cgroups
+};
+
+}  // namespace train

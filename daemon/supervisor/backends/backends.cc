@@ -1,0 +1,38 @@
+#include "daemon/supervisor/backends/backends.h"
+
+namespace train {
+
+Backends::Backends(const Parts& parts)
+    : executor_(parts.executor),
+      scope_(parts.scope),
+      orders_(parts.orders),
+      calls_(parts.executor, parts.attempt, parts.slots, parts.uplink),
+      pmi_(parts.executor, parts.scope, parts.uplink, calls_),
+      hooks_({parts.executor, parts.scope, parts.orders, parts.confinement, calls_,
+              parts.environment}) {}
+
+Task<Unit> Backends::start() {
+  const StartWorkers& order = *orders_.start;
+  if (order.backend.pmi == "pmi1" && !order.workers.empty())
+    pmi_.begin(pmi_space_name(order.run.run_id, orders_.attempt.value),
+               order.workers.front().world_size, order.node_sizes);
+  const bool has_rank_0 = !order.workers.empty() && order.workers.front().rank == 0;
+  if (order.backend.name == "horovod" && has_rank_0 && !orders_.worker_ports.empty()) {
+    CO_TRY(rendezvous_, open_rendezvous(executor_, orders_.prepare->bind_address,
+                                        orders_.worker_ports.front().port()));
+    scope_.spawn("rendezvous", rendezvous_->run());
+  }
+  co_return co_await hooks_.start();
+}
+
+Result<FileDescriptor> Backends::socket_for(Rank rank) {
+  return pmi_.begun() ? pmi_.connect(rank) : FileDescriptor();
+}
+
+bool Backends::answered(const BackendCalls::Parts& result) {
+  if (result->sequence <= kBackendCollectives) return false;
+  calls_.answered(result);
+  return true;
+}
+
+}  // namespace train

@@ -1,0 +1,205 @@
+// Backends with the real clients: two workers train in step through a SIGKILL and a restart, to the
+// same weights as without. The large clients' cases are an entry of their own (`make clients`).
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <boost/json.hpp>
+
+#include "tests/e2e/cluster.h"
+
+namespace train::e2e {
+namespace {
+
+namespace json = boost::json;
+
+class Backends : public testing::Test {
+ protected:
+  std::string job(const std::string& name, const std::string& python, const std::string& program,
+                  const std::string& backend, const std::string& config,
+                  const std::string& run_config = "") {
+    return cluster.job(
+        name,
+        fmt::format("command: [{}, {}/tests/e2e/programs/{}]\nbackend: {}\n"
+                    "env: {{PYTHONPATH: {}/sdk/python, TRAINRUN_LIBRARY: {}, "
+                    "PYTHONDONTWRITEBYTECODE: '1', OMP_NUM_THREADS: '1', JAX_PLATFORMS: cpu, "
+                    "TF_CPP_MIN_LOG_LEVEL: '2'}}\n"
+                    "working_dir: {}\ntrain_loop_config: {{{}}}\n"
+                    "scaling_config: {{num_workers: 2, resources_per_worker: {{CPU: 0}}}}",
+                    python, TRAIN_SOURCE_DIR, program, backend, TRAIN_SOURCE_DIR, LIBTRAINRUN,
+                    cluster.dir(), config),
+        run_config);
+  }
+  /// Train without and with a kill of rank 1: all ranks of both have the same weights.
+  void kill_and_restart(const std::string& python, const std::string& program,
+                        const std::string& backend, const std::string& config) {
+    for (const char* name : {"whole", "killed"}) {
+      const bool killed = std::string(name) == "killed";
+      Process& run = cluster.train_run(
+          {job(name, python, program, backend, config + (killed ? ", die_at: 1" : ""),
+               killed ? "  failure_config: {max_failures: 1}" : "")},
+          {.env = outer_});
+      ASSERT_EQ(run.wait(std::chrono::minutes(4)), 0) << run.out() << run.err();
+    }
+    const json::array whole = cluster.run_json("whole").at("results").as_array();
+    const json::array killed = cluster.run_json("killed").at("results").as_array();
+    EXPECT_EQ(cluster.run_json("whole").at("attempts").as_array().size(), 1u);
+    EXPECT_EQ(cluster.run_json("killed").at("attempts").as_array().size(), 2u);
+    for (const int rank : {0, 1}) {
+      EXPECT_EQ(killed.at(rank).at("weights"), whole.at(0).at("weights")) << "rank " << rank;
+      EXPECT_EQ(whole.at(rank).at("weights"), whole.at(0).at("weights")) << "rank " << rank;
+      EXPECT_EQ(killed.at(rank).at("first"), 2) << "rank " << rank;
+    }
+    EXPECT_TRUE(nothing_left(cluster));
+  }
+
+  Cluster cluster;
+  /// What an outer mpirun, TensorFlow or Horovod job would tell: none of it reaches the workers.
+  std::map<std::string, std::string> outer_{
+      {"PMI_RANK", "7"},   {"PMI_SIZE", "9"},           {"PMI_FD", "99"},
+      {"PMIX_RANK", "7"},  {"PMIX_NAMESPACE", "outer"}, {"OMPI_COMM_WORLD_SIZE", "9"},
+      {"TF_CONFIG", "{}"}, {"HOROVOD_RANK", "7"},       {"JAX_COORDINATOR_ADDRESS", "outer:1"}};
+};
+
+class LargeClients : public Backends {
+ protected:
+  void SetUp() override {
+    if (frameworks_python().empty())
+      GTEST_SKIP() << "TensorFlow, JAX and Open MPI are not installed";
+  }
+};
+
+TEST_F(Backends, TellWorkersOfTheirPeersAndNothingOfAnOuterLauncher) {
+  Process& run = cluster.train_run(
+      {cluster.job("job",
+                   "command: [/bin/sh, -c, 'env | grep -E "
+                   "\"^(TF_CONFIG|TF_USE|PMI|OMPI|HOROVOD|JAX)\" | sort']\n"
+                   "backend: tensorflow\nenv: {OMPI_MCA_btl: self}\n"
+                   "scaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}")},
+      {.env = outer_});
+
+  ASSERT_EQ(run.wait(), 0) << run.out() << run.err();
+  for (const int rank : {0, 1}) {
+    const std::string said = cluster.read(
+        fmt::format("{}/attempts/000/ranks/{:04}/stdout.log", cluster.run_dir("job"), rank));
+    std::string peers = said.substr(0, said.find(']'));
+    EXPECT_EQ(peers.find("OMPI_MCA_btl=self\nTF_CONFIG={\"cluster\":{\"worker\":[\"127.0.0.1:"), 0u)
+        << said;
+    EXPECT_NE(said.find(fmt::format("]}},\"task\":{{\"type\":\"worker\",\"index\":{}}}}}\n"
+                                    "TF_USE_LEGACY_KERAS=1\n",
+                                    rank)),
+              std::string::npos)
+        << said;
+  }
+}
+
+TEST_F(Backends, MpichTrainsThroughAKill) {
+  if (mpi_python().empty()) GTEST_SKIP() << "MPICH is not installed";
+
+  kill_and_restart(mpi_python(), "backend_worker.py", "mpi", "client: mpi, epochs: 4");
+
+  EXPECT_EQ(cluster.read(cluster.run_dir("whole") + "/attempts/000/ranks/0001/stdout.log"),
+            "MPICH: 2 on this node\n");
+}
+
+// Whatever a program writes to its socket, it ends only its own conversation.
+TEST_F(Backends, MpiSurvivesAProgramThatWritesNonsense) {
+  cluster.write(
+      "flood.py",
+      "import os\n"
+      "fd = int(os.environ['PMI_FD'])\n"
+      "try:\n"
+      "    if os.environ['RANK'] == '0':\n"
+      "        for _ in range(8):\n"
+      "            os.write(fd, b'x' * 4096)\n"
+      "    os.write(fd, bytes(range(256)) + b'\\ncmd=put key=a value=b\\nmcmd=spawn\\n')\n"
+      "except OSError:\n"
+      "    pass\n");
+  Process& run = cluster.train_run(
+      {cluster.job("job", "command: [python3, " + cluster.path("flood.py") +
+                              "]\nbackend: mpi\n"
+                              "scaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}")});
+
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_TRUE(contains(run.out() + run.err(), "bytes to PMI_FD that are no line of PMI-1"))
+      << run.out() << run.err();
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
+TEST_F(Backends, HorovodsRanksMeetAtTheRendezvous) {
+  Process& run =
+      cluster.train_run({cluster.job("job", fmt::format("command: [python3, {}/tests/e2e/programs/"
+                                                        "backend_rendezvous.py]\nbackend: horovod\n"
+                                                        "scaling_config: {{num_workers: 2, "
+                                                        "resources_per_worker: {{CPU: 0}}}}",
+                                                        TRAIN_SOURCE_DIR))},
+                        {.env = outer_});
+
+  ASSERT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_EQ(cluster.read(cluster.run_dir("job") + "/attempts/000/ranks/0001/stdout.log"),
+            "met 2 as 1 2 0 1 node-0 lo\n");
+}
+
+// The hooks of Ray's TensorFlow backend, as commands: each publishes its address, and gets all.
+TEST_F(Backends, CustomHooksTellWorkersThroughAKill) {
+  const std::string publish = "echo \\\"$TRAINRUN_PORTS\\\"";
+  Process& run = cluster.train_run({cluster.job(
+      "job",
+      "command: [/bin/sh, -c, 'test \"$CLUSTER\" = \"$TRAINRUN_PEERS\" || exit 9; "
+      "echo $CLUSTER; test $TRAINRUN_ATTEMPT.$RANK = 0.1 && kill -9 $$; exit 0']\n"
+      "backend: custom\nbackend_config:\n  ports: 1\n  publish: '" +
+          publish +
+          "'\n  on_start: echo \"CLUSTER=$TRAINRUN_PEERS\"\n"
+          "  on_shutdown: echo $RANK >> shut-$TRAINRUN_ATTEMPT\n"
+          "working_dir: " +
+          cluster.dir() + "\nscaling_config: {num_workers: 2, resources_per_worker: {CPU: 0}}",
+      "  failure_config: {max_failures: 1}")});
+
+  ASSERT_EQ(run.wait(), 0) << run.out() << run.err();
+  const auto said = [&](int attempt, int rank) {
+    return cluster.read(fmt::format("{}/attempts/{:03}/ranks/{:04}/stdout.log",
+                                    cluster.run_dir("job"), attempt, rank));
+  };
+  EXPECT_EQ(said(1, 0), said(1, 1));
+  EXPECT_TRUE(contains(said(1, 0), "[\"127.0.0.1:")) << said(1, 0);
+  for (const char* file : {"shut-0", "shut-1"}) {
+    const std::string ranks = cluster.read(cluster.path(file));
+    EXPECT_TRUE(ranks == "0\n1\n" || ranks == "1\n0\n") << ranks;
+  }
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
+TEST_F(LargeClients, JaxTrainsThroughAKill) {
+  kill_and_restart(frameworks_python(), "backend_worker.py", "jax", "client: jax, epochs: 4");
+}
+
+TEST_F(LargeClients, JaxTakesItsPlaceAsArgumentsToo) {
+  kill_and_restart(frameworks_python(), "backend_worker.py", "jax",
+                   "client: jax_arguments, epochs: 4");
+}
+
+TEST_F(LargeClients, JaxStopsAtOneStepOnAllRanks) {
+  Process& run = cluster.train_run({cluster.job(
+      "job", fmt::format("command: [{}, {}/tests/e2e/programs/backend_jax_stop.py, {}]\n"
+                         "backend: jax\nenv: {{JAX_PLATFORMS: cpu}}\n"
+                         "scaling_config: {{num_workers: 2, resources_per_worker: {{CPU: 0}}}}",
+                         frameworks_python(), TRAIN_SOURCE_DIR, cluster.dir()))});
+  for (const char* file : {"trains-0", "trains-1"})
+    ASSERT_TRUE(wait_until([&] { return exists(cluster.path(file)); }, std::chrono::minutes(2)))
+        << run.out() << run.err();
+
+  run.signal(SIGINT);
+
+  ASSERT_TRUE(run.wait(std::chrono::minutes(2)).has_value()) << run.out() << run.err();
+  const std::string step = cluster.read(cluster.path("stopped-0"));
+  EXPECT_FALSE(step.empty()) << run.out() << run.err();
+  EXPECT_EQ(cluster.read(cluster.path("stopped-1")), step);
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
+TEST_F(LargeClients, TensorflowTrainsThroughAKill) {
+  kill_and_restart(frameworks_python(), "backend_tensorflow.py", "tensorflow", "epochs: 4");
+}
+
+}  // namespace
+}  // namespace train::e2e
