@@ -98,6 +98,17 @@ TEST_F(PythonDrivers, ALoopThatCannotBeCalledIsNamed) {
             "workers cannot import it: move it there, or pip install cloudpickle\n");
 }
 
+TEST_F(PythonDrivers, ArgumentsOfRayTrainAreRefusedByName) {
+  Process& driver = drive("arguments");
+  EXPECT_EQ(driver.wait(), 0) << driver.err();
+  EXPECT_EQ(driver.out(),
+            "Trainer() does not take 'preprocessor': Ray Train has removed it; write "
+            "datasets={NAME: {'preprocessors': ...}}\n"
+            "Trainer() does not take 'torch_config': write backend_config={'collectives': ..., "
+            "'timeout': ...}\n"
+            "Trainer() got an unexpected keyword argument 'fly'\n");
+}
+
 TEST_F(PythonDrivers, CallbacksAreToldInOrderAlsoOfAFailure) {
   Process& driver = drive(
       "callbacks", job("mode: epochs, epochs: 4, die_rank: 1, die_epoch: 2, die_after_file: " +

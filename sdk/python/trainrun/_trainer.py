@@ -24,7 +24,27 @@ from ._rounds import ReportLog, ReportRounds, Round
 _CALLBACK_FAILURES_MAX = 3  # in a row
 _SLOW_ROUND_AFTER = 60.0
 _LOOP_BYTES_MAX = 90 << 10  # of a pickled loop: Linux limits a word of a command to 128 KiB
-_SPEC_KEYS = ("command", "scaling_config", "run_config", "datasets", "dataset_config", "metadata", "env", "working_dir", "cluster")
+_SPEC_KEYS = (
+    "command",
+    "scaling_config",
+    "run_config",
+    "datasets",
+    "dataset_config",
+    "metadata",
+    "env",
+    "working_dir",
+    "cluster",
+    "backend",
+    "backend_config",
+    "resume_from_checkpoint",
+)
+# Arguments of Ray Train's trainers that have another name here, or none.
+_OF_RAY_TRAIN = {
+    "preprocessor": "Ray Train has removed it; write datasets={NAME: {'preprocessors': ...}}",
+    "train_loop_per_worker": "pass the loop as the first argument",
+    "torch_config": "write backend_config={'collectives': ..., 'timeout': ...}",
+    "sync_config": "Ray Train has removed it; checkpoints go to storage_path by themselves",
+}
 
 
 @dataclass(frozen=True)
@@ -176,6 +196,8 @@ class Trainer:
         $TRAINRUN_PROGRAM, that of this installation, or that on PATH. arguments: more words for it. leave_run_on_exit: when this
         process dies, the run continues; else it stops in good order."""
         unknown = [key for key in spec if key not in _SPEC_KEYS]
+        if unknown and unknown[0] in _OF_RAY_TRAIN:
+            raise TypeError(f"Trainer() does not take '{unknown[0]}': {_OF_RAY_TRAIN[unknown[0]]}")
         if unknown:
             raise TypeError(f"Trainer() got an unexpected keyword argument '{unknown[0]}' (keys of a spec: {', '.join(_SPEC_KEYS)})")
         values = dict(spec)

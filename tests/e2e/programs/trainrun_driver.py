@@ -81,6 +81,12 @@ def drive(mode, job):
         say_result(of_loop(lambda: trainrun.report({"epoch": 7})).fit())
     elif mode == "two":
         of_loop(lambda a, b: None)
+    elif mode == "arguments":
+        for name in ("preprocessor", "torch_config", "fly"):
+            try:
+                trainrun.Trainer(command=["true"], **{name: 1})
+            except TypeError as error:
+                say(str(error).partition(" (")[0])
     elif mode == "callbacks":
         say_result(trainrun.Trainer(job, callbacks=[Printer()]).fit())
     elif mode == "throwing":
