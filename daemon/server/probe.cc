@@ -1,10 +1,8 @@
 #include "daemon/server/probe.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
@@ -13,6 +11,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/read_until.hpp>
+#include <boost/asio/signal_set.hpp>
 #include <boost/asio/streambuf.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
@@ -22,10 +21,11 @@
 #include <memory>
 #include <set>
 #include <sstream>
+#include <utility>
 
-#include "lib/base/file_descriptor.h"
+#include "daemon/server/storage_mark.h"
+#include "lib/base/open_files.h"
 #include "lib/base/print.h"
-#include "lib/base/write_all.h"
 #include "lib/net/notifier.h"
 #include "lib/net/scope.h"
 #include "lib/net/within.h"
@@ -41,6 +41,10 @@ constexpr std::size_t kLineBytesMax = 1u << 20;
 constexpr int kRanksMax = 16'384;
 constexpr std::string_view kGreeting = "trainrun-probe";
 constexpr Duration kRedial = milliseconds(50);
+constexpr int kAtOnce = 256;  // connections to others
+constexpr Duration kReachMin = milliseconds(200);
+// Of a report: a worker's line may have 8 KiB, and the list of a node that reaches nobody is long.
+constexpr std::size_t kListedRanksMax = 200;
 
 constexpr auto kToTuple = asio::as_tuple(asio::use_awaitable);
 
@@ -258,11 +262,15 @@ class Meeting {
     // "1 LINE" for one that is there; lines have no tabs.
     std::string all;
     for (const auto& line : lines) all += line ? "1" + *line + "\t" : "0\t";
-    for (const auto& link : links_) {
-      if (!link) continue;
+    // All at once: one that does not read takes nobody else's time.
+    const auto tell = [this, &all](Lines* link) -> asio::awaitable<void> {
       auto writing = link->write(all);
       (void)co_await within(options_.limit, std::move(writing));
-    }
+    };
+    Scope scope(executor_);
+    for (const auto& link : links_)
+      if (link) scope.spawn("tell", tell(link.get()));
+    co_await scope.join();
     co_return lines;
   }
   Task<LinesByRank> gather_there(std::string mine) {
@@ -336,24 +344,6 @@ std::optional<Place> place_in(const std::optional<std::string>& line) {
   return words.fail() ? std::nullopt : std::optional(place);
 }
 
-// ---- storage
-
-std::string file_of(const std::string& folder, int rank) {
-  return fmt::format("{}/{}", folder, rank);
-}
-
-std::string write_mark(const std::string& folder, const ProbeOptions& options) {
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    return system_error(errno, "making a folder").message;
-  const std::string path = file_of(folder, options.rank);
-  const FileDescriptor file(
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (file.get() < 0) return system_error(errno, "making a file").message;
-  const auto written = write_all(file.get(), options.mark, "the file");
-  if (!written) return written.error().message;
-  return ::fsync(file.get()) == 0 ? "" : system_error(errno, "syncing a file").message;
-}
-
 class Probe {
  public:
   Probe(asio::any_io_executor executor, const ProbeOptions& options, ProbeReport& report)
@@ -388,12 +378,13 @@ class Probe {
   Task<Unit> try_all(std::uint16_t port) {
     auto gathering = meeting_.gather(fmt::format("{}", port));
     CO_TRY(const auto ports, co_await std::move(gathering));
-    std::string table;  // the addresses, which only rank 0 knows
-    for (int rank = 0; rank < options_.world_size; ++rank)
-      table += fmt::format("{} ", options_.rank == 0 ? address_or_dash(rank) : "-");
+    std::string table;  // the addresses, which only rank 0 knows: the others send nothing
+    for (int rank = 0; options_.rank == 0 && rank < options_.world_size; ++rank)
+      table += address_or_dash(rank) + " ";
     auto telling = meeting_.gather(table);
     CO_TRY(const auto tables, co_await std::move(telling));
     std::istringstream addresses(tables[0].value_or(""));
+    std::vector<std::pair<int, Place>> others;
     for (int rank = 0; rank < options_.world_size; ++rank) {
       std::string address;
       addresses >> address;
@@ -403,20 +394,41 @@ class Probe {
         report_.absent.push_back(rank);
         continue;
       }
-      if (rank == options_.rank) continue;
-      auto reaching = reach(executor_, place->address, place->port, options_.mark);
-      const auto reached = co_await within(reach_limit(), std::move(reaching));
-      if (reached.has_error()) report_.unreachable.push_back(rank);
+      if (rank != options_.rank) others.emplace_back(rank, *place);
     }
+    auto reaching = reach_all(others);
+    CO_TRY_VOID(co_await std::move(reaching));
     // Others may still want an answer.
     auto ending = meeting_.gather("");
     const auto ended = co_await std::move(ending);
     if (ended.has_error()) co_return ended.error();
     co_return Unit{};
   }
-  /// All together must end before the others lose patience.
-  Duration reach_limit() const {
-    return std::max<Duration>(options_.limit / options_.world_size, milliseconds(200));
+  /// Try to connect to each, many at once. Ends within the limit, so that the others, who do the
+  /// same, do not lose patience.
+  Task<Unit> reach_all(const std::vector<std::pair<int, Place>>& others) {
+    const TimePoint until = std::chrono::steady_clock::now() + options_.limit;
+    const auto rounds = static_cast<int>(others.size()) / kAtOnce + 1;
+    const Duration each = std::max<Duration>(options_.limit / rounds, kReachMin);
+    std::size_t next = 0;
+    bool cancelled = false;
+    const auto reach_some = [&]() -> asio::awaitable<void> {
+      while (next < others.size() && !cancelled) {
+        const auto& [rank, place] = others[next++];
+        const Duration left = until - std::chrono::steady_clock::now();
+        auto reaching = reach(executor_, place.address, place.port, options_.mark);
+        const auto reached = co_await within(std::min(each, left), std::move(reaching));
+        if (reached.has_error()) report_.unreachable.push_back(rank);
+        cancelled = reached.has_error() && reached.error().code == Errc::Cancelled;
+      }
+    };
+    Scope scope(executor_);
+    for (int i = 0; i < std::min<int>(kAtOnce, static_cast<int>(others.size())); ++i)
+      scope.spawn("reach", reach_some());
+    co_await scope.join();
+    std::sort(report_.unreachable.begin(), report_.unreachable.end());
+    if (cancelled) co_return detail::cancelled_error();
+    co_return Unit{};
   }
   std::string address_or_dash(int rank) const {
     const std::string address = meeting_.address(rank);
@@ -440,23 +452,20 @@ class Probe {
 
   Task<Unit> look_at_storage() {
     if (options_.storage.empty()) co_return Unit{};
-    const std::string folder = options_.storage + "/.check-" + options_.mark;
-    report_.storage_error = write_mark(folder, options_);
+    StorageMark mark(options_.storage, options_.mark, options_.rank);
+    report_.storage_error = mark.write();
     auto writing = meeting_.gather(report_.storage_error.empty() ? "written" : "");
     CO_TRY(const auto written, co_await std::move(writing));
     for (std::size_t rank = 0; rank < written.size(); ++rank) {
       const int other = static_cast<int>(rank);
       if (!written[rank] || *written[rank] != "written") continue;
-      if (::access(file_of(folder, other).c_str(), R_OK) != 0)
-        report_.storage_missing.push_back(other);
+      if (!mark.sees(other)) report_.storage_missing.push_back(other);
     }
     auto looking = meeting_.gather("");
-    const auto looked = co_await std::move(looking);
-    ::unlink(file_of(folder, options_.rank).c_str());
-    if (looked.has_error()) co_return looked.error();
+    CO_TRY_VOID(co_await std::move(looking));
+    mark.remove_file();
     auto removing = meeting_.gather("");
     (void)co_await std::move(removing);
-    ::rmdir(folder.c_str());
     co_return Unit{};
   }
 
@@ -472,8 +481,10 @@ std::string to_json(const ProbeReport& report) {
   JsonWriter json;
   const auto ranks = [&](const char* key, const std::vector<int>& list) {
     json.key(key).array();
-    for (const int rank : list) json.value(rank);
+    for (std::size_t i = 0; i < std::min(list.size(), kListedRanksMax); ++i) json.value(list[i]);
     json.end();
+    if (list.size() > kListedRanksMax)
+      json.key(fmt::format("{}_in_all", key)).value(static_cast<std::int64_t>(list.size()));
   };
   const auto known = [&](const char* key, const std::optional<double>& value) {
     if (value) json.key(key).value(*value);
@@ -500,12 +511,22 @@ ProbeReport probe(const ProbeOptions& options) {
   asio::io_context context;
   Probe running(context.get_executor(), options, report);
   Scope scope(context.get_executor());
-  const auto run = [](Probe* all, ProbeReport* result) -> asio::awaitable<void> {
+  const auto run = [](Probe* all, ProbeReport* result,
+                      asio::signal_set* signals) -> asio::awaitable<void> {
     auto steps = all->run();
     const auto done = co_await std::move(steps);
     if (done.has_error()) result->error = done.error().message;
+    signals->cancel();
   };
-  scope.spawn("probe", run(&running, &report));
+  asio::signal_set signals(context);
+  scope.spawn("probe", run(&running, &report, &signals));
+  if (options.ends_on_sigterm) {
+    error_code ignored;
+    signals.add(SIGTERM, ignored);
+    signals.async_wait([&scope](const error_code& error, int) {
+      if (!error) scope.cancel();
+    });
+  }
   context.run();
   return report;
 }
@@ -530,6 +551,8 @@ int run_probe(const std::string& storage) {
   options.world_size = *size;
   options.master_port = *port;
   options.storage = storage;
+  options.ends_on_sigterm = true;
+  raise_open_files();  // rank 0 has a connection to each
   print_out("{}\n", to_json(probe(options)));
   return 0;
 }

@@ -21,6 +21,7 @@ struct ProbeOptions {
   std::string storage;           // a folder that all nodes should see; empty: none
   std::string mark;              // names the run's own folder in it
   Duration limit = seconds(10);  // for each step
+  bool ends_on_sigterm = false;  // leaving no file behind
 };
 
 /// What a probe has found out.
