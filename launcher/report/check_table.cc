@@ -138,6 +138,14 @@ CheckCell all_reduce(const NodeProbe& probe) {
              "see what is between the nodes: something changes or drops what they send");
 }
 
+/// A node that could run a probe, and of which none has come: nothing is known of it.
+CheckCell silent(const CheckContext& context) {
+  return bad("none",
+             "its probe has said nothing" +
+                 (context.trouble.empty() ? "" : fmt::format(": {}", context.trouble)),
+             "run check again; if it stays so, run any job on that node");
+}
+
 constexpr std::array<const char*, 10> kChecks{"answers",       "version",   "takes work", "disk",
                                               "GPUs",          "clock",     "ports",      "storage",
                                               "locked memory", "all-reduce"};
@@ -166,6 +174,8 @@ CheckTable check_table(const std::vector<CheckedNode>& nodes, const CheckContext
         row.cells.insert(row.cells.end(),
                          {clock(*probe), ports(*probe), storage(*probe, context),
                           locked_memory(*probe, context, nodes.size() > 1), all_reduce(*probe)});
+      else if (context.no_probe.empty() && !node.draining)
+        row.cells.insert(row.cells.end(), {CheckCell{}, silent(context)});  // clock, ports
     }
     row.cells.resize(kChecks.size());
     table.rows.push_back(std::move(row));

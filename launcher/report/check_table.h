@@ -26,10 +26,11 @@ struct CheckedNode {
 };
 
 struct CheckContext {
-  std::string build;     // of this program
-  bool use_gpu = false;  // the job wants GPUs
-  std::string storage;   // the folder that all nodes should see; empty: none is checked
-  std::string no_probe;  // why the probes did not run; empty: they did
+  std::string build;         // of this program
+  bool use_gpu = false;      // the job wants GPUs
+  std::string storage;       // the folder that all nodes should see; empty: none is checked
+  std::string no_probe;      // why the probes did not run; empty: they did
+  std::string trouble = {};  // of the run of the probes, though some have said something
 };
 
 struct CheckCell {

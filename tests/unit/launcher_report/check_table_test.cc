@@ -121,6 +121,20 @@ TEST(CheckTable, WithoutProbesIsNotGood) {
               HasSubstr("the checks between the nodes were not made: its run ended with 69\n"));
 }
 
+TEST(CheckTable, ANodeWhoseProbeSaysNothingIsNotGood) {
+  CheckContext some = context();
+  some.trouble = "its run took too long";
+  CheckedNode node = fine("n1");
+  node.probe.reset();
+  CheckTable table = check_table({node, fine("n2")}, some);
+  EXPECT_FALSE(table.all_good());
+  EXPECT_EQ(said(table, "ports"), "its probe has said nothing: its run took too long");
+  EXPECT_EQ(table.rows[0].cells.size(), table.checks.size());
+  EXPECT_FALSE(check_table({node}, context()).all_good());
+  node.node.draining = true;  // it was not asked for one
+  EXPECT_EQ(said(check_table({node}, context()), "ports"), "");
+}
+
 TEST(CheckTable, ShowsNothingThatSteersATerminal) {
   CheckedNode node = fine("\x1b[2J" + std::string(10'000, 'x'));
   node.node.build = "\x1b]0;t\x07";
