@@ -3,12 +3,14 @@
 
 #include "cmd/build_info.h"
 #include "cmd/train-run/commands.h"
+#include "cmd/train-run/options.h"
 #include "cmd/train-run/parse_job.h"
 #include "launcher/cluster/links/node_survey.h"
 #include "launcher/cluster/run/node_probes.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/print.h"
+#include "lib/base/stop_signals.h"
 #include "lib/base/store_url.h"
 
 namespace train {
@@ -43,12 +45,18 @@ int check_command(const JobOptions& job, Duration limit, bool json) {
     context.no_probe = "no node can run a worker";
   } else if (is_object_url(context.storage)) {
     context.no_probe = "storage_path is an object store";
-  } else if (auto probes = probe_nodes(own_program(), spec, working); probes) {
-    for (CheckedNode& node : nodes)
-      if (const auto found = probes->find(node.node.name); found != probes->end())
-        node.probe = found->second;
+  } else if (auto probed = probe_nodes(own_program(), spec, working, variables_of_no_option());
+             probed) {
+    if (probed->signal != 0) StopSignals::end_by(probed->signal);
+    context.trouble = probed->trouble;
+    for (CheckedNode& node : nodes) {
+      auto& probes = probed->probes[node.node.name];
+      if (probes.empty()) continue;
+      node.probe = std::move(probes.back());
+      probes.pop_back();
+    }
   } else {
-    context.no_probe = probes.error().describe();
+    context.no_probe = probed.error().describe();
   }
   const CheckTable table = check_table(nodes, context);
   if (json)

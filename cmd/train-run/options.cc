@@ -1,7 +1,9 @@
 #include "cmd/train-run/options.h"
 
 #include <algorithm>
+#include <set>
 
+#include "cmd/train-run/parse_job.h"
 #include "launcher/cluster/run/detached_run.h"
 #include "launcher/report/log_printer.h"
 
@@ -240,6 +242,19 @@ void add_run_options(CLI::App* command, JobOptions& job, RunCommand& run) {
   add_debugger_option(command, run.wait_for_debugger);
   add_detach_options(command, run);
   add_requeue_option(command, run);
+}
+
+std::vector<std::string> variables_of_no_option() {
+  std::set<std::string> left_out{"TRAINRUN_CLUSTER", "TRAINRUN_TRIAL"};
+  CLI::App options;
+  JobOptions job;
+  RunCommand run;
+  add_run_options(&options, job, run);
+  for (const CLI::Option* option : options.get_options()) left_out.insert(option->get_envname());
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : submitters_environment())
+    if (!left_out.contains(name)) variables.push_back(name + "=" + value);
+  return variables;
 }
 
 }  // namespace train

@@ -26,5 +26,8 @@ void add_requeue_option(CLI::App* command, RunCommand& run);
 void add_detach_options(CLI::App* command, RunCommand& run);
 /// Add all options of `run`.
 void add_run_options(CLI::App* command, JobOptions& job, RunCommand& run);
+/// Return our environment, NAME=VALUE, without what stands for options of `run`: for a train-run
+/// that we start, and that has all of them from us.
+std::vector<std::string> variables_of_no_option();
 
 }  // namespace train

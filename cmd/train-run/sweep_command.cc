@@ -4,13 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <boost/json.hpp>
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <set>
 #include <thread>
 
 #include "cmd/build_info.h"
@@ -43,20 +41,6 @@ namespace {
 constexpr int kAtOnceOnNodes = 16;  // trials, unless the spec says how many
 constexpr int kPreviewedTrials = 10;
 constexpr std::size_t kStatusRowsMax = 40;
-
-/// Return our environment without what stands for options: the sweep's spec says all of it.
-std::vector<std::string> trial_variables() {
-  std::set<std::string> left_out{"TRAINRUN_CLUSTER", "TRAINRUN_TRIAL"};
-  CLI::App options;
-  JobOptions job;
-  RunCommand run;
-  add_run_options(&options, job, run);
-  for (const CLI::Option* option : options.get_options()) left_out.insert(option->get_envname());
-  std::vector<std::string> variables;
-  for (const auto& [name, value] : submitters_environment())
-    if (!left_out.contains(name)) variables.push_back(name + "=" + value);
-  return variables;
-}
 
 /// Write a file that only its owner can read, and sync it.
 Result<Unit> write_private(const std::string& path, const std::string& text) {
@@ -93,7 +77,7 @@ SweepOptions options_for(const ParsedSpec& parsed, const std::string& folder,
                        .search = *parsed.sweep,
                        .program = own_program(),
                        .own_daemon = spec.cluster.nodes.empty(),
-                       .variables = trial_variables(),
+                       .variables = variables_of_no_option(),
                        .output = output_mode(command.output),
                        .build = kBuild};
   options.fit = options.own_daemon ? runs_that_fit(spec)

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +23,7 @@
 #include "lib/base/open_files.h"
 #include "lib/base/overloaded.h"
 #include "lib/base/print.h"
+#include "lib/base/stop_signals.h"
 #include "lib/storage/journal.h"
 #include "lib/storage/posix_file_system.h"
 #include "lib/storage/run_lock.h"
@@ -51,28 +51,6 @@ std::string literal(std::string text) {
     text.insert(at, "$");
   return text;
 }
-
-/// Signals as something to poll. They are blocked from here on.
-class StopSignals {
- public:
-  StopSignals() {
-    sigset_t set;
-    ::sigemptyset(&set);
-    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) ::sigaddset(&set, number);
-    ::sigprocmask(SIG_BLOCK, &set, nullptr);
-    file_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
-  int fd() const { return file_.get(); }
-  /// Return the next signal that has come; 0: none.
-  int take() const {
-    signalfd_siginfo info{};
-    const ssize_t count = ::read(file_.get(), &info, sizeof info);
-    return count == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
-  }
-
- private:
-  FileDescriptor file_{-1};
-};
 
 class SweepDriver {
  public:

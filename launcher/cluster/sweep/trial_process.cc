@@ -36,7 +36,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 }  // namespace
 
 Result<TrialProcess> TrialProcess::start(std::vector<std::string> words,
-                                         std::vector<std::string> variables) {
+                                         std::vector<std::string> variables, int output) {
   std::array<int, 2> sockets{}, pipe{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0)
     return system_error(errno, "making a socket for a trial");
@@ -52,7 +52,10 @@ Result<TrialProcess> TrialProcess::start(std::vector<std::string> words,
 
   SpawnActions files;
   ::posix_spawn_file_actions_addopen(&files.actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&files.actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  if (output >= 0)
+    ::posix_spawn_file_actions_adddup2(&files.actions, output, STDOUT_FILENO);
+  else
+    ::posix_spawn_file_actions_addopen(&files.actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   ::posix_spawn_file_actions_adddup2(&files.actions, pipe[1], STDERR_FILENO);
   // Last: the pipe may be 3 itself.
   ::posix_spawn_file_actions_adddup2(&files.actions, sockets[1], kDriverFd);

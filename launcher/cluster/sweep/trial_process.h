@@ -18,9 +18,9 @@ namespace train {
 class TrialProcess {
  public:
   /// Start train-run. `words`: the program first; each "{FD}" stands for the driver's socket.
-  /// `variables`: its environment.
+  /// `variables`: its environment. `output`: where its output goes; −1: nowhere.
   static Result<TrialProcess> start(std::vector<std::string> words,
-                                    std::vector<std::string> variables);
+                                    std::vector<std::string> variables, int output = -1);
 
   /// What to poll for reading; −1: nothing comes any more.
   int socket() const { return socket_.get(); }

@@ -3,12 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace train {
 namespace {
 
 using testing::Contains;
 using testing::ElementsAre;
-using testing::IsSupersetOf;
 using testing::Not;
 
 TEST(NodeProbes, AreReadFromTheOutputOfTheirRun) {
@@ -19,14 +20,31 @@ TEST(NodeProbes, AreReadFromTheOutputOfTheirRun) {
       "@n2 {\"probe\":1,\"rank\":1,\"error\":\"no way\",\"locked_memory\":-1,"
       "\"storage_error\":\"full\"}\n");
   ASSERT_EQ(probes.size(), 2u);
-  const NodeProbe& first = probes.at("n1");
+  const NodeProbe& first = probes.at("n1")[0];
   EXPECT_THAT(first.unreachable, ElementsAre("n2"));
   EXPECT_THAT(first.storage_missing, ElementsAre("n2", "rank 7"));
   EXPECT_EQ(first.clock_ms, 0);
   EXPECT_EQ(first.sum_ms, 0.5);
   EXPECT_EQ(first.locked_memory, 8192);
-  EXPECT_EQ(probes.at("n2").error, "no way");
-  EXPECT_EQ(probes.at("n2").storage_error, "full");
+  EXPECT_EQ(probes.at("n2")[0].error, "no way");
+  EXPECT_EQ(probes.at("n2")[0].storage_error, "full");
+}
+
+TEST(NodeProbes, OfNodesOfOneNameAreAllThere) {
+  const auto probes = read_probes(
+      "@n1 {\"probe\":1,\"rank\":0,\"error\":\"no way\"}\n@n1 {\"probe\":1,\"rank\":1}\n");
+  ASSERT_EQ(probes.at("n1").size(), 2u);
+  EXPECT_EQ(probes.at("n1")[0].error, "no way");
+}
+
+TEST(NodeProbes, AListThatWasCutSaysHowLongItWas) {
+  const auto probes = read_probes(
+      "@n1 {\"probe\":1,\"rank\":0,\"absent\":[1,2],\"absent_in_all\":300,"
+      "\"unreachable\":[1],\"unreachable_in_all\":-7,\"storage_missing\":[],\"storage_missing_in_"
+      "all\":99999999}\n");
+  EXPECT_EQ(probes.at("n1")[0].absent.size(), 300u);
+  EXPECT_EQ(probes.at("n1")[0].unreachable.size(), 1u);
+  EXPECT_EQ(probes.at("n1")[0].storage_missing.size(), 16'384u);
 }
 
 TEST(NodeProbes, WhatIsNoReportIsSkipped) {
@@ -35,9 +53,9 @@ TEST(NodeProbes, WhatIsNoReportIsSkipped) {
       "@n1 {\"probe\":1,\"rank\":\"x\",\"absent\":3,\"unreachable\":[\"y\",{}],"
       "\"clock_ms\":[],\"locked_memory\":\"z\"}\n");
   ASSERT_EQ(odd.size(), 1u);
-  EXPECT_EQ(odd.at("n1").unreachable.size(), 2u);
-  EXPECT_EQ(odd.at("n1").locked_memory, -1);
-  EXPECT_FALSE(odd.at("n1").clock_ms);
+  EXPECT_EQ(odd.at("n1")[0].unreachable.size(), 2u);
+  EXPECT_EQ(odd.at("n1")[0].locked_memory, -1);
+  EXPECT_FALSE(odd.at("n1")[0].clock_ms);
 }
 
 TEST(NodeProbes, RunAsOneWorkerOnEachNodeThatClaimsNothing) {
@@ -47,10 +65,23 @@ TEST(NodeProbes, RunAsOneWorkerOnEachNodeThatClaimsNothing) {
   spec.cluster.ssh.traind = "/opt/traind";
   const auto words = probe_command("/bin/train-run", spec, {"n1:7070", "ssh:n2"}, "check-1");
   EXPECT_EQ(words[0], "/bin/train-run");
-  EXPECT_THAT(words, IsSupersetOf({"--num-workers", "2", "--cpus", "0", "--hosts", "n1:7070,ssh:n2",
-                                   "--token-file", "/etc/token", "--name", "check-1",
-                                   "cluster.ssh.traind=\"/opt/traind\"",
-                                   "scaling_config.placement_strategy=STRICT_SPREAD"}));
+  const auto after = [&](const std::string& word) {
+    const auto at = std::find(words.begin(), words.end(), word);
+    return at == words.end() || at + 1 == words.end() ? "" : *(at + 1);
+  };
+  EXPECT_EQ(after("--num-workers"), "2");
+  EXPECT_EQ(after("--cpus"), "0");
+  EXPECT_EQ(after("--hosts"), "n1:7070,ssh:n2");
+  EXPECT_EQ(after("--token-file"), "/etc/token");
+  EXPECT_EQ(after("--name"), "check-1");
+  EXPECT_EQ(after("--on-driver-exit"), "stop");
+  for (const char* set :
+       {"cluster.ssh.traind=\"/opt/traind\"", "scaling_config.placement_strategy=STRICT_SPREAD",
+        "run_config.failure_config.orphan_timeout=10s"}) {
+    const auto at = std::find(words.begin(), words.end(), set);
+    ASSERT_NE(at, words.end()) << set;
+    EXPECT_EQ(*(at - 1), "--set");
+  }
   EXPECT_THAT(words, Not(Contains("--tls")));
   EXPECT_EQ(words.back(), "/nfs/my runs");
 }
