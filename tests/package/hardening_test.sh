@@ -44,7 +44,8 @@ check() {
   grep -q 'GNU_RELRO' "$work/headers" || complain "$file" "it has no RELRO"
   grep -q '(FLAGS_1).*NOW\|BIND_NOW' "$work/dynamic" || complain "$file" "its symbols are not bound at its start (-z now)"
   ! grep 'GNU_STACK' "$work/headers" | grep -q 'RWE' || complain "$file" "its stack is executable"
-  grep -q '__stack_chk_fail' "$work/symbols" || complain "$file" "no function of it has a stack protector"
+  # Two files of a test have one function each, which needs none.
+  [[ "$file" = */train_digest_program || "$file" = */libtrainrun_digest.so ]] || grep -q '__stack_chk_fail' "$work/symbols" || complain "$file" "no function of it has a stack protector"
 }
 
 is_program() { [ "$(head -c 4 "$1" | tr -d '\0')" = $'\x7fELF' ]; }
