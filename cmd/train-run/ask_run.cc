@@ -7,6 +7,7 @@
 
 #include "cmd/train-run/run_life.h"
 #include "launcher/cluster/checkpoints/remote_run.h"
+#include "launcher/report/rank_set.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/print.h"
 #include "lib/storage/posix_file_system.h"
@@ -65,6 +66,16 @@ Result<RequestAnswer> request_answer(PendingRequest request, const RunFolder& fo
   return Error{Errc::Unavailable,
                fmt::format("{}: no {} came: {}", folder.path(), what,
                            goes_on ? "its train-run does not answer" : "the run has ended")};
+}
+
+Result<std::vector<Rank>> named_ranks(const std::string& text) {
+  constexpr std::int32_t kRanksMax = 65536;
+  std::vector<Rank> ranks;
+  if (text.empty()) return ranks;
+  TRY(const RankSet set, RankSet::parse(text));
+  for (std::int32_t rank = 0; rank < kRanksMax; ++rank)
+    if (set.contains(rank)) ranks.push_back(Rank{rank});
+  return ranks;
 }
 
 Result<std::string> ask_for_stacks(const RunFolder& folder, const std::vector<Rank>& ranks) {

@@ -26,6 +26,9 @@ Result<RequestAnswer> request_answer(PendingRequest request, const RunFolder& fo
 Result<std::string> answer_of(PendingRequest request, const RunFolder& folder,
                               std::chrono::milliseconds within, const std::string& what);
 
+/// Return the ranks that an option names ("3", "0-3,7"); "": none, which means all.
+Result<std::vector<Rank>> named_ranks(const std::string& text);
+
 /// Ask for the stacks of these ranks (none: all), and return the path of their text.
 Result<std::string> ask_for_stacks(const RunFolder& folder, const std::vector<Rank>& ranks);
 /// Return the path of the JSON beside the text of stacks.

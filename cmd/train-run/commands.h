@@ -81,6 +81,13 @@ struct ProfileCommand {
   std::string file;          // -o: a copy, in the format that its ending says; empty: none
 };
 
+struct ExecCommand {
+  std::string function;
+  std::optional<std::string> argument;  // JSON
+  std::string ranks, timeout;           // "": all; the default
+  bool json = false;
+};
+
 struct DebugCommand {
   int rank = -1;
   std::string debugger;                // a name or a path; empty: gdb, else lldb
@@ -159,6 +166,9 @@ int attach_command(const RunReference& reference, bool fold);
 int stacks_command(const RunReference& reference, const StacksCommand& options);
 /// Have a profile of a rank taken, and print its hottest functions and where its files are.
 int profile_command(const RunReference& reference, const ProfileCommand& options);
+/// Call a function that the workers' programs serve, and print what they answer. Return 1 if a rank
+/// has answered with an error.
+int exec_command(const RunReference& reference, const ExecCommand& options);
 /// Attach a debugger to the program of a rank, in place of this process; or print how to do that on
 /// the rank's node.
 int debug_command(const RunReference& reference, const DebugCommand& options);

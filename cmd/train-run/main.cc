@@ -172,6 +172,16 @@ int main(int argc, char** argv) {
       [&] { return train::profile_command(reference, profile); });
   add_reference(profile_command);
   train::add_profile_options(profile_command, profile);
+  train::ExecCommand exec;
+  std::string exec_output = "text";
+  CLI::App* exec_command = commands.add(
+      app, "exec", "Call a function that the workers serve (train::serve, trainrun.serve)", [&] {
+        exec.json = exec_output == "json";
+        return train::exec_command(reference, exec);
+      });
+  add_reference(exec_command);
+  train::add_exec_options(exec_command, exec);
+  train::add_output_option(exec_command, exec_output);
   train::DebugCommand debug;
   CLI::App* debug_command =
       commands.add(app, "debug", "Attach a debugger to the program of a rank, where it runs",

@@ -139,6 +139,15 @@ void add_logs_options(CLI::App* command, LogsCommand& logs) {
   add_fold_option(command, logs.no_fold);
 }
 
+void add_exec_options(CLI::App* command, ExecCommand& exec) {
+  command->add_option("function", exec.function, "The function's name")->required();
+  command->add_option("argument", exec.argument, "Its argument, a JSON value (default null)");
+  command->add_option("--rank", exec.ranks, "Only these ranks, such as 3 or 0-3,7 (default all)");
+  command->add_option("--timeout", exec.timeout,
+                      "How long to wait for the answers, such as 5m (default 30s): a program "
+                      "answers in its next report() or poll()");
+}
+
 void add_profile_options(CLI::App* command, ProfileCommand& profile) {
   command->add_option("--rank", profile.rank, "The rank")
       ->required()

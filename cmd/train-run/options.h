@@ -18,6 +18,7 @@ void add_log_option(CLI::App* command, std::string& format);
 void add_fold_option(CLI::App* command, bool& no_fold);
 void add_worker_output_options(CLI::App* command, OutputWords& output);
 void add_logs_options(CLI::App* command, LogsCommand& logs);
+void add_exec_options(CLI::App* command, ExecCommand& exec);
 void add_profile_options(CLI::App* command, ProfileCommand& profile);
 void add_dashboard_options(CLI::App* command, DashboardOptions& dashboard);
 void add_driver_options(CLI::App* command, RunCommand& run);

@@ -3,25 +3,13 @@
 #include "cmd/train-run/ask_run.h"
 #include "cmd/train-run/commands.h"
 #include "cmd/train-run/run_life.h"
-#include "launcher/report/rank_set.h"
 #include "lib/base/print.h"
 #include "lib/base/text_file.h"
 
 namespace train {
 namespace {
 
-constexpr int kRanksMax = 65536;
 constexpr std::size_t kShownWholeMax = 4;  // ranks; of more, the classes suffice
-
-/// Return the ranks that the option names; none: all.
-Result<std::vector<Rank>> named_ranks(const std::string& text) {
-  std::vector<Rank> ranks;
-  if (text.empty()) return ranks;
-  TRY(const RankSet set, RankSet::parse(text));
-  for (std::int32_t rank = 0; rank < kRanksMax; ++rank)
-    if (set.contains(rank)) ranks.push_back(Rank{rank});
-  return ranks;
-}
 
 int show(const std::string& text_path, const StacksCommand& options, std::size_t ranks) {
   if (options.json) {

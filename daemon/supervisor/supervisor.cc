@@ -54,7 +54,7 @@ namespace {
 /// All messages that come down from traind: its own, and those that it relays.
 using LauncherMessage =
     AnyOf<LauncherState, PrepareAttempt, StartWorkers, StopWorkers, TakeStacks, TakeProfile,
-          AckReports, AckOutput, CheckpointOutcome, CollectiveResult, PauseWorkers,
+          CallWorkers, AckReports, AckOutput, CheckpointOutcome, CollectiveResult, PauseWorkers,
           RequestCheckpoint, RunValidation, ReportedCheckpoints, ReleaseAttempt, ReadFile,
           FileBytes, KeepShard, StartIngest, StopIngest, TellIngestRoster>;
 
@@ -77,11 +77,16 @@ class Supervisor {
                      [this](const Frame& frame) { uplink_.send(frame); }),
         memory_profiles_(executor_, options.attempt,
                          [this](Rank rank, const Frame& frame) { workers_->send(rank, frame); }),
+        calls_(options.attempt, slots_, uplink_,
+               [this](Rank rank, const Frame& frame) { workers_->send(rank, frame); }),
         messages_(options.attempt,
                   {scope_, changed_, slots_, uplink_, checkpoints_,
                    [this](Rank rank, const Frame& frame) { workers_->send(rank, frame); },
-                   [this](Rank rank) { cannot_be_asked(rank, "it has left its loop"); },
-                   memory_profiles_}),
+                   [this](Rank rank) {
+                     cannot_be_asked(rank, "it has left its loop");
+                     calls_.gone(rank, "it has left its loop");
+                   },
+                   memory_profiles_, calls_}),
         backends_({executor_, scope_, options.attempt, slots_, uplink_, orders_, confinement_,
                    [this](Rank rank) { return runner_.environment_of(slots_.at(rank)); }}),
         runner_({executor_, scope_, changed_, clock_, orders_, confinement_, uplink_, checkpoints_,
@@ -159,6 +164,7 @@ class Supervisor {
   Uplink uplink_;
   NodeCheckpoints checkpoints_;
   MemoryProfiles memory_profiles_;
+  WorkerCalls calls_;
   WorkerMessages messages_;
   Backends backends_;
   WorkerRunner runner_;
@@ -260,6 +266,7 @@ void Supervisor::received(const Frame& frame) {
           [&](const StopWorkers& m) { feed(to_event(m)); },
           [&](TakeStacks& m) { scope_.spawn("stacks", stack_taker_.take(std::move(m))); },
           [&](TakeProfile& m) { scope_.spawn("profile", profile_taker_.take(std::move(m))); },
+          [&](const CallWorkers& m) { calls_.call(m); },
           [&](const AckReports& m) { on_ack_reports(m); },
           [&](const AckOutput& m) {
             if (WorkerSlot* slot = slot_of(m.rank)) OutputPump::acknowledge(*slot, m);
@@ -468,12 +475,14 @@ Result<Unit> Supervisor::open_worker_port() {
     slots_.at(rank).knows_checkpoint_requests = hello.checkpoint_requests;
     slots_.at(rank).knows_memory_profiles = hello.memory_profiles;
     slots_.at(rank).knows_ingest_rosters = hello.ingest_rosters;
+    slots_.at(rank).knows_calls = hello.calls;
     if (pause_) {
       if (const auto pause = decode<PauseWorkers>(*pause_))
         pause_passed_on(slots_.at(rank), *pause);
       workers_->send(rank, *pause_);
     }
     if (roster_ && hello.ingest_rosters) workers_->send(rank, *roster_);
+    calls_.joined(rank);
     uplink_.say_joined(WorkerJoined{rank.value, hello.build});
   };
   handlers.received = [this](Rank rank, Frame frame) {
@@ -483,6 +492,7 @@ Result<Unit> Supervisor::open_worker_port() {
     slots_.at(rank).connected = false;
     cannot_be_asked(rank, "it has closed its connection");
     memory_profiles_.closed(rank);
+    calls_.gone(rank, "it has closed its connection");
     changed_.notify();
   };
   handlers.welcome_ingest = [this](const WorkerHello& hello) { return ingest_.welcome(hello); };

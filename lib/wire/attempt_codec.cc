@@ -24,6 +24,8 @@ TRAIN_CODEC(TakeProfile);
 TRAIN_CODEC(ProfileTaken);
 TRAIN_CODEC(RequestCheckpoint);
 TRAIN_CODEC(CheckpointPosition);
+TRAIN_CODEC(CallWorkers);
+TRAIN_CODEC(WorkerAnswered);
 TRAIN_CODEC(StorageTrouble);
 TRAIN_CODEC(CheckpointOutcome);
 TRAIN_CODEC(OutputChunk);

@@ -215,6 +215,27 @@ struct StacksTaken {  // in as many messages as are needed
   TRAIN_FIELDS(request, workers, last, error)
 };
 
+// launcher → supervisor → those workers that know it (WorkerHello::calls): call a function that the
+// program serves. Sent once: a call that is lost with a link has no answer.
+struct CallWorkers {
+  static constexpr MessageType kType = MessageType::CallWorkers;
+  std::uint64_t request = 0;             // chosen by the launcher; the answers have it
+  std::vector<std::int32_t> ranks = {};  // of this node; empty: all
+  std::string name, argument;            // a JSON value, at most kCallValueBytesMax
+  TRAIN_FIELDS(request, ranks, name, argument)
+};
+
+// worker → supervisor → launcher, or from the supervisor for a worker that cannot be called
+struct WorkerAnswered {
+  static constexpr MessageType kType = MessageType::WorkerAnswered;
+  std::int32_t rank = 0;
+  std::uint64_t request = 0;
+  std::string result = {};  // a JSON value, at most kCallValueBytesMax
+  std::string error = {};   // why there is none; empty: there is one
+  std::string kind = {};    // of the error: see lib/model/worker_call.h
+  TRAIN_FIELDS(rank, request, result, error, kind)
+};
+
 struct TakeProfile {  // launcher → supervisor
   static constexpr MessageType kType = MessageType::TakeProfile;
   std::uint64_t request = 0;  // chosen by the launcher; the answer has it

@@ -83,6 +83,8 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(ProfileTaken);
     TRAIN_NAME(RequestCheckpoint);
     TRAIN_NAME(CheckpointPosition);
+    TRAIN_NAME(CallWorkers);
+    TRAIN_NAME(WorkerAnswered);
     TRAIN_NAME(RunValidation);
     TRAIN_NAME(ValidationEnded);
     TRAIN_NAME(AskCheckpoints);

@@ -70,6 +70,8 @@ enum class MessageType : std::uint16_t {
   AskCheckpoints = 0x122,
   ReportedCheckpoints = 0x123,
   DataSamples = 0x124,
+  CallWorkers = 0x126,
+  WorkerAnswered = 0x127,
   ReadFile = 0x130,
   FileBytes = 0x131,
   KeepShard = 0x132,

@@ -27,9 +27,10 @@ struct WorkerHello {
   bool checkpoint_requests = false;  // it knows RequestCheckpoint; an older SDK drops its link
   bool memory_profiles = false;      // it knows TakeMemoryProfile, likewise
   bool ingest_rosters = false;       // it knows IngestRoster, likewise
+  bool calls = false;                // it knows CallWorkers, likewise
   std::string ingest = {};           // TRAINRUN_INGEST of an ingest worker; empty: it is none
   TRAIN_FIELDS(protocol_min, protocol_max, build, rank, attempt, pid, standby, checkpoint_requests,
-               memory_profiles, ingest_rosters, ingest)
+               memory_profiles, ingest_rosters, calls, ingest)
 };
 
 struct Welcome {

@@ -37,6 +37,7 @@ std::unique_ptr<WorkerSession> join_run(const char* socket) {
   hello.checkpoint_requests = true;
   hello.memory_profiles = true;
   hello.ingest_rosters = true;
+  hello.calls = true;
   if (const char* ingest = variable("TRAINRUN_INGEST")) hello.ingest = ingest;
   hello.build = TRAINRUN_BUILD;
   hello.rank = int_variable("RANK", 0);

@@ -9,6 +9,7 @@
 #include "lib/base/overloaded.h"
 #include "lib/base/time.h"
 #include "lib/model/user_error.h"
+#include "lib/model/worker_call.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/decode_any.h"
@@ -26,9 +27,10 @@ namespace train::sdk {
 namespace {
 
 /// The messages that a supervisor sends to a worker after the welcome.
-using SupervisorMessage = AnyOf<AckReports, CheckpointOutcome, CollectiveResult,
-                                ReportedCheckpoints, OnceReply, PauseWorkers, RequestCheckpoint,
-                                TakeMemoryProfile, TellIngestRoster, StopIngest, GoodbyeAck>;
+using SupervisorMessage =
+    AnyOf<AckReports, CheckpointOutcome, CollectiveResult, ReportedCheckpoints, OnceReply,
+          PauseWorkers, RequestCheckpoint, CallWorkers, TakeMemoryProfile, TellIngestRoster,
+          StopIngest, GoodbyeAck>;
 
 constexpr auto kHandOverWithin = seconds(30);
 
@@ -88,7 +90,10 @@ WorkerInfo to_worker_info(const Welcome& welcome) {
 }
 
 SupervisedSession::SupervisedSession(JoinedSocket joined)
-    : WorkerSession(to_worker_info(joined.welcome)), attempt_(joined.welcome.attempt) {
+    : WorkerSession(to_worker_info(joined.welcome)),
+      attempt_(joined.welcome.attempt),
+      calls_(ServedFunctions::of_process(),
+             [this](ServedCalls::Answer answer) { push_answer(std::move(answer)); }) {
   stager_ = std::make_unique<CheckpointStager>([this](CheckpointStaged staged) {
     const std::lock_guard lock(mutex_);
     push_message(staged);  // it is sent after its report, which was queued before
@@ -117,6 +122,7 @@ SupervisedSession::SupervisedSession(JoinedSocket joined)
 }
 
 SupervisedSession::~SupervisedSession() {
+  calls_.close("");
   profiler_->end();
   stager_.reset();
   link_.reset();
@@ -341,6 +347,39 @@ bool SupervisedSession::should_stop() const {
   return true;
 }
 
+// ---- calls
+
+void SupervisedSession::push_answer(ServedCalls::Answer answer) {
+  const std::lock_guard lock(mutex_);
+  if (closed_ || goodbye_sent_) return;
+  push_message(WorkerAnswered{.rank = info().rank,
+                              .request = answer.request,
+                              .result = std::move(answer.result),
+                              .error = answer.error.substr(0, kCallErrorBytesMax),
+                              .kind = answer.error.empty() ? "" : std::string(answer.kind)});
+}
+
+std::size_t SupervisedSession::poll(std::chrono::milliseconds wait) {
+  using Clock = std::chrono::steady_clock;
+  if (const std::size_t count = calls_.run(); count > 0) return count;
+  const InPhase waiting(Phase::Wait, "a call", std::chrono::hours(24 * 365));
+  constexpr std::chrono::milliseconds kWaitMax = std::chrono::hours(24 * 365);
+  const Clock::time_point until = Clock::now() + std::min(wait, kWaitMax);
+  Lock lock(mutex_);
+  while (true) {
+    if (calls_.waiting()) {
+      lock.unlock();
+      if (const std::size_t count = calls_.run(); count > 0) return count;
+      lock.lock();
+    }
+    check_usable();
+    if (gate_.closed()) wait_at_gate(lock, {});
+    if (calls_.waiting()) continue;
+    if (Clock::now() >= until) return 0;
+    changed_.wait_until(lock, until);
+  }
+}
+
 // ---- ingest workers
 
 IngestRoster SupervisedSession::ingest_roster() const {
@@ -371,6 +410,7 @@ void SupervisedSession::ingest_busy(const IngestFigures& figures) {
 
 void SupervisedSession::finish() {
   set_base_phase(Phase::Stop);
+  calls_.close("it has left its loop");
   stager_->drain();
   profiler_->end();
   Lock lock(mutex_);
@@ -478,6 +518,15 @@ void SupervisedSession::on_once_reply(OnceReply message) {
   call->second.state = OnceCall::State::Answered;
 }
 
+/// Once the run is being stopped, a rank may leave its loop any time, and ranks that a function
+/// needs would be missing. Every rank hears of calls and of the stop in the same order.
+void SupervisedSession::on_call(CallWorkers message) {
+  if (stopping_)
+    push_answer({.request = message.request, .error = "the run is being stopped"});
+  else
+    calls_.add({message.request, std::move(message.name), std::move(message.argument)});
+}
+
 void SupervisedSession::on_take_memory_profile(const TakeMemoryProfile& message) {
   if (goodbye_sent_) return;
   std::string refused = profiler_->begin(message);
@@ -496,6 +545,7 @@ Result<Unit> SupervisedSession::on_frame(const Frame& frame) {
   TRY(auto message, decode_any<SupervisorMessage>(frame));
   // Without the lock: what this wakes may call us.
   if (std::holds_alternative<StopIngest>(message)) ingest_stop_.request_stop();
+  if (auto* call = std::get_if<CallWorkers>(&message)) on_call(std::move(*call));
   const std::lock_guard lock(mutex_);
   changed_.notify_all();
   Result<Unit> taken = Unit{};
@@ -526,7 +576,8 @@ Result<Unit> SupervisedSession::on_frame(const Frame& frame) {
                  [&](TellIngestRoster& m) {
                    if (m.version > roster_.version) roster_ = std::move(m);
                  },
-                 [&](const StopIngest&) {},  // handled above
+                 [&](const StopIngest&) {},   // handled above
+                 [&](const CallWorkers&) {},  // likewise
                  [&](const GoodbyeAck&) { goodbye_acked_ = true; },
              },
              message);

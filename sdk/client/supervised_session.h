@@ -14,6 +14,7 @@
 #include "sdk/client/checkpoint_stager.h"
 #include "sdk/client/memory/memory_profiler.h"
 #include "sdk/client/report_queue.h"
+#include "sdk/client/served_calls.h"
 #include "sdk/client/stop_gate.h"
 #include "sdk/client/supervisor_link.h"
 #include "sdk/client/worker_session.h"
@@ -34,6 +35,10 @@ class SupervisedSession final : public WorkerSession {
                                                        std::chrono::milliseconds timeout) override;
   bool should_stop() const override;
   bool checkpoint_requested() override;
+  void run_calls() override {
+    if (calls_.waiting()) (void)calls_.run();
+  }
+  std::size_t poll(std::chrono::milliseconds wait) override;
   std::vector<std::string> all_gather(const std::string& name, const std::string& mine,
                                       std::chrono::milliseconds timeout) override;
   void once_per_node(const std::string& name, const std::function<void()>& f) override;
@@ -71,6 +76,7 @@ class SupervisedSession final : public WorkerSession {
                             std::uint64_t request);
   void wait_for_checkpoint_order(Lock& lock);
   // others
+  void push_answer(ServedCalls::Answer answer);
   OnceReply ask_once(Lock& lock, const std::string& name);
   void check_usable() const;
   void push(Frame frame);
@@ -85,6 +91,7 @@ class SupervisedSession final : public WorkerSession {
   Result<Unit> on_request_checkpoint(const RequestCheckpoint& message);
   void on_outcome(CheckpointOutcome message);
   void on_once_reply(OnceReply message);
+  void on_call(CallWorkers message);
   void on_take_memory_profile(const TakeMemoryProfile& message);
 
   const Attempt attempt_;
@@ -118,6 +125,7 @@ class SupervisedSession final : public WorkerSession {
   IngestRoster roster_;           // the newest
   std::stop_source ingest_stop_;  // of an ingest worker
   bool goodbye_sent_ = false, goodbye_acked_ = false;
+  ServedCalls calls_;
   std::unique_ptr<CheckpointStager> stager_;
   std::unique_ptr<MemoryProfiler> profiler_;
   std::unique_ptr<SupervisorLink> link_;  // last: its thread uses all of the above

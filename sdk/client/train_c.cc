@@ -3,6 +3,8 @@
 #include <train/train.h>
 #include <train/train_c.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -18,6 +20,11 @@
 struct trainrun_checkpoint {
   train::Checkpoint checkpoint;
   std::string directory, value, metadata, metrics;  // the texts that were returned
+};
+
+struct trainrun_answer {
+  train::Value result;
+  std::string kind, error;  // kind empty: there is a result
 };
 
 struct trainrun_memory_stacks {
@@ -346,6 +353,40 @@ int trainrun_on_stop(trainrun_stop_function make, void* user) {
       if (!handle) throw Failure("unavailable", "on_stop: the function made no checkpoint");
       return std::move(handle->checkpoint);
     });
+  });
+}
+int trainrun_serve(const char* name, int at_once, trainrun_served_function f, void* user) {
+  return guarded([&] {
+    if (f == nullptr) throw Failure("invalid_argument", "f is NULL");
+    const auto call = [f, user](const train::Value& argument) {
+      trainrun_answer answer;
+      f(user, train::to_json(argument).c_str(), &answer);
+      if (answer.kind == "stopped") throw train::Stopped(answer.error);
+      if (!answer.kind.empty()) throw Failure(answer.kind, answer.error);
+      return std::move(answer.result);
+    };
+    train::serve(given(name, "name"), call,
+                 at_once != 0 ? train::ServeWhen::AtOnce : train::ServeWhen::AtReport);
+  });
+}
+int trainrun_answer_result(trainrun_answer* answer, const char* result_json) {
+  return guarded([&] {
+    given(answer, "answer")->result = train::parse_json(given(result_json, "result_json"));
+  });
+}
+int trainrun_answer_error(trainrun_answer* answer, const char* kind, const char* text) {
+  return guarded([&] {
+    given(answer, "answer")->error = given(text, "text");
+    answer->kind = *given(kind, "kind") == '\0' ? "error" : kind;
+  });
+}
+int trainrun_poll(double seconds, size_t* served) {
+  return guarded([&] {
+    constexpr double kSecondsMax = 365 * 24 * 3600.0;
+    const double wait = seconds > 0 ? std::min(seconds, kSecondsMax) : 0;  // also of NaN
+    const std::size_t count =
+        train::poll(std::chrono::milliseconds(static_cast<std::int64_t>(wait * 1000)));
+    if (served != nullptr) *served = count;
   });
 }
 int trainrun_once_per_node(const char* name, trainrun_once_function f, void* user) {

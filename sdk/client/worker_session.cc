@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/model/worker_call.h"
 #include "lib/wire/reports.h"
 #include "sdk/client/checkpoint_impl.h"
 
@@ -36,6 +37,14 @@ void check_depth(const Value& value, const char* what, const char* hint) {
 void WorkerSession::on_stop(std::function<Checkpoint()> make) {
   const std::lock_guard lock(base_mutex_);
   on_stop_ = std::move(make);
+}
+
+std::size_t WorkerSession::poll(std::chrono::milliseconds wait) {
+  if (wait.count() > 0)
+    throw Failure("unavailable",
+                  "poll: without train-run nobody calls this program's functions, so it would only "
+                  "wait");
+  return 0;
 }
 
 void WorkerSession::ingest_up(const std::string&) {
@@ -144,6 +153,17 @@ std::string WorkerSession::metadata_json(const Checkpoint::Impl& checkpoint) con
 std::string result_json(const Value& value) {
   check_depth(value, "set_result: the value", "put such data into a file, and its path here");
   return to_json(value);
+}
+
+std::string call_json(const Value& value) {
+  check_depth(value, "the result of a call", "put such data into a file, and return its path");
+  std::string json = to_json(value);
+  if (json.size() > kCallValueBytesMax)
+    throw Failure("invalid_argument",
+                  fmt::format("the result of a call has {} bytes of JSON, and may have {} (put "
+                              "such data into a file, and return its path)",
+                              json.size(), kCallValueBytesMax));
+  return json;
 }
 
 void check_collective(const std::string& name, const std::string& mine) {

@@ -33,6 +33,10 @@ class WorkerSession {
       bool validated, std::chrono::milliseconds timeout) = 0;
   virtual bool should_stop() const = 0;
   virtual bool checkpoint_requested() = 0;
+  /// Run the calls that wait for the loop (train/serve.h). Cheap if there are none.
+  virtual void run_calls() {}
+  /// See train::poll().
+  virtual std::size_t poll(std::chrono::milliseconds wait);
   virtual std::vector<std::string> all_gather(const std::string& name, const std::string& mine,
                                               std::chrono::milliseconds timeout) = 0;
   virtual void once_per_node(const std::string& name, const std::function<void()>& f) = 0;
@@ -103,6 +107,8 @@ inline constexpr std::size_t kErrorBytesMax = 1u << 20;  // of each text about a
 /// Return a result as JSON. Throws Failure when it is nested so deeply that exit.json could not be
 /// read again.
 std::string result_json(const Value& value);
+/// Return the result of a call (train/serve.h) as JSON. Throws Failure when nobody could read it.
+std::string call_json(const Value& value);
 /// Throw Failure when a part of a collective call is too large to send.
 void check_collective(const std::string& name, const std::string& mine);
 

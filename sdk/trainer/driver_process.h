@@ -32,7 +32,8 @@ class DriverProcess {
   /// more (over()).
   std::optional<std::string> next_line(std::chrono::milliseconds limit);
   bool over() const { return over_ && pending_.empty(); }
-  /// Send a line, if the program still reads. Never blocks for long: commands are short.
+  /// Send a line, if the program still reads. Blocks until train-run has read
+  /// most of it.
   void send(const std::string& line);
   /// Wait until the program has ended. Return its exit code, or 128 + the signal that killed it.
   int wait();

@@ -21,6 +21,7 @@
 #include "sdk/trainer/driver_process.h"
 #include "sdk/trainer/report_rounds.h"
 #include "sdk/trainer/run_folder.h"
+#include "sdk/trainer/worker_calls.h"
 
 namespace train {
 namespace {
@@ -106,7 +107,7 @@ struct Trainer::Impl {
 
   std::mutex mutex;  // protects process against stop()
   std::unique_ptr<DriverProcess> process;
-  bool begun = false, over = false, told_start = false, told_finish = false;
+  bool begun = false, followed = false, over = false, told_start = false, told_finish = false;
   std::atomic<bool> stop_asked = false;
   std::string folder;
   File metrics;
@@ -118,8 +119,15 @@ struct Trainer::Impl {
   std::optional<Dict> end;
   std::chrono::steady_clock::time_point moved = std::chrono::steady_clock::now();
   bool said_slow = false;
+  bool has_workers = false;   // by what was read; `deferred` may not have been handled yet
+  std::deque<Dict> deferred;  // came during a call
+  std::int64_t calls = 0;
 
   void begin();
+  void begin_unless_started();
+  std::optional<Dict> next_event();
+  std::map<int, Value> call(const std::string& name, const Value& argument,
+                            const CallOptions& call_options);
   std::optional<Round> next();
   void handle(const Dict& event);
   void on_attempt(const Dict& event);
@@ -184,28 +192,69 @@ void Trainer::Impl::begin() {
   process = std::move(started);
 }
 
+void Trainer::Impl::begin_unless_started() {
+  if (process == nullptr || std::exchange(followed, true)) begin();
+  followed = true;
+}
+
+/// Return what train-run says next; nothing if it says nothing for a second.
+std::optional<Dict> Trainer::Impl::next_event() {
+  const auto line = process->next_line(std::chrono::seconds(1));
+  if (!line) return std::nullopt;
+  try {
+    Dict event = parse_json(*line).as<Dict>();
+    const std::string name = text_of(event, "event").value_or("");
+    if (name == "attempt") has_workers = true;
+    if (name == "exception" || name == "restart" || name == "end") has_workers = false;
+    return event;
+  } catch (const Failure& why) {
+    throw ControllerError(fmt::format("train-run sent a line that is no event: {}", why.what()),
+                          RunResult());
+  }
+}
+
+std::map<int, Value> Trainer::Impl::call(const std::string& name, const Value& argument,
+                                         const CallOptions& call_options) {
+  using Clock = std::chrono::steady_clock;
+  if (process == nullptr)
+    throw Failure("invalid_argument", "call: this Trainer has not begun its job (start() does)");
+  const std::int64_t id = ++calls;
+  const std::string line = trainer::call_line(id, name, argument, call_options);
+  const Clock::time_point until = Clock::now() + call_options.timeout;
+  trainer::CallAnswers answers(id);
+  bool sent = false;
+  while (!answers.complete()) {
+    if (!sent && has_workers) {
+      process->send(line);
+      sent = true;
+    }
+    if (process->over()) throw Failure("unavailable", "call of " + name + ": the run has ended");
+    if (!sent && Clock::now() >= until)
+      throw Failure("timeout", "call of " + name + ": the run has no workers yet");
+    auto event = next_event();
+    if (event && !answers.take(*event)) deferred.push_back(std::move(*event));
+  }
+  return std::move(answers).results(name);
+}
+
 /// Follow the run until the next round is complete.
 std::optional<Round> Trainer::Impl::next() {
-  using namespace std::chrono_literals;
   for (;;) {
     if (auto round = next_complete()) {
       told(*round);
       return round;
     }
-    if (process->over()) return std::nullopt;
-    const auto line = process->next_line(1s);
-    if (!line) {
-      warn_if_slow();
+    if (!deferred.empty()) {
+      const Dict event = std::move(deferred.front());
+      deferred.pop_front();
+      handle(event);
       continue;
     }
-    Dict event;
-    try {
-      event = parse_json(*line).as<Dict>();
-    } catch (const Failure& why) {
-      throw ControllerError(fmt::format("train-run sent a line that is no event: {}", why.what()),
-                            RunResult());
-    }
-    handle(event);
+    if (process->over()) return std::nullopt;
+    if (const auto event = next_event())
+      handle(*event);
+    else
+      warn_if_slow();
   }
 }
 
@@ -466,15 +515,22 @@ void Trainer::add_callback(std::shared_ptr<Callback> callback) {
   impl_->listeners.push_back({std::move(callback)});
 }
 
+void Trainer::start() { impl_->begin(); }
+
+std::map<int, Value> Trainer::call(const std::string& name, const Value& argument,
+                                   const CallOptions& options) {
+  return impl_->call(name, argument, options);
+}
+
 RunResult Trainer::fit() {
-  impl_->begin();
+  impl_->begin_unless_started();
   while (impl_->next()) {
   }
   return impl_->ended();
 }
 
 Rounds Trainer::iterate() {
-  impl_->begin();
+  impl_->begin_unless_started();
   return Rounds(*impl_);
 }
 
@@ -492,8 +548,8 @@ std::optional<RunResult> Trainer::result(bool force) {
   if (!impl_->process->over()) {
     if (!force) return std::nullopt;
     stop();
-    while (impl_->next()) {
-    }
+  }
+  while (impl_->next()) {
   }
   return impl_->ended();
 }

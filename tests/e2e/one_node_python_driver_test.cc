@@ -60,6 +60,20 @@ TEST_F(PythonDrivers, AFunctionIsTheTrainingLoop) {
   EXPECT_TRUE(nothing_left(cluster));
 }
 
+TEST_F(PythonDrivers, TheDriverDecidesWhatTheLoopDoes) {
+  Process& driver = drive("call");
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+  for (const char* line :
+       {R"(add {"0": {"rank": 0, "total": 0}, "1": {"rank": 1, "total": 0}})",
+        R"(add {"0": {"rank": 0, "total": 3}, "1": {"rank": 1, "total": 3}})",
+        "shape {1: [2, 3]}\n",
+        "CallFailed call of fail: rank 0: KeyError: 'layer' (and 1 more ranks) {0: \"KeyError: "
+        "'layer'\", 1: \"KeyError: 'layer'\"}\n",
+        R"(result succeeded code 0 metrics {"total": 3})"})
+    EXPECT_TRUE(contains(driver.out(), line)) << line << "\n" << driver.out() << driver.err();
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
 TEST_F(PythonDrivers, ItsExceptionIsThatOfTheRank) {
   Process& driver = drive("failing");
   EXPECT_EQ(driver.wait(), 0) << driver.err();

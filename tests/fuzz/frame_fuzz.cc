@@ -38,11 +38,11 @@ void decode_all(const Frame& frame) {
       AttemptLost, DetachRun, LauncherState, SupervisorHello, NodeDraining, DrainNode,
       DetachController, DetachedController, ControllerEnded, Prepared, StartWorkers, WorkersStarted,
       StartFailed, WorkerJoined, WorkerExited, GroupGone, StopWorkers, PauseWorkers, WorkerPaused,
-      ReportBatch, AckReports, ShardWritten, CheckpointOutcome, OutputChunk, AckOutput,
-      CollectiveJoin, CollectiveResult, WorkerResult, ReleaseAttempt, AttemptSnapshot,
-      CollectiveAnswered, StartIngest, StopIngest, IngestUp, IngestLoad, IngestEnded,
-      TellIngestRoster, WorkerHello, Welcome, CheckpointStaged, OnceBegin, OnceReply, OnceEnd,
-      WorkerError, WorkerGoodbye, GoodbyeAck, TakeMemoryProfile, AllocationStacks>(frame);
+      ReportBatch, AckReports, ShardWritten, CallWorkers, WorkerAnswered, CheckpointOutcome,
+      OutputChunk, AckOutput, CollectiveJoin, CollectiveResult, WorkerResult, ReleaseAttempt,
+      AttemptSnapshot, CollectiveAnswered, StartIngest, StopIngest, IngestUp, IngestLoad,
+      IngestEnded, TellIngestRoster, WorkerHello, Welcome, CheckpointStaged, OnceBegin, OnceReply,
+      OnceEnd, WorkerError, WorkerGoodbye, GoodbyeAck, TakeMemoryProfile, AllocationStacks>(frame);
   if (frame.type == MessageType::ReportBatch) {
     if (const auto batch = decode<ReportBatch>(frame)) (void)read_reports(*batch, 0);
   }

@@ -56,6 +56,7 @@ class Node {
         (void)decode<WorkerError>(frame);
         (void)decode<WorkerGoodbye>(frame);
         (void)decode<AllocationStacks>(frame);
+        (void)decode<WorkerAnswered>(frame);
         (void)decode<IngestUp>(frame);
         (void)decode<IngestLoad>(frame);
         (void)decode<Welcome>(frame);

@@ -39,7 +39,8 @@ Result<Unit> WorkerMessages::received(Rank rank, Frame frame) {
   WorkerSlot& slot = parts_.slots.at(rank);
   frame.attempt = attempt_;
   if (frame.type != MessageType::WorkerError && frame.type != MessageType::WorkerGoodbye &&
-      frame.type != MessageType::CheckpointPosition && frame.type != MessageType::AllocationStacks)
+      frame.type != MessageType::CheckpointPosition &&
+      frame.type != MessageType::AllocationStacks && frame.type != MessageType::WorkerAnswered)
     slot.numbering_begun = true;
   switch (frame.type) {
     case MessageType::ReportBatch: {
@@ -118,6 +119,10 @@ Result<Unit> WorkerMessages::received(Rank rank, Frame frame) {
     case MessageType::AllocationStacks: {
       TRY(AllocationStacks message, decode<AllocationStacks>(frame));
       return parts_.memory_profiles.received(rank, std::move(message));
+    }
+    case MessageType::WorkerAnswered: {  // lost with a link, as the call is
+      TRY(WorkerAnswered answer, decode_from<WorkerAnswered>(rank, frame));
+      return parts_.calls.received(std::move(answer));
     }
     default:
       return Unit{};

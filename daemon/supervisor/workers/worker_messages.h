@@ -9,6 +9,7 @@
 #include "daemon/supervisor/uplink.h"
 #include "daemon/supervisor/workers/memory_profiles.h"
 #include "daemon/supervisor/workers/once_per_node.h"
+#include "daemon/supervisor/workers/worker_calls.h"
 #include "daemon/supervisor/workers/worker_slot.h"
 #include "lib/net/notifier.h"
 #include "lib/net/scope.h"
@@ -26,6 +27,7 @@ class WorkerMessages {
     std::function<void(Rank rank, const Frame& frame)> send;  // to a worker
     std::function<void(Rank rank)> left;                      // it has said goodbye
     MemoryProfiles& memory_profiles;
+    WorkerCalls& calls;
   };
   WorkerMessages(Attempt attempt, Parts parts) : attempt_(attempt), parts_(std::move(parts)) {}
 

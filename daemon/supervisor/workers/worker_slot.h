@@ -83,6 +83,7 @@ struct WorkerSlot {
   bool knows_checkpoint_requests = false;  // its SDK does
   bool knows_memory_profiles = false;      // likewise
   bool knows_ingest_rosters = false;       // likewise
+  bool knows_calls = false;                // likewise
   bool told_to_stop = false;               // to leave its loop, before it had left
   std::chrono::system_clock::time_point reaped_at{};
   std::uint64_t reaped_ns = 0;  // of progress_now()

@@ -24,8 +24,9 @@ using NodeMessage =
     AnyOf<Prepared, WorkersStarted, StartFailed, WorkerJoined, WorkerExited, GroupGone,
           WorkerPaused, ReportBatch, ShardWritten, StorageTrouble, OutputChunk, CollectiveJoin,
           CollectiveAnswered, WorkerResult, WorkerSamples, DataSamples, StacksTaken, ProfileTaken,
-          CheckpointPosition, AttemptSnapshot, AttemptLost, NodeDraining, NodeStatus, ReadFile,
-          FileBytes, ShardKept, ValidationEnded, AskCheckpoints, IngestUp, IngestLoad, IngestEnded>;
+          WorkerAnswered, CheckpointPosition, AttemptSnapshot, AttemptLost, NodeDraining,
+          NodeStatus, ReadFile, FileBytes, ShardKept, ValidationEnded, AskCheckpoints, IngestUp,
+          IngestLoad, IngestEnded>;
 
 /// Decode a frame. Protocol if it cannot be decoded, or if it names a rank that an attempt of
 /// `ranks` cannot have.

@@ -44,8 +44,29 @@ Result<DriverCommand> parse_driver_command(std::string_view line) {
   const boost::json::value* command = parsed.as_object().if_contains("command");
   if (command == nullptr || !command->is_string())
     return wrong("the driver sent a line without a command");
-  if (command->as_string() != "stop") return wrong("the driver sent an unknown command");
-  return DriverCommand{DriverCommand::Kind::Stop};
+  if (command->as_string() == "stop") return DriverCommand{DriverCommand::Kind::Stop};
+  if (command->as_string() != "call") return wrong("the driver sent an unknown command");
+  const boost::json::value* id = parsed.as_object().if_contains("id");
+  if (id == nullptr || !id->is_int64()) return wrong("the driver sent a call without an id");
+  auto call = parse_worker_call(parsed.as_object());
+  if (!call) return wrong("the driver sent a wrong call: " + call.error().message);
+  return DriverCommand{DriverCommand::Kind::Call, id->as_int64(), std::move(*call)};
+}
+
+std::vector<std::string> called_lines(std::int64_t id, const CallAnswers& answers,
+                                      std::chrono::system_clock::time_point now) {
+  std::vector<std::string> lines;
+  const std::string time = format_utc(now);
+  for (const RankAnswer& answer : answers.ranks) {
+    boost::json::object line{
+        {"time", time}, {"event", "answer"}, {"id", id}, {"rank", answer.rank.value}};
+    put_outcome(answer, line);
+    lines.push_back(boost::json::serialize(line) + "\n");
+  }
+  boost::json::object last{{"time", time}, {"event", "called"}, {"id", id}};
+  if (!answers.error.empty()) last["error"] = answers.error;
+  lines.push_back(boost::json::serialize(last) + "\n");
+  return lines;
 }
 
 DriverPort::DriverPort(asio::any_io_executor executor, int fd, Handlers handlers,

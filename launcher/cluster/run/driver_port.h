@@ -6,10 +6,13 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <string>
+#include <vector>
 
+#include "launcher/cluster/run/worker_call.h"
 #include "launcher/report/user_messages.h"
 #include "lib/base/result.h"
 #include "lib/net/notifier.h"
@@ -33,10 +36,17 @@ void tell_driver(int fd, const std::string& line);
 
 /// What a driver asks for.
 struct DriverCommand {
-  enum class Kind { Stop } kind = Kind::Stop;
+  enum class Kind { Stop, Call } kind = Kind::Stop;
+  std::int64_t id = 0;  // of a call: the driver's number for it
+  WorkerCall call = {};
 };
-/// Read one line of a driver: {"command": "stop"}. The error says what is wrong with it.
+/// Read one line of a driver: {"command": "stop"}, or a call (docs/driver.md). The error says what
+/// is wrong with it.
 Result<DriverCommand> parse_driver_command(std::string_view line);
+
+/// Return the lines that tell a driver what came of its call: one for each rank, and a last one.
+std::vector<std::string> called_lines(std::int64_t id, const CallAnswers& answers,
+                                      std::chrono::system_clock::time_point now);
 
 class DriverPort {
  public:

@@ -96,6 +96,11 @@ void RunDriver::connect_driver() {
     switch (command.kind) {
       case DriverCommand::Kind::Stop:
         return feed(StopAsked{StopKind::StopCondition, "its driver asked it to"});
+      case DriverCommand::Kind::Call:
+        return inspection_.call(command.call, [this, id = command.id](const CallAnswers& answers) {
+          for (std::string& line : called_lines(id, answers, clock_.wall()))
+            driver_->send(std::move(line), false);
+        });
     }
   };
   handlers.gone = [this](const std::string& why) {
@@ -301,6 +306,7 @@ void RunDriver::received(NodeId node, const Frame& frame) {
                  [&](NodeStatus& m) { on_node_status(links_.name(node), std::move(m)); },
                  [&](const StacksTaken& m) { inspection_.received(from, m); },
                  [&](const ProfileTaken& m) { inspection_.received(from, m); },
+                 [&](const WorkerAnswered& m) { inspection_.received(from, m); },
                  [&](const OutputChunk& m) { output_.received(node, from.attempt, m); },
                  [&](const WorkerExited& m) {
                    const RankExited exited = to_event(from, m);

@@ -24,7 +24,13 @@ void RunInspection::begin() {
             else
               answer(id, {.error = request.error().describe()});
           },
-      .checkpoint = [this](const std::string& id) { events_.feed(CheckpointAsked{id}); }};
+      .checkpoint = [this](const std::string& id) { events_.feed(CheckpointAsked{id}); },
+      .call =
+          [this](const std::string& id, Result<WorkerCall> asked) {
+            if (!asked) return answer(id, {.error = asked.error().describe()});
+            call(std::move(*asked),
+                 [this, id](const CallAnswers& answers) { answer(id, {.called = answers}); });
+          }};
   scope_.spawn("requests", watch_requests(folder_, std::move(requests)));
 }
 
@@ -51,6 +57,23 @@ asio::awaitable<void> RunInspection::collect_profile(std::string id, ProfileRequ
   auto collecting = profiles_.collect(attempt, *node, request);
   const auto collected = co_await std::move(collecting);
   if (collected) answer(id, *collected);
+}
+
+void RunInspection::call(WorkerCall call, std::function<void(const CallAnswers&)> done) {
+  scope_.spawn("call", collect_call(std::move(call), std::move(done)));
+}
+
+asio::awaitable<void> RunInspection::collect_call(WorkerCall call,
+                                                  std::function<void(const CallAnswers&)> done) {
+  const Attempt attempt = controller_.attempt();
+  CallCollector::Places places;
+  for (const Rank rank : call.ranks) places[rank] = controller_.node_of(attempt, rank);
+  if (call.ranks.empty())
+    for (std::int32_t rank = 0; rank < controller_.world_size(); ++rank)
+      places[Rank{rank}] = controller_.node_of(attempt, Rank{rank});
+  auto calling = calls_.call(attempt, std::move(places), std::move(call));
+  const auto answers = co_await std::move(calling);
+  if (answers) done(*answers);
 }
 
 void RunInspection::answer(const std::string& request, RequestAnswer answer) {

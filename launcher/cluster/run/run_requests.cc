@@ -20,13 +20,13 @@ namespace json = boost::json;
 constexpr Duration kLookEvery = milliseconds(500);
 constexpr std::size_t kTakenAtOnceMax = 16;
 constexpr std::size_t kRequestBytesMax = 1u << 20;  // more than 65,536 ranks take
-constexpr std::size_t kAnswerBytesMax = 64u << 10;
+constexpr std::size_t kAnswerBytesMax = 32u << 20;  // answers of many ranks to a call
 constexpr std::size_t kErrorBytesMax = 8192;
 constexpr std::int64_t kRanksMax = 1 << 24;
 constexpr std::size_t kIdBytesMax = 64;
 constexpr auto kUntakenMax = std::chrono::minutes(10);
 constexpr std::string_view kStacks = ".stacks-", kProfile = ".profile-",
-                           kCheckpointNow = ".checkpoint-", kAnswer = ".answer-",
+                           kCheckpointNow = ".checkpoint-", kCall = ".call-", kAnswer = ".answer-",
                            kDraft = ".draft-";
 constexpr std::string_view kResults = "attempts/";  // where all results are
 
@@ -108,6 +108,14 @@ Result<ProfileRequest> parse_profile_request(const std::string& text) {
       .rank = Rank{static_cast<std::int32_t>(rank)}, .kind = *kind, .time = milliseconds(time_ms)};
 }
 
+Result<WorkerCall> parse_call_request(const std::string& text) {
+  boost::system::error_code error;
+  const auto value = json::parse(text, error);
+  if (error || !value.is_object())
+    return Error{Errc::InvalidArgument, "the request cannot be read"};
+  return parse_worker_call(value.as_object());
+}
+
 /// Pass on the names in the folder, until `go_on` returns false.
 void visit_names(const std::string& folder, const std::function<bool(const std::string&)>& go_on) {
   std::error_code error;
@@ -127,13 +135,15 @@ std::optional<std::string> take_file(const std::string& path, std::size_t bytes_
 bool take_request(const std::string& folder, const std::string& name,
                   const RequestHandlers& handlers) {
   const std::string stacks = id_in(name, kStacks), profile = id_in(name, kProfile),
-                    checkpoint = id_in(name, kCheckpointNow);
-  if (stacks.empty() && profile.empty() && checkpoint.empty()) return false;
+                    checkpoint = id_in(name, kCheckpointNow), call = id_in(name, kCall);
+  if (stacks.empty() && profile.empty() && checkpoint.empty() && call.empty()) return false;
   const auto text = take_file(join_path(folder, name), kRequestBytesMax);
   if (!text) return false;
   if (!checkpoint.empty())
     handlers.checkpoint(checkpoint);
-  else if (stacks.empty())
+  else if (!call.empty())
+    handlers.call(call, parse_call_request(*text));
+  else if (!profile.empty())
     handlers.profile(profile, parse_profile_request(*text));
   else
     handlers.stacks(stacks, parse_stacks_request(*text));
@@ -175,6 +185,12 @@ RequestAnswer parse_answer(const std::string& text) {
   const auto* number = object == nullptr ? nullptr : object->if_contains("checkpoint");
   if (number != nullptr && number->is_int64() && number->as_int64() > 0)
     answer.checkpoint = static_cast<std::uint64_t>(number->as_int64());
+  const auto* called = object == nullptr ? nullptr : object->if_contains("called");
+  if (called != nullptr && called->is_object()) {
+    if (auto answers = parse_call_answers(json::serialize(*called)))
+      answer.called = std::move(*answers);
+  }
+  if (answer.called) return answer;
   const bool named = answer.path.empty() ? answer.checkpoint > 0 : is_below_results(answer.path);
   if (answer.error.empty() && !named)
     answer = {.path = "", .error = "its launcher's answer cannot be read"};
@@ -201,6 +217,10 @@ Result<PendingRequest> PendingRequest::leave(const RunFolder& folder,
 
 Result<PendingRequest> PendingRequest::leave(const RunFolder& folder, const CheckpointNowRequest&) {
   return leave(folder, kCheckpointNow, "{}");
+}
+
+Result<PendingRequest> PendingRequest::leave(const RunFolder& folder, const WorkerCall& call) {
+  return leave(folder, kCall, json::serialize(to_json(call)));
 }
 
 Result<PendingRequest> PendingRequest::leave(const RunFolder& folder, std::string_view prefix,
@@ -241,9 +261,10 @@ Result<Unit> answer_request(const std::string& folder, const std::string& id,
                             const RequestAnswer& answer) {
   if (!is_id(id)) return Error{Errc::InvalidArgument, "no id of a request"};
   remove_untaken_answers(folder);
-  const json::object text{{"path", answer.path},
-                          {"checkpoint", answer.checkpoint},
-                          {"error", std::string_view(answer.error).substr(0, kErrorBytesMax)}};
+  json::object text{{"path", answer.path},
+                    {"checkpoint", answer.checkpoint},
+                    {"error", std::string_view(answer.error).substr(0, kErrorBytesMax)}};
+  if (answer.called) text["called"] = to_json(*answer.called);
   return put_file(folder, std::string(kAnswer) + id, id, json::serialize(text));
 }
 

@@ -1,6 +1,7 @@
 // Requests to the train-run that controls a run, through the run's folder. Whoever wants something
-// of a running run (a command, the dashboard) leaves a file `.stacks-ID`, `.profile-ID` or
-// `.checkpoint-ID`; the launcher takes it, does what it asks for, and answers in a file
+// of a running run (a command, the dashboard) leaves a file `.stacks-ID`, `.profile-ID`,
+// `.checkpoint-ID` or `.call-ID`; the launcher takes it, does what it asks for, and answers in a
+// file
 // `.answer-ID`, which whoever asked removes.
 //
 // Others may write to the folder, too: requests and answers may hold anything.
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/cluster/run/worker_call.h"
 #include "launcher/core/run_events.h"
 #include "lib/base/time.h"
 #include "lib/net/task.h"
@@ -45,6 +47,7 @@ struct RequestAnswer {
   std::string path = {};         // of the file with the result, below the run's folder
   std::string error = {};        // why there is none; empty: there is one
   std::uint64_t checkpoint = 0;  // the number of one that was asked for
+  std::optional<CallAnswers> called = {};
   bool operator==(const RequestAnswer&) const = default;
 };
 
@@ -57,6 +60,7 @@ class PendingRequest {
   static Result<PendingRequest> leave(const RunFolder& folder, const StacksRequest& request);
   static Result<PendingRequest> leave(const RunFolder& folder, const ProfileRequest& request);
   static Result<PendingRequest> leave(const RunFolder& folder, const CheckpointNowRequest& request);
+  static Result<PendingRequest> leave(const RunFolder& folder, const WorkerCall& call);
 
   PendingRequest(PendingRequest&& other) noexcept
       : folder_(std::move(other.folder_)),
@@ -87,6 +91,7 @@ struct RequestHandlers {
   /// An error says what is wrong with the request.
   std::function<void(const std::string& id, Result<ProfileRequest>)> profile;
   std::function<void(const std::string& id)> checkpoint;
+  std::function<void(const std::string& id, Result<WorkerCall>)> call;
 };
 
 /// Look for requests in `folder` each half second until the flow is cancelled, and pass each on

@@ -9,6 +9,7 @@
 #include <train/histogram.h>
 #include <train/progress.h>
 #include <train/report.h>
+#include <train/serve.h>
 #include <train/validation.h>
 
 #include <functional>

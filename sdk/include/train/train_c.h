@@ -130,6 +130,21 @@ typedef trainrun_checkpoint* (*trainrun_stop_function)(void* user);
 int trainrun_on_stop(trainrun_stop_function make, void* user);
 int trainrun_set_result(const char* value_json);
 
+/* Let this rank's function be called by `train-run exec` and by drivers (train::serve in
+ * <train/serve.h>): in trainrun_report() or trainrun_poll(), or with at_once = 1 on a thread of the
+ * SDK. `f` gets the argument, a JSON value, and answers with one of the two calls below, before it
+ * returns; without one the answer is null. Of an error, kind "stopped" also ends the loop: the
+ * call in which `f` ran returns TRAINRUN_STOPPED. */
+typedef struct trainrun_answer trainrun_answer;
+typedef void (*trainrun_served_function)(void* user, const char* argument_json,
+                                         trainrun_answer* answer);
+int trainrun_serve(const char* name, int at_once, trainrun_served_function f, void* user);
+int trainrun_answer_result(trainrun_answer* answer, const char* result_json);
+int trainrun_answer_error(trainrun_answer* answer, const char* kind, const char* text);
+/* Run the calls that have come; if there are none, wait for one, at most so many seconds. Sets
+ * *served to how many were run. */
+int trainrun_poll(double seconds, size_t* served);
+
 /* Run `f` on one rank of each node while that node's other ranks wait; later calls with the same
  * name return at once. `f` returns 0; or, on failure, it writes the reason into `error` (a text of
  * at most error_size bytes, including the NUL at its end) and returns another number, and then the

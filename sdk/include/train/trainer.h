@@ -13,6 +13,7 @@
 #include <train/config.h>
 #include <train/error.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -112,6 +113,37 @@ class ControllerError : public TrainingFailed {
   using TrainingFailed::TrainingFailed;
 };
 
+/// A call that not every rank has answered with a result.
+class CallFailed : public std::runtime_error {
+ public:
+  CallFailed(const std::string& text, std::map<int, Value> results,
+             std::map<int, std::string> errors, std::map<int, std::string> kinds)
+      : std::runtime_error(text),
+        answers_(std::make_shared<Answers>(
+            Answers{std::move(results), std::move(errors), std::move(kinds)})) {}
+  /// Return the results of the other ranks, and why these have none; both by rank.
+  const std::map<int, Value>& results() const noexcept { return answers_->results; }
+  const std::map<int, std::string>& errors() const noexcept { return answers_->errors; }
+  /// Return of what kind each error is: "thrown" (the function was called, and threw it), "refused"
+  /// (it was not called: there is none, or the run is being stopped), "lost" (the worker has ended,
+  /// or there was none), or "timeout".
+  const std::map<int, std::string>& kinds() const noexcept { return answers_->kinds; }
+
+ private:
+  struct Answers {
+    std::map<int, Value> results;
+    std::map<int, std::string> errors;
+    std::map<int, std::string> kinds;
+  };
+  std::shared_ptr<Answers> answers_;
+};
+
+struct CallOptions {
+  std::vector<int> ranks = {};  // empty: all
+  /// How long to wait for the workers' start, and then for the answers: 1 ms to 24 hours.
+  std::chrono::milliseconds timeout{30'000};
+};
+
 /// The n-th report of every rank of an attempt.
 struct Round {
   int attempt = 0;
@@ -186,6 +218,17 @@ class Trainer {
   /// Begin the job, and give its rounds as they are complete, instead of fit(). The loop over them
   /// ends with the run; then call result().
   Rounds iterate();
+  /// Begin the job, and return; fit() or iterate() then follow it. Workers can be called from now
+  /// on, also from callbacks, and from a loop over rounds.
+  void start();
+  /// Call a function that the workers' programs serve (<train/serve.h>), and return what they
+  /// answer, by rank. Waits for the workers' start, and for the answers; what happens to the run
+  /// meanwhile is told afterwards. A call is never repeated: if the attempt ends before a rank has
+  /// answered, that is the rank's error. Only the thread that follows the run may call. Throws
+  /// CallFailed; Failure("invalid_argument") before start(), fit() or iterate(), and for an
+  /// argument of more than 512 KiB; Failure("unavailable") once the run has ended.
+  std::map<int, Value> call(const std::string& name, const Value& argument = {},
+                            const CallOptions& options = {});
   /// Ask the run to stop in good order, as a stop condition does: the workers checkpoint together,
   /// and the run succeeds. Any thread may call it; does not wait. Before the run has begun and
   /// after its end it does nothing.

@@ -37,9 +37,11 @@ from ._report import (
 )
 from ._result import Result
 from ._rounds import Round
+from ._serve import poll, serve
 from ._trainer import (
     AttemptFailure,
     Callback,
+    CallFailed,
     ClusterError,
     ControllerError,
     HangError,
@@ -56,6 +58,7 @@ __all__ = [
     "AttemptFailure",
     "Batch",
     "BatchIterator",
+    "CallFailed",
     "Callback",
     "Checkpoint",
     "ClusterError",
@@ -86,9 +89,11 @@ __all__ = [
     "on_stop",
     "once_per_node",
     "phase",
+    "poll",
     "reduce",
     "report",
     "report_validation",
+    "serve",
     "set_result",
     "should_stop",
     "step",

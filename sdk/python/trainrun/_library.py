@@ -20,6 +20,7 @@ LIBRARY = "libtrainrun.so.0"
 
 _text, _int, _int64, _handle = ctypes.c_char_p, ctypes.c_int, ctypes.c_int64, ctypes.c_void_p
 OnceFunction = ctypes.CFUNCTYPE(_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_char), ctypes.c_size_t)
+ServedFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, _text, _handle)
 StopFunction = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
 # Functions that return TRAINRUN_OK, TRAINRUN_FAILED or TRAINRUN_STOPPED; numbers, of which -1 is a failure; texts and handles, of
@@ -40,6 +41,9 @@ _CODES: dict[str, list[Any]] = {
     "reported_checkpoints": [_int, _int64, ctypes.POINTER(_text)],
     "on_stop": [StopFunction, ctypes.c_void_p],
     "set_result": [_text],
+    "answer_result": [_handle, _text],
+    "answer_error": [_handle, _text, _text],
+    "poll": [ctypes.c_double, ctypes.POINTER(ctypes.c_size_t)],
     "once_per_node": [_text, OnceFunction, ctypes.c_void_p],
     "phase_begin": [_text, _int64],
     "phase_say": [_text],
@@ -92,6 +96,7 @@ class _Library:
         self._declare("last_error", [], _text)
         self._declare("last_error_kind", [], _text)
         self._declare("checkpoint_free", [_handle], None)
+        self._declare("serve", [_text, _int, ServedFunction, ctypes.c_void_p], _int)
 
     def _declare(self, name: str, arguments: list[Any], returned: Any) -> None:
         try:

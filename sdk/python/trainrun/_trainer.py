@@ -23,6 +23,7 @@ from ._rounds import ReportLog, ReportRounds, Round
 
 _CALLBACK_FAILURES_MAX = 3  # in a row
 _SLOW_ROUND_AFTER = 60.0
+_CALL_BYTES_MAX = 512 << 10  # of a call's argument
 _LOOP_BYTES_MAX = 90 << 10  # of a pickled loop: Linux limits a word of a command to 128 KiB
 _SPEC_KEYS = (
     "command",
@@ -113,6 +114,15 @@ class ControllerError(TrainingFailed):
     """train-run cannot be started, died, or cannot write the run's files."""
 
 
+class CallFailed(RuntimeError):
+    """Not every rank has answered a call with a result."""
+
+    def __init__(self, text: str, results: dict[int, Any], errors: dict[int, str], kinds: dict[int, str]) -> None:
+        super().__init__(text)
+        self.results, self.errors = results, errors  #: of the ranks that have one, and why others do not; by rank
+        self.kinds = kinds  #: of each error: thrown (by the function), refused (it was not called), lost (the worker ended), timeout
+
+
 class Callback:
     """What happens in the run, told in the driver, on the thread that calls fit() or takes rounds, one call at a time, in order.
     An exception of a callback is printed; after three in a row, it is told nothing more."""
@@ -142,9 +152,11 @@ def _loop_command(loop: Callable[..., Any]) -> list[str]:
     if len(parameters) > 1:
         raise ValueError(f"the loop {loop.__qualname__} takes {len(parameters)} parameters; it may take train_loop_config, or nothing")
     worker = [sys.executable, "-m", "trainrun.worker"]
-    file = inspect.getsourcefile(loop)
-    if file and "<" not in loop.__qualname__ and os.path.isfile(file):
-        return [*worker, f"{os.path.abspath(file)}:{loop.__qualname__}"]
+    owner = loop.__self__ if inspect.ismethod(loop) and inspect.isclass(loop.__self__) else None  # of a classmethod: a subclass, perhaps
+    file = inspect.getsourcefile(owner or loop)
+    name = f"{owner.__qualname__}.{loop.__name__}" if owner else loop.__qualname__
+    if file and "<" not in name and os.path.isfile(file):
+        return [*worker, f"{os.path.abspath(file)}:{name}"]
     try:
         import cloudpickle
     except ImportError:
@@ -224,6 +236,10 @@ class Trainer:
         self._failure: Optional[AttemptFailure] = None
         self._end: Optional[dict[str, Any]] = None
         self._begun = self._over = self._told_start = self._told_finish = self._stop_asked = False
+        self._followed = self._has_workers = False
+        self._attempt = -1  # the newest that was read of
+        self._deferred: deque[dict[str, Any]] = deque()  # came during a call
+        self._calls = 0
         self._moved, self._said_slow = time.monotonic(), False
 
     def add_callback(self, callback: Callback) -> None:
@@ -240,6 +256,64 @@ class Trainer:
         ranks have made unequal numbers of reports, raises Failure ("ranks_disagree"), unless the run was stopped."""
         yield from self._rounds()
         self._check_equal()
+
+    def start(self) -> None:
+        """Begin the job, and return; fit() or iterate() then follow it. Workers can be called from now on, also from callbacks, and
+        from a loop over rounds."""
+        self._begin()
+
+    def call(self, name: str, argument: Any = None, *, ranks: Optional[list[int]] = None, timeout: float = 30.0) -> dict[int, Any]:
+        """Call a function that the workers serve (trainrun.serve), on these ranks or on all, and return what they answer, by rank.
+        Waits for the workers' start, and for the answers, each for at most `timeout` seconds; what happens to the run meanwhile is
+        told afterwards. A call is never repeated. Only the thread that follows the run may call. Raises CallFailed, or Failure if
+        the run has not begun, or has ended."""
+        if self._process is None:
+            raise Failure("invalid_argument", "call: this Trainer has not begun its job (start() does)")
+        self._calls += 1
+        command = {"command": "call", "id": self._calls, "name": name, "argument": argument, "within_ms": max(1, int(timeout * 1000))}
+        if ranks is not None:
+            command["ranks"] = ranks
+        if len(_library.to_json(command)) >= _CALL_BYTES_MAX:
+            raise Failure("invalid_argument", f"call of {name}: the argument may have {_CALL_BYTES_MAX >> 10} KiB of JSON")
+        results: dict[int, Any] = {}
+        errors: dict[int, str] = {}
+        kinds: dict[int, str] = {}
+        until, sent = time.monotonic() + timeout, False
+        while True:
+            if not sent and self._has_workers:
+                self._process.send(command)
+                sent = True
+            if self._process.over:
+                raise Failure("unavailable", f"call of {name}: the run has ended")
+            if not sent and time.monotonic() >= until:
+                raise Failure("timeout", f"call of {name}: the run has no workers yet")
+            event = self._next_event()
+            if event is None:
+                continue
+            if event.get("id") != self._calls or event.get("event") not in ("answer", "called"):
+                self._deferred.append(event)
+            elif event["event"] == "called":
+                break
+            elif "error" in event:
+                errors[event["rank"]] = event["error"]
+                kinds[event["rank"]] = event.get("kind", "")
+            else:
+                results[event["rank"]] = event.get("result")
+        if not errors and not event.get("error"):
+            return results
+        text = event.get("error") or ""
+        if errors:
+            first = min(errors)
+            text += f"rank {first}: {errors[first]}" + (f" (and {len(errors) - 1} more ranks)" if len(errors) > 1 else "")
+        raise CallFailed(f"call of {name}: {text}", results, errors, kinds)
+
+    @property
+    def folder(self) -> str:
+        """The run's folder on this machine; empty until the run has begun."""
+        for event in self._deferred:
+            if event.get("event") == "run":
+                return str(event["folder"])
+        return self._log.folder
 
     def stop(self) -> None:
         """Ask the run to stop in good order, as a stop condition does: the run succeeds. Any thread may call it."""
@@ -258,8 +332,8 @@ class Trainer:
             if not force:
                 return None
             self.stop()
-            while self._next() is not None:
-                pass
+        while self._next() is not None:
+            pass
         return self._ended()
 
     def __enter__(self) -> Trainer:
@@ -292,7 +366,9 @@ class Trainer:
             raise ControllerError(f"cannot start '{program or 'train-run'}': {error.strerror or error}", Result()) from None
 
     def _rounds(self) -> Iterator[Round]:
-        self._begin()
+        if self._process is None or self._followed:
+            self._begin()
+        self._followed = True
         while (round := self._next()) is not None:
             yield round
 
@@ -304,13 +380,35 @@ class Trainer:
             if round is not None:
                 self._told(round)
                 return round
+            if self._deferred:
+                self._handle(self._deferred.popleft())
+                continue
             if self._process.over:
                 return None
-            event = self._process.next_event(1.0)
+            event = self._next_event()
             if event is None:
                 self._warn_if_slow()
             else:
                 self._handle(event)
+
+    def _next_event(self) -> Optional[dict[str, Any]]:
+        """Return what train-run says next; None if it says nothing for a second."""
+        assert self._process is not None
+        event = self._process.next_event(1.0)
+        name = event.get("event") if event else None
+        if name == "attempt":
+            self._attempt = event["attempt"]
+        if name in ("attempt", "exception", "restart", "end"):
+            self._has_workers = name == "attempt"
+        return event
+
+    def _await_attempt(self, after: int) -> None:
+        """Wait until an attempt after this one has workers, or the run is over. What happens is told later."""
+        assert self._process is not None
+        while self._attempt <= after and not self._process.over:
+            event = self._next_event()
+            if event is not None:
+                self._deferred.append(event)
 
     def _handle(self, event: dict[str, Any]) -> None:
         name = event.get("event")

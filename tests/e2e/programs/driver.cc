@@ -65,6 +65,38 @@ class Printer final : public Callback {
   const std::string throws_in_;
 };
 
+std::string text_of(const std::map<int, Value>& results) {
+  std::string text;
+  for (const auto& [rank, result] : results) text += fmt::format(" {}={}", rank, to_json(result));
+  return text;
+}
+
+void call_workers(Trainer& trainer) {
+  const auto refused = [&](const std::string& when) {
+    try {
+      trainer.call("add", 1);
+    } catch (const Failure& failure) {
+      say(fmt::format("{}: Failure {}: {}", when, failure.kind(), failure.what()));
+    }
+  };
+  refused("before");
+  trainer.start();
+  say("add" + text_of(trainer.call("add", 2)));
+  for (const Round& round : trainer.iterate()) {
+    if (round.ordinal == 3) say("from a round: ranks" + text_of(trainer.call("ranks")));
+    if (round.ordinal < 5) continue;
+    try {
+      trainer.call("fail");
+    } catch (const CallFailed& failed) {
+      say(fmt::format("CallFailed {}", failed.what()));
+    }
+    trainer.stop();
+    break;
+  }
+  say(*trainer.result(/*force=*/true));
+  refused("after");
+}
+
 int drive(const std::string& mode, const std::string& job) {
   TrainerOptions options;
   options.show_output = mode != "quiet";
@@ -83,6 +115,8 @@ int drive(const std::string& mode, const std::string& job) {
     for (int count = 0; count < 3; ++count) say(text_of(*rounds.next()));
     say(trainer.result() ? "a result" : "no result yet");
     say(*trainer.result(/*force=*/true));
+  } else if (mode == "call") {
+    call_workers(trainer);
   } else if (mode == "leave" || mode == "stall") {
     Rounds rounds = trainer.iterate();
     say(text_of(*rounds.next()));

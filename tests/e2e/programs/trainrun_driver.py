@@ -27,6 +27,27 @@ def steady_loop(config):
         trainrun.report({"epoch": epoch, "loss": config["bias"] + 1 / (epoch + 1)})
 
 
+def serving_loop(config):
+    """Do only what the driver asks for."""
+    total = 0
+
+    @trainrun.serve
+    def add(number):
+        nonlocal total
+        total += number
+        trainrun.report({"total": total})
+        return {"rank": trainrun.get_context().get_world_rank(), "total": total}
+
+    @trainrun.serve("shape", at_once=True)
+    def shape():
+        return [2, 3]
+
+    trainrun.serve("fail", lambda: {}["layer"])
+    trainrun.report({"total": 0})
+    while True:
+        trainrun.poll(3600)
+
+
 def say(*words):
     print(*words, flush=True)
 
@@ -113,6 +134,18 @@ def drive(mode, job):
         with trainrun.Trainer(job, callbacks=[Printer()]) as trainer:
             next(trainer.iterate())
             raise KeyError("a mistake of the driver")
+    elif mode == "call":
+        trainer = of_loop(serving_loop)
+        trainer.start()
+        for number in range(3):
+            say("add", json.dumps(trainer.call("add", number), sort_keys=True))
+        say("shape", trainer.call("shape", ranks=[1]))
+        try:
+            trainer.call("fail")
+        except trainrun.CallFailed as failed:
+            say("CallFailed", failed, failed.errors)
+        trainer.stop()
+        say_result(trainer.fit())
     elif mode == "stall":
         rounds = trainrun.Trainer(job).iterate()
         say(text_of(next(rounds)))

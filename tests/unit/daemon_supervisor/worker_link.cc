@@ -37,6 +37,7 @@ void WorkerLink::say_hello(const std::string& build) {
   hello.attempt = kAttempt.value;
   hello.build = build;
   hello.memory_profiles = knows_memory_profiles_;
+  hello.calls = knows_calls_;
   ASSERT_TRUE(say(hello));
 }
 

@@ -38,8 +38,9 @@ class WorkerLink : public testing::Test {
 
   SupervisorProcess supervisor_;
   FileDescriptor link_;
-  std::string staging_;                // where it makes its checkpoints' files
-  bool knows_memory_profiles_ = true;  // says its next hello
+  std::string staging_;  // where it makes its checkpoints' files
+  // Says its next hello:
+  bool knows_memory_profiles_ = true, knows_calls_ = true;
 
  private:
   void say_hello(const std::string& build);

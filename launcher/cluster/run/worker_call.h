@@ -1,0 +1,61 @@
+// A call of a function that the programs of ranks serve (train/serve.h), and what came of it. It
+// reaches the launcher as JSON, from `train-run exec` through the run's folder, or from a driver.
+// Pure.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/ids.h"
+#include "lib/base/result.h"
+#include "lib/base/time.h"
+
+namespace train {
+
+inline constexpr Duration kCallTimeDefault = seconds(30);
+inline constexpr Duration kCallTimeMax = std::chrono::hours(24);
+/// Limit on the results of all ranks together.
+inline constexpr std::size_t kCallAnswersBytesMax = 8u << 20;
+
+struct WorkerCall {
+  std::string name;
+  std::string argument = "null";  // a JSON value
+  std::vector<Rank> ranks = {};   // empty: all
+  Duration within = kCallTimeDefault;
+};
+
+struct RankAnswer {
+  Rank rank;
+  std::string result = {};  // a JSON value
+  std::string error = {};   // why there is none; empty: there is one
+  std::string kind = {};    // of the error: see lib/model/worker_call.h
+  bool operator==(const RankAnswer&) const = default;
+};
+
+struct CallAnswers {
+  std::vector<RankAnswer> ranks = {};  // in their order
+  std::string error = {};              // why nobody was called; else empty
+  bool operator==(const CallAnswers&) const = default;
+};
+
+/// Read a call from its members: name, argument, ranks (a list; absent: all), within_ms. The error
+/// says what is wrong.
+Result<WorkerCall> parse_worker_call(const boost::json::object& members);
+/// Return the members that parse_worker_call() reads.
+boost::json::object to_json(const WorkerCall& call);
+
+/// Return {"ranks": [{"rank", "result" or "error" and "kind"}]}, or {"error"}.
+boost::json::object to_json(const CallAnswers& answers);
+/// Add "result", or "error" and "kind".
+void put_outcome(const RankAnswer& answer, boost::json::object& members);
+/// Read what to_json() wrote. The error says that it is something else.
+Result<CallAnswers> parse_call_answers(std::string_view text);
+
+/// Return the JSON value again as we write it. InvalidArgument if it is none, is nested more than
+/// 31 deep, or has more than kCallValueBytesMax.
+Result<std::string> checked_call_value(std::string_view json);
+
+}  // namespace train

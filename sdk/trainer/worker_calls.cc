@@ -1,0 +1,59 @@
+#include "sdk/trainer/worker_calls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sdk/trainer/run_folder.h"
+
+namespace train::trainer {
+
+std::string call_line(std::int64_t id, const std::string& name, const Value& argument,
+                      const CallOptions& options) {
+  constexpr std::size_t kLineBytesMax = 1u << 20;  // train-run reads no longer ones
+  Dict command{{"command", "call"},
+               {"id", id},
+               {"name", name},
+               {"argument", argument},
+               {"within_ms", static_cast<std::int64_t>(options.timeout.count())}};
+  if (!options.ranks.empty()) command["ranks"] = List(options.ranks.begin(), options.ranks.end());
+  std::string line = to_json(command);
+  if (line.size() >= kLineBytesMax)
+    throw Failure("invalid_argument",
+                  fmt::format("call of {}: the argument has {} bytes of JSON, and may have 524288",
+                              name, line.size()));
+  return line + "\n";
+}
+
+bool CallAnswers::take(const Dict& event) {
+  const std::string kind = text_of(event, "event").value_or("");
+  if ((kind != "answer" && kind != "called") || number_of(event, "id") != id_) return false;
+  const auto error = text_of(event, "error");
+  if (kind == "called") {
+    error_ = error.value_or("");
+    complete_ = true;
+    return true;
+  }
+  const int rank = static_cast<int>(number_of(event, "rank").value_or(-1));
+  const auto result = event.find("result");
+  if (error) {
+    errors_[rank] = *error;
+    kinds_[rank] = text_of(event, "kind").value_or("");
+  } else {
+    results_[rank] = result == event.end() ? Value() : result->second;
+  }
+  return true;
+}
+
+std::map<int, Value> CallAnswers::results(const std::string& name) && {
+  if (errors_.empty() && error_.empty()) return std::move(results_);
+  std::string text = fmt::format("call of {}: {}", name, error_);
+  if (!errors_.empty()) {
+    text += fmt::format("rank {}: {}", errors_.begin()->first, errors_.begin()->second);
+    if (errors_.size() > 1) text += fmt::format(" (and {} more ranks)", errors_.size() - 1);
+  }
+  throw CallFailed(text, std::move(results_), std::move(errors_), std::move(kinds_));
+}
+
+}  // namespace train::trainer

@@ -1,0 +1,110 @@
+// A call of a worker's function, as users and drivers write it.
+#include "launcher/cluster/run/worker_call.h"
+
+#include <gmock/gmock.h>
+
+#include <boost/json.hpp>
+
+#include "launcher/cluster/run/driver_port.h"
+#include "lib/model/worker_call.h"
+
+namespace train {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Result<WorkerCall> parse(const std::string& text) {
+  return parse_worker_call(boost::json::parse(text).as_object());
+}
+
+TEST(WorkerCalls, HaveDefaults) {
+  const auto call = parse(R"({"name": "set_lr"})");
+  ASSERT_TRUE(call);
+  EXPECT_EQ(call->argument, "null");
+  EXPECT_TRUE(call->ranks.empty());
+  EXPECT_EQ(call->within, seconds(30));
+}
+
+TEST(WorkerCalls, ComeBackAsTheyWereWritten) {
+  const auto call = parse(
+      R"({"name": "f", "argument": {"a": [1, 2.5, "x"]}, "ranks": [3, 1, 3], "within_ms": 7})");
+  ASSERT_TRUE(call);
+  EXPECT_THAT(call->ranks, ElementsAre(Rank{1}, Rank{3}));
+  EXPECT_EQ(call->within, milliseconds(7));
+  const auto again = parse_worker_call(to_json(*call));
+  ASSERT_TRUE(again);
+  EXPECT_EQ(to_json(*again), to_json(*call));
+}
+
+TEST(WorkerCalls, WrongOnesAreNamed) {
+  const auto why = [](const std::string& text) {
+    const auto call = parse(text);
+    return call ? "" : call.error().message;
+  };
+  for (const char* name : {"{}", R"({"name": ""})", R"({"name": 3})", R"({"name": "a b"})",
+                           R"({"name": "a\u0000"})", R"({"name": "ü"})"})
+    EXPECT_THAT(why(name), HasSubstr("a call has the 'name' of a function")) << name;
+  EXPECT_THAT(why(R"({"name": ")" + std::string(129, 'a') + R"("})"), HasSubstr("up to 128"));
+  EXPECT_EQ(why(R"({"name": ")" + std::string(128, 'a') + R"("})"), "");
+  for (const char* ranks : {"[]", "3", "{}"})
+    EXPECT_THAT(why(R"({"name": "f", "ranks": )" + std::string(ranks) + "}"),
+                HasSubstr("leave it out to call all"));
+  for (const char* ranks : {"[-1]", "[1.5]", "[\"0\"]", "[9223372036854775807]"})
+    EXPECT_THAT(why(R"({"name": "f", "ranks": )" + std::string(ranks) + "}"),
+                HasSubstr("which is no rank"));
+  for (const char* within : {"0", "-5", "1e3", "9223372036854775807", "\"1s\""})
+    EXPECT_THAT(why(R"({"name": "f", "within_ms": )" + std::string(within) + "}"),
+                HasSubstr("from 1 to 86400000"));
+}
+
+TEST(WorkerCalls, ValuesAreBounded) {
+  EXPECT_EQ(*checked_call_value(" [1,  2] "), "[1,2]");
+  EXPECT_THAT(checked_call_value("[1").error().message, HasSubstr("is no JSON value"));
+  EXPECT_FALSE(checked_call_value(std::string(40, '[') + std::string(40, ']')));
+  EXPECT_THAT(checked_call_value('"' + std::string(kCallValueBytesMax, 'x') + '"').error().message,
+              HasSubstr("may have 524288"));
+}
+
+TEST(CallAnswersText, IsReadAgainAndNothingElse) {
+  const CallAnswers answers{
+      .ranks = {{Rank{0}, R"({"lr":0.1})"}, {Rank{2}, "", "ValueError: no", "thrown"}}};
+  const std::string text = boost::json::serialize(to_json(answers));
+  EXPECT_EQ(
+      text,
+      R"({"ranks":[{"rank":0,"result":{"lr":1E-1}},{"rank":2,"error":"ValueError: no","kind":"thrown"}]})");
+  const auto again = parse_call_answers(text);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->ranks.at(1), answers.ranks.at(1));
+  EXPECT_EQ(parse_call_answers(R"({"error": "no workers"})")->error, "no workers");
+  for (const char* wrong :
+       {"", "[]", "{}", R"({"ranks": 3})", R"({"ranks": [3]})",
+        R"({"ranks": [{"rank": -1, "result": 1}]})", R"({"ranks": [{"rank": 1}]})",
+        R"({"ranks": [{"rank": 1, "error": ""}]})"})
+    EXPECT_FALSE(parse_call_answers(wrong)) << wrong;
+}
+
+TEST(DriverCalls, AreReadAndAnsweredByLine) {
+  const auto command =
+      parse_driver_command(R"({"command": "call", "id": 9, "name": "f", "argument": 3})");
+  ASSERT_TRUE(command);
+  EXPECT_EQ(command->kind, DriverCommand::Kind::Call);
+  EXPECT_EQ(command->id, 9);
+  EXPECT_EQ(command->call.argument, "3");
+  EXPECT_THAT(parse_driver_command(R"({"command": "call", "name": "f"})").error().message,
+              HasSubstr("without an id"));
+  EXPECT_THAT(parse_driver_command(R"({"command": "call", "id": 1})").error().message,
+              HasSubstr("a wrong call: a call has the 'name'"));
+
+  const auto lines = called_lines(9, {.ranks = {{Rank{0}, "1"}, {Rank{1}, "", "no", "lost"}}}, {});
+  EXPECT_THAT(
+      lines,
+      ElementsAre(HasSubstr(R"("event":"answer","id":9,"rank":0,"result":1})"),
+                  HasSubstr(R"("event":"answer","id":9,"rank":1,"error":"no","kind":"lost"})"),
+                  HasSubstr(R"("event":"called","id":9})")));
+  EXPECT_THAT(called_lines(2, {.error = "no workers"}, {}),
+              ElementsAre(HasSubstr(R"("event":"called","id":2,"error":"no workers"})")));
+}
+
+}  // namespace
+}  // namespace train
