@@ -175,5 +175,46 @@ TEST_F(PythonFrameworks, AccelerateGoesOn) {
   }
 }
 
+// RaySGD's way of training: the driver says what comes next.
+TEST_F(PythonFrameworks, ADriverSteersPassesAndADeadWorkerCostsOne) {
+  const auto steer = [&](const std::string& name, const std::string& die) {
+    std::vector<std::string> words{clients_python(),
+                                   TRAIN_SOURCE_DIR "/tests/e2e/programs/operator_driver.py", name};
+    if (!die.empty()) words.push_back(die);
+    Process& driver = cluster.start(words, {.env = {{"TRAINRUN_PROGRAM", built("train-run")},
+                                                    {"TRAINRUN_LIBRARY", LIBTRAINRUN},
+                                                    {"PYTHONPATH", TRAIN_SOURCE_DIR "/sdk/python"},
+                                                    {"PYTHONDONTWRITEBYTECODE", "1"},
+                                                    {"OMP_NUM_THREADS", "1"},
+                                                    {"RUNS", cluster.storage()}},
+                                            .prefix = {},
+                                            .cwd = ""});
+    EXPECT_EQ(driver.wait(std::chrono::minutes(4)), 0) << driver.out() << driver.err();
+    return driver.out();
+  };
+  /// Return what follows this word in the driver's output, up to the end of the line.
+  const auto said = [](const std::string& out, const std::string& word) {
+    const std::size_t at = out.find("\n" + word + " ");
+    return at == out.npos ? "" : out.substr(at + 1, out.find('\n', at + 1) - at - 1);
+  };
+
+  const std::string whole = steer("whole", "");
+  for (
+      const char* line :
+      {R"(train {"batch_count": 4, "epoch": 1, "num_samples": 64})",
+       R"(train {"batch_count": 4, "epoch": 3, "num_samples": 64})", "steps 1\n",
+       R"(timed ["mean_apply_s", "mean_fwd_s", "mean_grad_s", "time_this_iter_s", "time_total_s"])",
+       "ValueError: a mistake of the operator", "rates [0.25]\n", "equal true\n", "loaded true\n",
+       "model true\n"})
+    EXPECT_TRUE(contains(whole, line)) << line << "\n" << whole;
+
+  const std::string killed = steer("killed", "die");
+  EXPECT_EQ(cluster.run_json("killed").at("attempts").as_array().size(), 2u);
+  EXPECT_NE(said(whole, "weights"), "");
+  EXPECT_EQ(said(killed, "weights"), said(whole, "weights"));
+  EXPECT_EQ(said(killed, "accuracy"), said(whole, "accuracy"));
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
 }  // namespace
 }  // namespace train::e2e
