@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <system_error>
 #include <utility>
 
 #include "lib/base/thread.h"
@@ -68,7 +69,16 @@ void ServedCalls::add(Call call) {
     waiting_ = true;
     return;
   }
-  if (!thread_.joinable()) thread_ = start_thread("trainrun-calls", [this] { run_at_once(); });
+  if (!thread_.joinable()) {
+    try {
+      thread_ = start_thread("trainrun-calls", [this] { run_at_once(); });
+    } catch (const std::system_error& why) {
+      Answer refusal{.request = at_once_.back().request, .error = why.what()};
+      at_once_.pop_back();
+      lock.unlock();
+      return answer_(std::move(refusal));
+    }
+  }
   changed_.notify_all();
 }
 

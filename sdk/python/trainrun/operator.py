@@ -208,10 +208,10 @@ class TrainingOperator:
         self._train_loader, self._validation_loader = prepare(train_loader), prepare(validation_loader)
 
     def per_worker_batch(self, global_batch: int) -> int:
-        """Return this rank's part of a global batch, so that another number of workers trains the same."""
+        """Return a worker's part of a global batch, rounded down: the ranks must make equally many steps."""
         if global_batch < self.world_size:
             raise Failure("invalid_argument", f"a global batch of {global_batch} does not suffice for {self.world_size} workers")
-        return global_batch // self.world_size + (1 if self.world_rank < global_batch % self.world_size else 0)
+        return global_batch // self.world_size
 
     def step_schedulers(self, metric: Optional[float] = None) -> None:
         """Step the schedulers; ReduceLROnPlateau takes the metric."""
