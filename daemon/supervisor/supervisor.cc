@@ -23,6 +23,7 @@
 #include "daemon/supervisor/processes/adopted.h"
 #include "daemon/supervisor/processes/ingest_pool.h"
 #include "daemon/supervisor/processes/leftover_reaper.h"
+#include "daemon/supervisor/processes/node_setup_runner.h"
 #include "daemon/supervisor/processes/validation_runner.h"
 #include "daemon/supervisor/uplink.h"
 #include "daemon/supervisor/workers/answered_collectives.h"
@@ -93,6 +94,8 @@ class Supervisor {
                  backends_, [this](const GroupEvent& event) { feed(event); }}),
         admission_({changed_, orders_, slots_, standbys_, runner_, checkpoints_}),
         validations_(executor_, scope_, uplink_),
+        setup_({executor_, scope_, orders_, confinement_, uplink_, options.run_id,
+                options.account.has_value()}),
         ingest_({executor_, scope_, orders_, confinement_, uplink_,
                  [this](const std::string& name, const Frame& frame) {
                    if (workers_) workers_->send_to_ingest(name, frame);
@@ -122,7 +125,7 @@ class Supervisor {
   asio::awaitable<void> start_group();
   asio::awaitable<void> validate(RunValidation order);
   Task<Unit> make_ready();
-  void on_stand_by(const StartWorkers& message);
+  asio::awaitable<void> stand_by(StartWorkers message);
   Result<Unit> open_worker_port();
   void on_ack_reports(const AckReports& message);
   void on_request_checkpoint(const RequestCheckpoint& message, const Frame& frame);
@@ -170,6 +173,7 @@ class Supervisor {
   WorkerRunner runner_;
   WorkerAdmission admission_;
   ValidationRunner validations_;
+  NodeSetupRunner setup_;
   IngestPool ingest_;
   WorkerSampler sampler_;
   StackTaker stack_taker_;
@@ -374,6 +378,17 @@ void Supervisor::say_what_is_not_held() {
 
 asio::awaitable<void> Supervisor::say_prepared() {
   say_what_is_not_held();
+  auto probing = checkpoints_.probe();
+  const auto checked = co_await std::move(probing);
+  if (checked.has_error())
+    co_return uplink_.say_last(encode(start_failed(Rank{0}, checked.error()), options_.attempt));
+  auto setting_up = setup_.run();
+  const auto set_up = co_await std::move(setting_up);
+  if (set_up.has_error()) {
+    if (group_.phase() == GroupPhase::Prepared)  // not stopped meanwhile
+      uplink_.say_last(encode(start_failed(Rank{0}, set_up.error()), options_.attempt));
+    co_return;
+  }
   NodeDigests digests;
   if (const DigestOrder& order = orders_.prepare->digests; !order.command.empty()) {
     std::function<Result<NodeDigests>()> work = [order] {
@@ -383,21 +398,17 @@ asio::awaitable<void> Supervisor::say_prepared() {
     auto found = co_await within(kDigestsWithin, std::move(digesting));
     if (found) digests = std::move(*found);  // else the node tells nothing, and is not compared
   }
-  const auto checked = co_await checkpoints_.probe();
-  if (checked.has_error())
-    uplink_.say_last(encode(start_failed(Rank{0}, checked.error()), options_.attempt));
-  else
-    uplink_.say(Prepared{orders_.prepare->node_rank,
-                         orders_.master_port ? orders_.master_port->port() : 0u, ::getpid(),
-                         options_.spool_dir, checkpoints_.relayed(), orders_.prepare->notes,
-                         std::move(digests), orders_.held_ports()});
+  uplink_.say(Prepared{orders_.prepare->node_rank,
+                       orders_.master_port ? orders_.master_port->port() : 0u, ::getpid(),
+                       options_.spool_dir, checkpoints_.relayed(), orders_.prepare->notes,
+                       std::move(digests), orders_.held_ports()});
 }
 
 void Supervisor::on_start(StartWorkers message) {
   if (options_.account) use_account(message, account_environment());
   learn_secrets(message.env);
   if (orders_.start) return;
-  if (message.standby > 0) return on_stand_by(message);
+  if (message.standby > 0) return scope_.spawn("stand by", stand_by(std::move(message)));
   orders_.start = std::move(message);
   scope_.spawn("start", start_group());
 }
@@ -453,8 +464,12 @@ Task<Unit> Supervisor::make_ready() {
 
 // Processes that cannot be started now are started with their attempt, which then reports the
 // reason.
-void Supervisor::on_stand_by(const StartWorkers& message) {
-  if (workers_ || !orders_.prepare || open_worker_port().has_error()) return;
+asio::awaitable<void> Supervisor::stand_by(StartWorkers message) {
+  if (workers_ || !orders_.prepare) co_return;
+  auto setting_up = setup_.run();
+  const auto set_up = co_await std::move(setting_up);
+  if (set_up.has_error() || orders_.start || group_.phase() != GroupPhase::Prepared) co_return;
+  if (workers_ || open_worker_port().has_error()) co_return;
   standbys_.start(executor_, orders_.node_environment(message), message.standby, confinement_);
 }
 
@@ -575,6 +590,7 @@ void Supervisor::perform(const GroupAction& action) {
             slots_.at(exited.rank).exit = exited;  // the runner sends it, with the last lines
           },
           [&](const TellGone&) {
+            setup_.kill();
             ingest_.end();  // nobody here reads any more
             scope_.spawn("gone", say_gone());
           },
@@ -625,6 +641,7 @@ asio::awaitable<void> Supervisor::finish(std::string) {
   if (workers_) co_await workers_->close();
   (void)standbys_.close();
   validations_.kill();
+  setup_.kill();
   ingest_.end();
   confinement_.end();
   co_await LeftoverReaper::reap_all();

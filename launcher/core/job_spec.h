@@ -197,6 +197,7 @@ struct RunConfig {
   CheckpointConfig checkpoint_config;
   std::vector<StopCondition> stop;
   std::vector<std::string> callbacks = {"csv", "json", "tensorboard"};
+  std::vector<std::vector<std::string>> callback_commands;  // argv of each; docs/driver.md
   std::vector<NotifyRule> notify;
   std::string log_level = "info";
   Umask umask;
@@ -301,10 +302,19 @@ struct ClusterConfig {
   bool operator==(const ClusterConfig&) const = default;
 };
 
+/// What runs once on each node, before its first workers.
+struct NodeSetupConfig {
+  std::vector<std::string> command;  // empty: nothing
+  Duration timeout = std::chrono::minutes(30);
+  bool operator==(const NodeSetupConfig&) const = default;
+};
+
 struct JobSpec {
   std::vector<std::string> command;  // argv; a shell string becomes {"/bin/sh", "-c", …}
   std::string working_dir;           // absolute after parsing
   std::map<std::string, std::string> env;
+  std::vector<std::vector<std::string>> setup;  // argv of each: once a run, where train-run runs
+  NodeSetupConfig per_node_setup;
   boost::json::object train_loop_config;
   Backend backend = Backend::Torch;
   std::string collectives = "auto";  // auto | gloo | nccl

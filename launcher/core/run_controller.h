@@ -40,6 +40,7 @@ struct RunStart {
   /// The newest attempt's placement: ranks stay on its nodes, as far as those still exist.
   Placement placed = {};
   std::string run_id = {};
+  bool sets_up = false;    // no attempt begins before RunSetUp
   TimeAccounts time = {};  // of the attempts that have ended, and between them
   /// Since the newest attempt ended, if the run had not; for so many places.
   Duration down_for = {};
@@ -99,6 +100,7 @@ class RunController {
   void on(const StopAsked&);
   void on(const StacksAsked&);
   void on(const CheckpointAsked&);
+  void on(const RunSetUp&) { scheduling_.release(now()); }
   void on(const Tick&) {}
   /// All other events are the attempt's own.
   template <class Event>

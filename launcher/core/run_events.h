@@ -259,6 +259,8 @@ struct DatasetsRead {
   std::vector<Reader> readers;
   Duration taken{};  // when, by their node's clock
 };
+/// The run's setup has succeeded (RunStart::sets_up): attempts may begin.
+struct RunSetUp {};
 struct Tick {};
 
 using RunEvent =
@@ -267,7 +269,7 @@ using RunEvent =
                  RanksSampled, RankPaused, ShardStaged, CommitFinished, ValidationFinished,
                  CollectiveJoined, CollectiveResolved, StopAsked, StacksAsked, StacksCollected,
                  CheckpointAsked, CheckpointPositionTold, IngestServes, IngestGone, IngestSampled,
-                 DatasetsRead, Tick>;
+                 DatasetsRead, RunSetUp, Tick>;
 
 // ---- actions
 

@@ -270,6 +270,7 @@ TimeAccounts run_time_in(const boost::json::object& run_json, const boost::json:
 void RunHistory::add(Generation generation, const std::string& time,
                      const boost::json::object& event) {
   ingest_.add(event);
+  setup_.add(event);
   const std::string what = text_of(event, "event");
   const Attempt attempt{static_cast<std::uint32_t>(number_of(event, "attempt"))};
   if (what == "generation_taken") {

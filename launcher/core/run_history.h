@@ -12,6 +12,7 @@
 #include "launcher/core/failure_policy.h"
 #include "launcher/core/ingest_history.h"
 #include "launcher/core/run_events.h"
+#include "launcher/core/setup_history.h"
 
 namespace train {
 
@@ -102,6 +103,7 @@ class RunHistory {
   /// Return the placement of the newest attempt.
   const Placement& placed() const { return placed_; }
   const IngestHistory& ingest() const { return ingest_; }
+  const SetupHistory& setup() const { return setup_; }
   /// Return what to remember of the failures since somebody last started this run by hand.
   const FailureMemory& failures() const { return policy_.memory(); }
 
@@ -115,6 +117,7 @@ class RunHistory {
   bool elastic_;
   FailurePolicy policy_;
   IngestHistory ingest_;
+  SetupHistory setup_;
   std::vector<PastAttempt> attempts_;
   Attempt next_attempt_{0};
   int restarts_ = 0;

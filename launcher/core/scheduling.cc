@@ -34,6 +34,7 @@ void Scheduling::placed() {
 }
 
 std::optional<TimePoint> Scheduling::next_deadline(TimePoint now, bool nodes_may_come) const {
+  if (held_) return std::nullopt;
   if (backing_off(now)) return not_before_;
   if (nodes_may_come && !nodes_waited_for(now)) return not_before_ + kAllNodesWait;
   return look_due_ ? *looked_at_ + kLocationEvery : note_at_;

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "lib/base/time.h"
 
@@ -29,6 +30,11 @@ class Scheduling {
     ++restarts_;
     not_before_ = now + delay;
   }
+  /// Let no attempt begin before release().
+  void hold() { held_ = true; }
+  void release(TimePoint now) {
+    if (std::exchange(held_, false)) not_before_ = now;
+  }
   /// Return the delay after a node had less room than it had offered: other runs want it too.
   /// Longer each time in a row. `run`: its id; different runs wait differently long, so that they
   /// do not take half of each other's nodes again.
@@ -37,7 +43,7 @@ class Scheduling {
   /// Return how often the group has been restarted.
   int restarts() const { return restarts_; }
   void adopt(int restarts) { restarts_ = restarts; }
-  bool backing_off(TimePoint now) const { return now < not_before_; }
+  bool backing_off(TimePoint now) const { return held_ || now < not_before_; }
   /// Return whether the daemons that the job names have had their time to answer.
   bool nodes_waited_for(TimePoint now) const { return now >= not_before_ + kAllNodesWait; }
   /// Return whether to look for room now. While nodes may still arrive, perhaps by the thousand,
@@ -52,6 +58,7 @@ class Scheduling {
 
  private:
   TimePoint not_before_;  // backoff
+  bool held_ = false;
   int restarts_;
   Duration room_delay_ = kRoomTakenFirst;  // the next one
   std::optional<TimePoint> looked_at_ = {};

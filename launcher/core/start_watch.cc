@@ -31,7 +31,9 @@ std::string StartWatch::who(const std::vector<NodeId>& nodes) const {
 
 std::string StartWatch::task() const {
   if (preparing())
-    return fmt::format("start a supervisor and look at '{}'", run_.spec.run_config.storage_path);
+    return fmt::format("start a supervisor{} look at '{}'{}", sets_up() ? "," : " and",
+                       run_.spec.run_config.storage_path,
+                       sets_up() ? " and run per_node_setup" : "");
   const std::string processes = fmt::format("start its processes in '{}'", run_.spec.working_dir);
   return group_.restored ? fmt::format("bring the checkpoint '{}' there and {}",
                                        group_.restored->path, processes)
@@ -39,10 +41,11 @@ std::string StartWatch::task() const {
 }
 
 std::optional<Duration> StartWatch::limit() const {
+  const Duration setup = preparing() && sets_up() ? run_.spec.per_node_setup.timeout : Duration{0};
   const Duration given = run_.spec.run_config.failure_config.start_timeout;
-  if (given > Duration{0}) return given;
+  if (given > Duration{0}) return given + setup;
   if (!preparing() && group_.restored) return std::nullopt;
-  return kStartTimeout;
+  return kStartTimeout + setup;
 }
 
 std::optional<AttemptCause::Failure> StartWatch::advance() {

@@ -127,6 +127,10 @@ void put_root_cause(Block& block, const RootCause& root) {
               fmt::format("{} ended because of it",
                           plural(static_cast<std::size_t>(root.collateral), "other worker")));
   }
+  if (!root.lines.empty()) {
+    block.row("output", fmt::format("the last {}", plural(root.lines.size(), "line")));
+    for (const std::string& line : root.lines) block.quoted(line);
+  }
   if (!root.worker) return;
   const WorkerFailure& worker = *root.worker;
   const UserError error = worker.end.error.value_or(UserError{});

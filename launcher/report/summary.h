@@ -25,6 +25,7 @@ struct RootCause {
   std::string node = {};                     // empty: none can be named
   std::optional<WorkerFailure> worker = {};  // none: a node was lost with all its ranks
   int collateral = 0;                        // workers that ended because of it
+  std::vector<std::string> lines = {};       // without a worker: the last ones of its output
 };
 
 /// Return the root cause for one worker: failure_text() of its end.

@@ -25,6 +25,7 @@ enum class Kind {
   Paths,        // a path, or a list of paths
   Storage,      // a path, or a URL such as s3://bucket/folder
   Command,      // a list, or a string for the shell
+  Commands,     // a list of at most `max` commands
   Environment,  // names → texts or references to secrets
   Free,         // any mapping; goes to the workers as JSON
   Items,        // a list of mappings with the same keys
@@ -39,6 +40,7 @@ enum class Kind {
   Resources,
   Stop,           // metric → number
   Mix,            // dataset → number above 0
+  Callbacks,      // a list of `choices` and {command}
   Notify,         // a list of {on, command} or {on, webhook}
   Types,          // columns → their types
   Durations,      // names that the user chooses → min … max, in milliseconds
@@ -74,7 +76,8 @@ using FieldRef =
                  std::string*, std::optional<std::string>*, Duration*, std::vector<std::string>*,
                  std::map<std::string, std::string>*, boost::json::object*, boost::json::array*,
                  WorkerCount*, Resources*, std::vector<StopCondition>*, std::vector<NotifyRule>*,
-                 DatasetSpec*, std::optional<ImageSides>*, train::Umask*, ResourceLimits*,
+                 std::vector<std::vector<std::string>>*, RunConfig*, DatasetSpec*,
+                 std::optional<ImageSides>*, train::Umask*, ResourceLimits*,
                  std::map<std::string, Duration>*, std::map<std::string, double>*,
                  std::vector<LabelSelector>*, EnumRef>;
 
@@ -102,8 +105,8 @@ struct Field {
 /// Return whether `${NAME:-default}` is replaced in fields of this kind.
 constexpr bool is_interpolated(Kind kind) {
   return kind == Kind::Name || kind == Kind::Path || kind == Kind::Paths || kind == Kind::Storage ||
-         kind == Kind::Command || kind == Kind::Environment || kind == Kind::Nodes ||
-         kind == Kind::Notify;
+         kind == Kind::Command || kind == Kind::Commands || kind == Kind::Environment ||
+         kind == Kind::Nodes || kind == Kind::Callbacks || kind == Kind::Notify;
 }
 
 }  // namespace train::spec

@@ -48,6 +48,13 @@ constexpr std::array kFields{
           "The folder in which workers start.", {}, 0, 0, "the spec's folder", R"(".")"},
     Field{"env", Kind::Environment, [](const Target& t) -> Ref { return &t.spec->env; },
           "The workers' environment, on top of the submitter's. Write secrets as references; train-run resolves them at launch and never stores them: env:NAME (the submitter's variable) or file:PATH (the file's text without its last newline; file:// stays a URL).", {}, 0, 0, {}, R"({"OMP_NUM_THREADS": "4", "HF_TOKEN": "env:HF_TOKEN"})"},
+    Field{"setup", Kind::Commands, [](const Target& t) -> Ref { return &t.spec->setup; },
+          "Commands that run once a run on train-run's machine, one after the other, before any worker starts: each a list, or a string for /bin/sh. They start in working_dir, with the workers' environment and the variables TRAINRUN_RUN_NAME and TRAINRUN_RUN_PATH; setup.log in the run's folder has their output. If one fails, the run ends. Once all have succeeded, neither a restart nor resume runs them again.", {}, 0, 64, {}, R"(["./download.sh", ["python3", "prepare.py", "--fast"]])"},
+    Field{"per_node_setup", Kind::Section, nowhere, "What runs once on each node, before its first workers start, also on a node that joins later."},
+    Field{"per_node_setup.command", Kind::Command, [](const Target& t) -> Ref { return &t.spec->per_node_setup.command; },
+          "The command. It runs as the workers' user, in working_dir, in the workers' environment without a rank, and within their limits. attempts/*/nodes/*/setup.log in the run's folder has its output. If it fails, its node could not start (max_start_failures). A node that was started anew since then runs it again.", {}, 0, 0, {}, R"("rsync -a /nfs/data/ /scratch/data/")"},
+    Field{"per_node_setup.timeout", Kind::Duration, [](const Target& t) -> Ref { return &t.spec->per_node_setup.timeout; },
+          "How long it may take. After it, the command is killed, and has failed.", {}, 100, 30 * kDayMs},
     Field{"train_loop_config", Kind::Free, [](const Target& t) -> Ref { return &t.spec->train_loop_config; },
           "Any values. Workers read them with their types, as train::Config. YAML 1.2 defines numbers, true, false and null.", {}, 0, 0, {}, R"({"lr": 0.001, "epochs": 10, "batch_size": 512})"},
     Field{"backend", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.spec->backend); },
@@ -157,8 +164,8 @@ constexpr std::array kFields{
           "true: the process shares the GPUs of the workers on its node. false: it sees no GPU."},
     Field{"run_config.stop", Kind::Stop, [](const Target& t) -> Ref { return &t.spec->run_config.stop; },
           "End the run successfully when rank 0 reports one of these metrics at this value or more.", {}, 0, 0, {}, R"({"epoch": 10, "val_acc": 0.9})"},
-    Field{"run_config.callbacks", Kind::ChoiceList, [](const Target& t) -> Ref { return &t.spec->run_config.callbacks; },
-          "What train-run writes beside the report log: csv (progress.csv), json (metrics.jsonl, always written), tensorboard (tb/), mlflow (a run on the server of MLFLOW_TRACKING_URI, docs/mlflow.md).", kCallbacks},
+    Field{"run_config.callbacks", Kind::Callbacks, [](const Target& t) -> Ref { return &t.spec->run_config; },
+          "What train-run writes beside the report log: csv (progress.csv), json (metrics.jsonl, always written), tensorboard (tb/), mlflow (a run on the server of MLFLOW_TRACKING_URI, docs/mlflow.md). {command: [python3, -m, trainrun.callbacks, my:Notify]}, up to 16 times: a program beside train-run that is told what happens in the run (docs/driver.md). The variable TRAINRUN_CALLBACKS (comma-separated, such as my:Notify) adds such programs.", kCallbacks, 0, 16, {}, R"(["csv", {"command": ["python3", "-m", "trainrun.callbacks", "my:Notify"]}])"},
     Field{"run_config.notify", Kind::Notify, [](const Target& t) -> Ref { return &t.spec->run_config.notify; },
           "Whom train-run tells of the run's events, up to 16: {on: [failed], command: [./tell.sh]} runs a program in working_dir, with the facts as JSON on its standard input and in variables; {on: [failed], webhook: URL} sends the same JSON to URL, or to env:NAME or file:PATH, by POST (docs/notify.md). on: started, restarted, hung, checkpoint, failed, finished, stopped; hung, failed and finished by default.", kNotifyEvents, 0, 16, {}, R"([{"on": ["hung", "failed"], "command": ["./tell.sh"]}, {"webhook": "env:SLACK_WEBHOOK"}])"},
     Field{"run_config.log_level", Kind::Choice, [](const Target& t) -> Ref { return &t.spec->run_config.log_level; },
@@ -267,6 +274,16 @@ constexpr std::array kPlannedChoices{
 };
 // clang-format on
 
+constexpr std::array kRemovedKeys{
+    RemovedKey{"preprocess_datasets", "use datasets.NAME.preprocessors"},
+    RemovedKey{"sync_config", "use run_config.storage_path: checkpoints go there by themselves"},
+    RemovedKey{"verbose", "use run_config.log_level, and the option --output"},
+    RemovedKey{"progress_reporter",
+               "use the option --output json or --events all, or run_config.callbacks"},
+    RemovedKey{"log_to_file",
+               "use train-run logs: the run's folder always has the workers' output"},
+};
+
 constexpr std::array<std::string_view, 18> kReservedEnvironment{"RANK",
                                                                 "WORLD_SIZE",
                                                                 "LOCAL_RANK",
@@ -315,6 +332,14 @@ std::string_view key_of(const Field& field) {
 }
 
 std::span<const PlannedChoice> planned_choices() { return kPlannedChoices; }
+
+const RemovedKey* removed_key(std::string_view section, std::string_view key) {
+  if (!section.empty() && section != "run_config") return nullptr;
+  const auto found = std::find_if(kRemovedKeys.begin(), kRemovedKeys.end(),
+                                  [key](const RemovedKey& removed) { return removed.key == key; });
+  return found == kRemovedKeys.end() ? nullptr : &*found;
+}
+
 std::span<const std::string_view> limit_names() { return kLimitNames; }
 std::span<const std::string_view> reserved_environment() { return kReservedEnvironment; }
 

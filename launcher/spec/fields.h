@@ -28,6 +28,14 @@ struct PlannedChoice {
 };
 std::span<const PlannedChoice> planned_choices();
 
+/// A key of Ray that Ray itself has removed, at the top or in run_config.
+struct RemovedKey {
+  std::string_view key;
+  std::string_view what_to_do;
+};
+/// Return the key, or nullptr if it is none of these.
+const RemovedKey* removed_key(std::string_view section, std::string_view key);
+
 /// Return the names that train-run itself sets for each worker.
 std::span<const std::string_view> reserved_environment();
 

@@ -217,6 +217,7 @@ std::variant<ParsedSpec, std::string> parse_job_spec_text(const std::string& tex
   spec::learn_secrets(parsed.spec);
   join_ssh_hosts(reading, parsed.spec);
   read_cluster_variable(reading, parsed.spec);
+  spec::read_callbacks_variable(reading, parsed.spec);
   spec::check_spec(reading, *root, parsed.spec);
   fill_in_defaults(reading, parsed.spec);
   if (diagnostics.has_errors()) return diagnostics.error_text();

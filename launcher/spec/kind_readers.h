@@ -20,6 +20,12 @@ std::optional<std::string> read_path(Reading& reading, const yaml::Cursor& curso
 void read_paths(Reading& reading, const yaml::Cursor& cursor, std::vector<std::string>& paths);
 std::optional<std::string> read_storage(Reading& reading, const yaml::Cursor& cursor);
 void read_command(Reading& reading, const yaml::Cursor& cursor, std::vector<std::string>& argv);
+/// Read a list of commands.
+void read_commands(Reading& reading, const yaml::Cursor& cursor, const Field& field,
+                   std::vector<std::vector<std::string>>& commands);
+/// Read a command that no shell may read.
+void read_argv(Reading& reading, const yaml::Cursor& cursor, std::string_view example,
+               std::vector<std::string>& argv);
 void read_environment(Reading& reading, const yaml::Cursor& cursor,
                       std::map<std::string, std::string>& env);
 /// If `value` refers to a secret (secrets.h), check the reference, and make its path absolute.
@@ -37,6 +43,8 @@ void read_count(Reading& reading, const yaml::Cursor& cursor, const Field& field
                 WorkerCount& count);
 void read_resources(Reading& reading, const yaml::Cursor& cursor, Resources& resources);
 void read_stop(Reading& reading, const yaml::Cursor& cursor, std::vector<StopCondition>& stop);
+void read_callbacks(Reading& reading, const yaml::Cursor& cursor, const Field& field,
+                    RunConfig& config);
 void read_notify(Reading& reading, const yaml::Cursor& cursor, const Field& field,
                  std::vector<NotifyRule>& rules);
 void read_types(Reading& reading, const yaml::Cursor& cursor,
@@ -59,6 +67,9 @@ void read_preprocessors(Reading& reading, const yaml::Cursor& cursor, const Fiel
 void read_on_error(Reading& reading, const yaml::Cursor& cursor, const Field& field,
                    DatasetSpec& dataset);
 void read_filter(const yaml::Cursor& cursor, std::string& filter);
+
+/// Add the programs that the variable TRAINRUN_CALLBACKS names to run_config.callbacks.
+void read_callbacks_variable(Reading& reading, JobSpec& spec);
 
 /// Return what is wrong with an address "host:port" or "[v6]:port", or "" if nothing is.
 std::string node_address_mistake(std::string_view address);

@@ -25,14 +25,6 @@ void read_events(const Cursor& cursor, const Field& field, std::vector<std::stri
     cursor.error("is empty", "name an event, or remove the key");
 }
 
-/// Read argv. No shell reads it: the events' texts come from workers.
-void read_argv(Reading& reading, const Cursor& cursor, std::vector<std::string>& argv) {
-  if (cursor.node().is(Node::Kind::Scalar))
-    return cursor.error(fmt::format("is {}, not a list", in_quotes(cursor.node().text)),
-                        "write the program and its arguments, such as [./tell.sh, --now]");
-  read_command(reading, cursor, argv);
-}
-
 void read_webhook(Reading& reading, const Cursor& cursor, std::string& webhook) {
   auto text = read_interpolated(reading, cursor);
   if (!text) return;
@@ -55,7 +47,7 @@ void read_rule(Reading& reading, const Cursor& cursor, const Field& field, Notif
       read_events(entry.value, field, rule.on);
     } else if (entry.key == "command") {
       has_command = true;
-      read_argv(reading, entry.value, rule.command);
+      read_argv(reading, entry.value, "[./tell.sh, --now]", rule.command);
     } else {
       has_webhook = true;
       read_webhook(reading, entry.value, rule.webhook);

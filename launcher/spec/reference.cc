@@ -81,6 +81,8 @@ std::string kind_words(const Field& field) {
       return "string";
     case Kind::Command:
       return "list of strings, or string";
+    case Kind::Commands:
+      return "list of commands";
     case Kind::Environment:
       return "name → string";
     case Kind::Free:
@@ -112,6 +114,8 @@ std::string kind_words(const Field& field) {
                                                        : "CPU, GPU, memory, others → amount";
     case Kind::Stop:
       return "metric → number";
+    case Kind::Callbacks:
+      return fmt::format("list of: {}, {{command}}", fmt::join(field.choices, ", "));
     case Kind::Notify:
       return "list of {on, command} or {on, webhook}";
     case Kind::Types:

@@ -105,6 +105,17 @@ json::object command_schema() {
   return one_of({std::move(list), text_type()});
 }
 
+json::object commands_schema(const Field& field) {
+  return {{"type", "array"}, {"maxItems", field.max}, {"items", command_schema()}};
+}
+
+json::object callbacks_schema(const Field& field) {
+  json::object program =
+      closed({{"command", command_schema().at("oneOf").as_array()[0].as_object()}});
+  program["required"] = json::array{"command"};
+  return list_of(one_of({enumeration(field.choices), std::move(program)}));
+}
+
 json::object notify_schema(const Field& field) {
   json::object list = command_schema().at("oneOf").as_array()[0].as_object();
   json::object on = list_of(enumeration(field.choices));
@@ -248,6 +259,8 @@ json::object kind_schema(const Field& field) {
               {"not", {{"pattern", "^(?!(s3|gs)://[^/?#]|hdfs://[^/?#]*/)[a-z0-9+]+://"}}}};
     case Kind::Command:
       return command_schema();
+    case Kind::Commands:
+      return commands_schema(field);
     case Kind::Environment:
       return environment_schema();
     case Kind::Free:
@@ -275,6 +288,8 @@ json::object kind_schema(const Field& field) {
                                                        : resources_schema();
     case Kind::Stop:
       return {{"type", "object"}, {"additionalProperties", type("number")}};
+    case Kind::Callbacks:
+      return callbacks_schema(field);
     case Kind::Notify:
       return notify_schema(field);
     case Kind::Types:

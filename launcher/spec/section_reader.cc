@@ -155,6 +155,9 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
       return;
     case Kind::Command:
       return read_command(reading, cursor, *std::get<std::vector<std::string>*>(ref));
+    case Kind::Commands:
+      return read_commands(reading, cursor, field,
+                           *std::get<std::vector<std::vector<std::string>>*>(ref));
     case Kind::Environment:
       return read_environment(reading, cursor, *std::get<std::map<std::string, std::string>*>(ref));
     case Kind::Free:
@@ -183,6 +186,8 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
       return read_resources(reading, cursor, *std::get<Resources*>(ref));
     case Kind::Stop:
       return read_stop(reading, cursor, *std::get<std::vector<StopCondition>*>(ref));
+    case Kind::Callbacks:
+      return read_callbacks(reading, cursor, field, *std::get<RunConfig*>(ref));
     case Kind::Notify:
       return read_notify(reading, cursor, field, *std::get<std::vector<NotifyRule>*>(ref));
     case Kind::Types:
@@ -230,6 +235,10 @@ void read_section(Reading& reading, const Cursor& cursor, std::string_view secti
       reading.diagnostics.error(
           entry.key_at, fmt::format("{} is not supported by this version yet", entry.value.path()),
           std::string((*row)->what));
+    } else if (const RemovedKey* removed =
+                   row == rows.end() ? removed_key(section, entry.key) : nullptr) {
+      reading.diagnostics.error(entry.key_at, fmt::format("{} is not offered", entry.value.path()),
+                                fmt::format("removed in Ray, too: {}", removed->what_to_do));
     } else if (row == rows.end() && !(section.empty() && entry.key.starts_with("x-"))) {
       std::vector<std::string_view> known;
       for (const Field* field : rows) {

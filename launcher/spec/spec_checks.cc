@@ -466,6 +466,15 @@ void check_validation(Reading& reading, JobSpec& spec) {
                     "scaling_config.use_gpu"));
 }
 
+void check_setup(Reading& reading, const JobSpec& spec) {
+  const Origin* section = reading.given("per_node_setup");
+  if (section == nullptr || !spec.per_node_setup.command.empty() ||
+      reading.given("per_node_setup.command") != nullptr)
+    return;
+  reading.diagnostics.error(section->at, "per_node_setup has no command",
+                            "add command: [./prepare.sh], or remove it");
+}
+
 void check_metadata(Reading& reading, const JobSpec& spec, const Origin& top) {
   if (!spec.metadata.contains("data")) return;
   reading.diagnostics.error(nearest_origin(reading, "metadata.data", top).at,
@@ -493,6 +502,7 @@ void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
   check_replicas(reading, spec);
   check_cluster(reading, spec);
   check_validation(reading, spec);
+  check_setup(reading, spec);
   check_metadata(reading, spec, top);
   resolve_maps(reading, spec, top);
   resolve_preprocessors(reading, spec, top);

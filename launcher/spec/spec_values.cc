@@ -79,6 +79,17 @@ struct Writer {
     for (const std::string& item : *list) array.push_back(text(item));
     return array;
   }
+  json::value operator()(const std::vector<std::vector<std::string>>* commands) const {
+    json::array array;
+    for (const std::vector<std::string>& command : *commands) array.push_back((*this)(&command));
+    return array;
+  }
+  json::value operator()(const RunConfig* config) const {
+    json::array array(config->callbacks.begin(), config->callbacks.end());
+    for (const std::vector<std::string>& command : config->callback_commands)
+      array.push_back(json::object{{"command", (*this)(&command)}});
+    return array;
+  }
   json::value operator()(const std::map<std::string, std::string>* map) const {
     json::object object;
     for (const auto& [name, value] : *map) object[name] = text(value);
@@ -203,6 +214,8 @@ bool left_out(const Field& field, const Target& target) {
   if (field.path == "backend_config.collectives" || field.path == "backend_config.timeout" ||
       field.path == "backend_config.deterministic")
     return backend != Backend::Torch;
+  if (field.path == "setup") return target.spec->setup.empty();
+  if (field.path == "per_node_setup") return target.spec->per_node_setup.command.empty();
   const ValidationConfig& validation = target.spec->run_config.checkpoint_config.validation;
   if (field.path == "run_config.checkpoint_config.validation") return validation.every == 0;
   if (field.path == "run_config.checkpoint_config.validation.command")

@@ -45,6 +45,7 @@ std::vector<Line> usual_lines(const StarterSpec& starter) {
        of_command, true},
       {"", "working_dir", ".", "default: the folder of this file"},
       {"", "env", "{OMP_NUM_THREADS: \"4\"}", "beside your own environment"},
+      {"", "setup", "[./download.sh]", "once, before the workers; per_node_setup: on each node"},
       {"", "train_loop_config", "{epochs: 10, lr: 1.0e-3}", "values that the program reads"},
       {"scaling_config", "num_workers", fmt::format("{}", starter.num_workers),
        "or {min: 2, max: 8}: as many as there is room for", true},

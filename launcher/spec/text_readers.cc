@@ -226,6 +226,40 @@ void read_command(Reading& reading, const Cursor& cursor, std::vector<std::strin
     items[0].error("is empty", "name the program");
 }
 
+void read_argv(Reading& reading, const Cursor& cursor, std::string_view example,
+               std::vector<std::string>& argv) {
+  if (cursor.node().is(yaml::Node::Kind::Scalar))
+    return cursor.error(fmt::format("is {}, not a list", in_quotes(cursor.node().text)),
+                        fmt::format("write the program and its arguments, such as {}", example));
+  read_command(reading, cursor, argv);
+}
+
+void read_commands(Reading& reading, const Cursor& cursor, const Field& field,
+                   std::vector<std::vector<std::string>>& commands) {
+  commands.clear();
+  if (cursor.node().is(yaml::Node::Kind::Scalar))
+    return cursor.error(fmt::format("is {}, not a list", in_quotes(cursor.node().text)),
+                        "write a list of commands, such as [./download.sh]");
+  const std::vector<Cursor> items = cursor.items();
+  if (std::cmp_greater(items.size(), field.max))
+    return cursor.error(fmt::format("has {} items, and may have {}", items.size(), field.max),
+                        "put some of them into a script");
+  for (const Cursor& item : items) {
+    // A list of words looks like one command.
+    if (item.node().is(yaml::Node::Kind::Scalar) && item.node().text.starts_with('-')) {
+      item.error(fmt::format("is {}, which is no command", in_quotes(item.node().text)),
+                 "write each command with its arguments as a list in the list, such as "
+                 "[[./prepare.sh, --fast]]");
+      continue;
+    }
+    if (item.is_null()) {
+      item.error("is empty", "write a command, or remove it");
+      continue;
+    }
+    read_command(reading, item, commands.emplace_back());
+  }
+}
+
 void read_environment(Reading& reading, const Cursor& cursor,
                       std::map<std::string, std::string>& env) {
   const auto reserved = reserved_environment();

@@ -44,6 +44,14 @@ std::string RunFolder::stacks(Attempt id) const { return join_path(attempt(id), 
 std::string RunFolder::profiles(Attempt id) const { return join_path(attempt(id), "profiles"); }
 std::string RunFolder::cores(Attempt id) const { return join_path(attempt(id), "cores"); }
 
+std::string RunFolder::node_setup_log(Attempt id, std::string_view node) const {
+  std::string name(node.substr(0, kNameBytesMax));
+  for (char& c : name)
+    if (!is_letter_or_digit(c) && c != '.' && c != '_' && c != '-') c = '_';
+  if (name.empty() || name.front() == '.') name.insert(name.begin(), '_');
+  return fmt::format("{}/nodes/{}/setup.log", attempt(id), name);
+}
+
 Result<Unit> check_run_name(std::string_view name) {
   const bool fits =
       !name.empty() && name.size() <= kNameBytesMax && is_letter_or_digit(name.front()) &&

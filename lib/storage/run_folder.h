@@ -33,6 +33,10 @@ class RunFolder {
   std::string run_json() const { return in("run.json"); }
   std::string exit_json() const { return in("exit.json"); }
   std::string log() const { return in("train-run.log"); }
+  std::string setup_log() const { return in("setup.log"); }
+  /// What the callbacks' programs are told; their states and what they print are beside it.
+  std::string callbacks() const { return in("callbacks"); }
+  std::string callback_events() const { return in("callbacks/events.jsonl"); }
   std::string checkpoints() const { return in("checkpoints"); }
   std::string attempt(Attempt id) const;            // attempts/000
   std::string rank(Attempt id, Rank number) const;  // attempts/000/ranks/0003
@@ -45,6 +49,9 @@ class RunFolder {
   std::string stacks(Attempt id) const;    // attempts/000/stacks, a folder
   std::string profiles(Attempt id) const;  // attempts/000/profiles, a folder
   std::string cores(Attempt id) const;     // attempts/000/cores, a folder
+  /// attempts/000/nodes/n1/setup.log. Of the node's name, other characters than [A-Za-z0-9._-]
+  /// become "_".
+  std::string node_setup_log(Attempt id, std::string_view node) const;
 
  private:
   std::string in(std::string_view name) const { return join_path(path_, name); }

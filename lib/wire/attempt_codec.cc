@@ -4,6 +4,7 @@
 namespace train {
 
 TRAIN_CODEC(Prepared);
+TRAIN_CODEC(NodeSetupEnded);
 TRAIN_CODEC(StartWorkers);
 TRAIN_CODEC(WorkersStarted);
 TRAIN_CODEC(StartFailed);

@@ -34,6 +34,19 @@ struct Prepared {
   TRAIN_FIELDS(node_rank, master_port, supervisor_pid, spool_dir, relayed, notes, digests, ports)
 };
 
+// supervisor → launcher: the order PrepareAttempt::setup has been followed. Said again to each
+// launcher that attaches.
+struct NodeSetupEnded {
+  static constexpr MessageType kType = MessageType::NodeSetupEnded;
+  bool ok = false;
+  std::string life;    // of the node: another one once its machine or container has started anew
+  std::string error;   // unless ok: why
+  std::string output;  // the newest part of what it printed, on both streams
+  std::int64_t took_ms = 0;
+  TRAIN_FIELDS(ok, life, error, output, took_ms)
+  bool operator==(const NodeSetupEnded&) const = default;
+};
+
 struct StartWorkers {
   static constexpr MessageType kType = MessageType::StartWorkers;
   JobContext run;

@@ -9,6 +9,7 @@
 
 #include "lib/model/node_digests.h"
 #include "lib/model/node_sample.h"
+#include "lib/model/node_setup.h"
 #include "lib/model/offered_gpu.h"
 #include "lib/model/process_limits.h"
 #include "lib/model/resources.h"
@@ -79,10 +80,12 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   std::vector<WorkerBinding> bindings = {};
   std::vector<std::string> notes = {};
   DigestOrder digests = {};
+  NodeSetup setup = {};  // runs before Prepared is said, and before workers on standby start
   TRAIN_FIELDS(node_rank, local_world_size, per_worker, bind_master, bind_address, generation,
                run_dir, stop_grace_ms, output_bytes_max, standby, claimed, gpus, storage_marker,
                storage_env, may_relay, no_access, upload_timeout_ms, replicas, limits, ingest,
-               gpu_choice, refuse_gpus_in_use, bind, bindings, notes, digests, ports_per_worker)
+               gpu_choice, refuse_gpus_in_use, bind, bindings, notes, digests, ports_per_worker,
+               setup)
 };
 
 struct AttemptLost {  // its supervisor ended without being released; its workers are dead

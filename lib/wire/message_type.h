@@ -72,6 +72,7 @@ enum class MessageType : std::uint16_t {
   DataSamples = 0x124,
   CallWorkers = 0x126,
   WorkerAnswered = 0x127,
+  NodeSetupEnded = 0x125,
   ReadFile = 0x130,
   FileBytes = 0x131,
   KeepShard = 0x132,

@@ -40,7 +40,7 @@ void decode_all(const Frame& frame) {
       StartFailed, WorkerJoined, WorkerExited, GroupGone, StopWorkers, PauseWorkers, WorkerPaused,
       ReportBatch, AckReports, ShardWritten, CallWorkers, WorkerAnswered, CheckpointOutcome,
       OutputChunk, AckOutput, CollectiveJoin, CollectiveResult, WorkerResult, ReleaseAttempt,
-      AttemptSnapshot, CollectiveAnswered, StartIngest, StopIngest, IngestUp, IngestLoad,
+      AttemptSnapshot, CollectiveAnswered, NodeSetupEnded, StartIngest, StopIngest, IngestUp, IngestLoad,
       IngestEnded, TellIngestRoster, WorkerHello, Welcome, CheckpointStaged, OnceBegin, OnceReply,
       OnceEnd, WorkerError, WorkerGoodbye, GoodbyeAck, TakeMemoryProfile, AllocationStacks>(frame);
   if (frame.type == MessageType::ReportBatch) {

@@ -6,12 +6,11 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "daemon/supervisor/backends/backend_calls.h"
-#include "daemon/supervisor/limits/confinement.h"
+#include "daemon/supervisor/processes/command_runner.h"
 #include "daemon/supervisor/workers/attempt_orders.h"
 #include "lib/net/notifier.h"
 #include "lib/net/scope.h"
@@ -30,7 +29,10 @@ class BackendHooks {
     std::function<Environment(Rank rank)> environment;  // of the worker, with variables(rank)
   };
   /// All parts must outlive the flows in the scope.
-  explicit BackendHooks(Parts parts) : parts_(std::move(parts)), changed_(parts_.executor) {}
+  explicit BackendHooks(Parts parts)
+      : parts_(std::move(parts)),
+        changed_(parts_.executor),
+        commands_(parts_.executor, parts_.scope, parts_.confinement) {}
 
   /// Publish, exchange, and run on_start and on_training_start, of all ranks at the same time. The
   /// orders must be complete, and each rank must have a slot. Ends with the first rank that fails.
@@ -43,7 +45,6 @@ class BackendHooks {
   const Environment& variables(Rank rank) const;
 
  private:
-  struct Running;  // a hook
   struct Progress {
     std::size_t left = 0;  // ranks
     std::optional<Error> error = {};
@@ -55,16 +56,14 @@ class BackendHooks {
   Task<Unit> prepare(Rank rank);
   Task<std::string> run(Rank rank, std::string name, std::vector<std::string> command,
                         Duration limit);
-  asio::awaitable<void> read(std::shared_ptr<Running> hook, int fd, bool of_errors);
   asio::awaitable<void> shut_down_rank(Rank rank, Duration limit, Shared progress);
 
   const Parts parts_;
   Notifier changed_;
   std::map<Rank, Environment> variables_;
-  std::set<std::shared_ptr<const Running>> running_;
+  CommandRunner commands_;
   Rank failed_rank_;
   bool begun_ = false;
-  int started_ = 0;  // processes, for the names of their cgroups
 };
 
 }  // namespace train

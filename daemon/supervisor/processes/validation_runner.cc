@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <string.h>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -11,6 +10,7 @@
 #include <fstream>
 #include <vector>
 
+#include "daemon/supervisor/processes/command_runner.h"
 #include "lib/net/within.h"
 #include "lib/storage/posix_file_system.h"
 
@@ -30,13 +30,6 @@ Result<Unit> write_spec(const std::string& path, const StartWorkers& start) {
                       or_empty(start.run.datasets_json));
   if (file.flush()) return Unit{};
   return system_error(errno, "writing " + path);
-}
-
-std::string end_text(const WaitStatus& status) {
-  if (!status.signaled) return fmt::format("it exited with {}", status.status);
-  const char* name = ::sigabbrev_np(status.status);
-  return name != nullptr ? fmt::format("it was killed by SIG{}", name)
-                         : fmt::format("it was killed by signal {}", status.status);
 }
 
 /// Set the outcome of a process that has ended, from its exit status and the files that it left.

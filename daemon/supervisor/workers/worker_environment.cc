@@ -158,6 +158,13 @@ Environment validation_environment(const NodeEnvironment& node, const Validation
   return env;
 }
 
+Environment setup_environment(const NodeEnvironment& node) {
+  Environment env = common_environment(node, node.start.cpus_per_worker);
+  env.erase("TRAINRUN_SOCKET");
+  for (const char* rank_variable : kRankVariables) env.erase(rank_variable);
+  return env;
+}
+
 Environment ingest_environment(const NodeEnvironment& node, const std::string& name, double cpus) {
   Environment env = common_environment(node, cpus);
   for (const char* rank_variable : kRankVariables) env.erase(rank_variable);

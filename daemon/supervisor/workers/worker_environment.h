@@ -53,6 +53,9 @@ std::map<std::string, std::string> standby_environment(const NodeEnvironment& no
 std::map<std::string, std::string> ingest_environment(const NodeEnvironment& node,
                                                       const std::string& name, double cpus);
 
+/// Return the environment of the node's setup: the workers', without a rank, peers or a supervisor.
+std::map<std::string, std::string> setup_environment(const NodeEnvironment& node);
+
 /// Return the variables of `env` that `known` does not have, or has with another value.
 std::map<std::string, std::string> not_in(std::map<std::string, std::string> env,
                                           const std::map<std::string, std::string>& known);

@@ -113,6 +113,20 @@ PrepareAttempt prepare_message(const JobSpec& spec, const RunIdentity& run, cons
   return message;
 }
 
+NodeSetup node_setup(const JobSpec& spec, const RunIdentity& run, const std::string& done_in,
+                     const std::map<std::string, std::string>& env) {
+  if (spec.per_node_setup.command.empty()) return {};
+  StartWorkers program = program_of(spec, run, env);
+  return {.command = spec.per_node_setup.command,
+          .working_dir = std::move(program.working_dir),
+          .env = std::move(program.env),
+          .job_env = std::move(program.job_env),
+          .run_name = run.name,
+          .cpus_per_worker = program.cpus_per_worker,
+          .timeout_ms = to_ms(spec.per_node_setup.timeout),
+          .done_in = done_in};
+}
+
 StartWorkers standby_message(const JobSpec& spec, const RunIdentity& run, int workers,
                              const std::map<std::string, std::string>& env) {
   StartWorkers message = program_of(spec, run, env);
@@ -143,7 +157,8 @@ StartWorkers start_message(const JobSpec& spec, const RunIdentity& run, const St
 Result<Unit> check_start_size(const JobSpec& spec, const std::map<std::string, std::string>& env) {
   std::size_t env_bytes = 0, command_bytes = 0;
   for (const auto& [name, value] : env) env_bytes += name.size() + value.size() + 8;
-  for (const std::string& word : spec.command) command_bytes += word.size() + 4;
+  for (const auto* command : {&spec.command, &spec.per_node_setup.command})
+    for (const std::string& word : *command) command_bytes += word.size() + 4;
   const std::array<std::pair<std::string_view, std::size_t>, 5> pieces{
       {{"train_loop_config", boost::json::serialize(spec.train_loop_config).size()},
        {"metadata", boost::json::serialize(spec.metadata).size()},

@@ -23,6 +23,9 @@ BackendProfile backend_profile(const JobSpec& spec);
 PrepareAttempt prepare_message(const JobSpec& spec, const RunIdentity& run, const Prepare& action,
                                const std::string& bind_address,
                                const std::map<std::string, std::string>& env);
+/// Return the order for per_node_setup. `done_in`: the life of the node in which it has succeeded.
+NodeSetup node_setup(const JobSpec& spec, const RunIdentity& run, const std::string& done_in,
+                     const std::map<std::string, std::string>& env);
 /// The limit of what is sent to every node in one frame, with room for what is known only at the
 /// start.
 inline constexpr std::size_t kStartBytesMax = 3u << 20;

@@ -13,8 +13,9 @@
 namespace train {
 
 struct NotifyCommand {
-  std::vector<std::string> argv = {};  // a name without '/' is looked up in this process's PATH
-  std::string folder = {};             // where it starts
+  std::vector<std::string> argv =
+      {};                   // a name without '/' is looked up in the PATH of `environment`
+  std::string folder = {};  // where it starts
   std::map<std::string, std::string> environment = {};
   std::string input = {};
 };

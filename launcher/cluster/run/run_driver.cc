@@ -53,6 +53,8 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
               view_options(options.screen, options.output), options.screen, clock_,
               summary_builder_),
       journal_(executor_, record_->journal(), clock_, screen_),
+      node_setups_(record_->setup(), record_->folder(), journal_, screen_,
+                   [this](std::function<void()> work) { asio::post(disk_, std::move(work)); }),
       links_(executor_, scope_, std::move(tls), *this),
       output_(record_->folder(), clock_, links_, screen_, summary_builder_),
       shards_(executor_, scope_, clock_, *record_, spec_.run_config.checkpoint_config.replicas,
@@ -71,6 +73,7 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
                   ? std::make_unique<MlflowLogger>(std::move(*mlflow), mlflow_run(spec_, run_),
                                                    [this](const std::string& text) { say(text); })
                   : nullptr),
+      programs_(executor_, spec_, run_, record_->folder(), worker_env_, screen_),
       news_(journal_, summary_builder_, screen_, notifier_,
             spec_.run_config.checkpoint_config.score_attribute.has_value()),
       validations_(checkpoint_context(), scope_, record_->folder(), controller_, links_, screen_),
@@ -164,6 +167,7 @@ Result<Unit> RunDriver::open_sinks() {
     sinks.push_back(mlflow_->sink());
   }
   TRY(const std::uint64_t logged, log.size());
+  programs_.open(screen_.events());
   screen_.events().tell([&](Progress& p) {
     return p.run_opened(run_.run_id, record_->folder().path(), logged, screen_.moment());
   });
@@ -197,6 +201,9 @@ int RunDriver::run() {
   connect();
   scope_.spawn("journal", journal_.run());
   stop_requests_.begin(scope_);
+  programs_.begin(
+      record_->start().sets_up, [this] { on_set_up(); },
+      [this](const SetupFailure& failure) { on_setup_failed(failure); });
   inspection_.begin();
   scope_.spawn("deadlines", tick_loop());
   scope_.spawn("samples", samples_.run());
@@ -334,6 +341,10 @@ void RunDriver::received(NodeId node, const Frame& frame) {
                  [&](const ReadFile& m) { shards_.serve(from, m); },
                  [&](FileBytes& m) { shards_.bytes(from, std::move(m)); },
                  [&](const ShardKept& m) { shards_.kept(from, m); },
+                 [&](NodeSetupEnded& m) {
+                   if (from.attempt.value <= controller_.attempt().value + 1)  // it may stand by
+                     node_setups_.ended(from.attempt, links_.name(node), std::move(m));
+                 },
                  [&](ValidationEnded& m) { validations_.ended(from.attempt, std::move(m)); },
                  [&](const AskCheckpoints& m) { validations_.asked(node, from.attempt, m); },
                  [&](const StorageTrouble& m) {
@@ -367,6 +378,8 @@ void RunDriver::perform(const RunAction& action) {
             PrepareAttempt message = prepare_message(
                 spec_, run_, prepare, alone ? "127.0.0.1" : links_.address(node), worker_env_);
             message.no_access = shards_.has_no_access(node);
+            message.setup =
+                node_setup(spec_, run_, node_setups_.done_in(links_.name(node)), worker_env_);
             links_.send(node, encode(message, prepare.attempt));
           },
           [&](const Start& start) { starts_.push_back(start); },
@@ -544,6 +557,12 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
     left_on_nodes = !gathered;
   }
   shutdown_flush_.begin();
+  if (programs_.set_up_began()) {
+    programs_.stop_setup();
+    const std::function<void()> stopping = [this] { programs_.wait_for_setup(); };
+    asio::awaitable<bool> stopped = shutdown_flush_.wait_for_thread(stopping);
+    (void)co_await std::move(stopped);
+  }
   co_await shutdown_flush_.wait_for(all_released());
   finished_ = true;
   journal_.remember(record_of(ended));
@@ -584,6 +603,11 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   (void)co_await std::move(notified);
   (void)co_await shutdown_flush_.wait_for_thread(log_.close());
   screen_.end(*summary);
+  if (programs_.has_callbacks()) {
+    const std::function<void()> telling = [this] { programs_.tell_callbacks(); };
+    asio::awaitable<bool> told = shutdown_flush_.wait_for_thread(telling);
+    (void)co_await std::move(told);
+  }
   if (driver_) {
     auto told = within(kDriverEndMax, driver_->sent());
     (void)co_await std::move(told);
@@ -632,11 +656,24 @@ void RunDriver::on_report_news(ReportPipeline::News news) {
   changed_.notify();
 }
 
+void RunDriver::on_set_up() {
+  if (ending_) return;
+  journal_.remember(run_setup_record());
+  feed(RunSetUp{});
+}
+
+void RunDriver::on_setup_failed(const SetupFailure& failure) {
+  if (ending_) return;
+  summary_builder_.setup_failed(failure.cause, failure.lines);
+  scope_.spawn("finish", finish(RunEnded{RunState::Errored, failure.cause, std::nullopt}));
+}
+
 void RunDriver::on_stop_asked(const StopAsked& stop) {
   if (slurm_ && slurm_->is_repeated(stop)) return;
   const bool ending = controller_.done();
   if (ending || std::exchange(stop_asked_, true)) shutdown_flush_.escalate();
   downloader_.cancel();
+  programs_.stop_setup();
   feed(stop);
 }
 

@@ -24,11 +24,13 @@
 #include "launcher/cluster/run/driver_port.h"
 #include "launcher/cluster/run/journal_writer.h"
 #include "launcher/cluster/run/node_notes.h"
+#include "launcher/cluster/run/node_setups.h"
 #include "launcher/cluster/run/output_receiver.h"
 #include "launcher/cluster/run/run_inspection.h"
 #include "launcher/cluster/run/run_job.h"
 #include "launcher/cluster/run/run_log.h"
 #include "launcher/cluster/run/run_news.h"
+#include "launcher/cluster/run/run_programs.h"
 #include "launcher/cluster/run/run_record.h"
 #include "launcher/cluster/run/run_screen.h"
 #include "launcher/cluster/run/run_summary_builder.h"
@@ -93,6 +95,8 @@ class RunDriver final : private LinkObserver {
   void on_node_status(const std::string& name, NodeStatus status);
   void on_data_bound(const DataBoundWatch::Change& change);
   void on_report_news(ReportPipeline::News news);
+  void on_set_up();
+  void on_setup_failed(const SetupFailure& failure);
   void on_stop_asked(const StopAsked& stop);
 
   std::vector<WaitingNode> missing_nodes() const;
@@ -113,6 +117,7 @@ class RunDriver final : private LinkObserver {
   RunScreen screen_;
   NodeNotes notes_{screen_};
   JournalWriter journal_;
+  NodeSetups node_setups_;
   std::unique_ptr<ReportPipeline> pipeline_;
   ClusterLinks links_;
   OutputReceiver output_;
@@ -132,6 +137,7 @@ class RunDriver final : private LinkObserver {
   RunNotifier notifier_;
   std::unique_ptr<MlflowLogger> mlflow_;  // if the spec asks for it
   std::unique_ptr<DriverPort> driver_;    // if a driver started us
+  RunPrograms programs_;
   RunNews news_;
   ValidationExecutor validations_;
   CheckpointCommitter commits_;

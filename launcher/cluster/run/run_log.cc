@@ -188,6 +188,7 @@ void RunLog::event(const RunEvent& event) const {
           [&](const StopAsked& e) {
             log_.info("stop asked for", {{"reason", e.reason}});
           },
+          [&](const RunSetUp&) { log_.info("the run is set up"); },
           [](const Tick&) {},
       },
       event);

@@ -518,6 +518,7 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec) {
                                                   spec.resume_from_checkpoint);
   }
   start_.expected_nodes = std::max<std::size_t>(1, spec.cluster.nodes.size());
+  start_.sets_up = !spec.setup.empty() && !setup().run_done() && !start_.living && !start_.ended;
   return Unit{};
 }
 

@@ -72,6 +72,8 @@ class RunRecord {
   const std::vector<PastAttempt>& past() const { return past_; }
   /// Return what the journal says of ingest workers so far.
   IngestHistory ingest() const { return history_ ? history_->ingest() : IngestHistory(); }
+  /// Return which setups the journal knows to have succeeded.
+  SetupHistory setup() const { return history_ ? history_->setup() : SetupHistory(); }
   /// Return the checkpoints that earlier launchers have committed according to the journal, removed
   /// ones too, and what each was made of.
   std::map<CheckpointNumber, PendingCheckpoint> committed_before() const;

@@ -218,6 +218,11 @@ std::optional<CheckpointSummary> RunSummaryBuilder::latest_checkpoint() const {
   return summary_of(*latest_, spec_.run_config.checkpoint_config);
 }
 
+void RunSummaryBuilder::setup_failed(const std::string& cause, std::vector<std::string> lines) {
+  setup_failed_ = true;
+  root_ = RootCause{.text = {cause, "how the command of `setup` ended"}, .lines = std::move(lines)};
+}
+
 void RunSummaryBuilder::checkpoints_found(const CheckpointManager& manager) {
   best_ = manager.best();
   latest_ = manager.latest();
@@ -242,9 +247,10 @@ RunSummary RunSummaryBuilder::summary(const RunEnded& ended, const Metrics& last
           ended.stop == StopKind::Terminate ? Outcome::Preempted : Outcome::Interrupted;
       break;
     default:
-      summary.outcome = replaced()                                ? Outcome::Replaced
-                        : began_attempt_ || record_.start().ended ? Outcome::Failed
-                                                                  : Outcome::Refused;
+      summary.outcome = replaced() ? Outcome::Replaced
+                        : began_attempt_ || setup_failed_ || record_.start().ended
+                            ? Outcome::Failed
+                            : Outcome::Refused;
   }
   summary.reason = ended.reason;
   if (summary.outcome == Outcome::Refused)
@@ -254,6 +260,7 @@ RunSummary RunSummaryBuilder::summary(const RunEnded& ended, const Metrics& last
         Error{Errc::Fenced, refused_->message, "follow it with train-run attach " + summary.path};
   if (summary.outcome == Outcome::Failed) {
     summary.root = root_;
+    if (setup_failed_) summary.logs = record_.folder().setup_log();
     if (root_ && root_->worker) {
       summary.logs =
           record_.folder().rank(Attempt{root_->worker->attempt}, Rank{root_->worker->rank});

@@ -25,6 +25,8 @@ class RunSummaryBuilder {
 
   void warn(const std::string& text);
   void refuse(const Error& error) { refused_ = error; }
+  /// The run's setup has failed, so that no worker starts. `lines`: the last ones that it wrote.
+  void setup_failed(const std::string& cause, std::vector<std::string> lines);
   /// Return whether another launcher has taken over the run, which continues.
   bool replaced() const { return refused_ && refused_->code == Errc::Fenced; }
   void placed(const Placement& placement) { placement_ = placement; }
@@ -71,6 +73,7 @@ class RunSummaryBuilder {
   Placement placement_;
   std::vector<AttemptSummary> attempts_;
   TimePoint attempt_began_;
+  bool setup_failed_ = false;
   bool began_attempt_ = false;  // here, not under an earlier launcher
   std::map<std::pair<Attempt, Rank>, WorkerFailure> failures_;
   std::optional<RootCause> root_;

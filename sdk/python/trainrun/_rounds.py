@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
+_ORDINALS_MAX = 256  # of checkpoints, the newest, that a state has
 _FRONT = re.compile(rb'\{"rank":(\d+),"attempt":(\d+),"report_seq":(\d+),')
 
 
@@ -83,6 +84,29 @@ class ReportRounds:
         return missing if len(missing) < len(self._waiting) else []
 
 
+    def first_waiting(self) -> Optional[int]:
+        """Return where the first report that waits for others begins; None: none waits."""
+        return min((lines[0] for lines in self._waiting if lines), default=None)
+
+    def state(self) -> dict[str, Any]:
+        """Return what restore() takes, without the reports that wait."""
+        ordinals = dict(list(self._ordinals.items())[-_ORDINALS_MAX:])
+        return {
+            "attempt": self.attempt,
+            "world_size": len(self.counts),
+            "base": self._base,
+            "given": self._given,
+            "highest": self._highest,
+            "ordinals": ordinals,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.attempt_began(state["attempt"], state["world_size"], None)
+        self._base, self._given, self._highest = state["base"], state["given"], state["highest"]
+        self.counts = [self._given] * state["world_size"]  # what waited is added once more
+        self._ordinals = dict(state["ordinals"])
+
+
 class ReportLog:
     """metrics.jsonl, as far as train-run says that it is on disk."""
 
@@ -90,6 +114,7 @@ class ReportLog:
         self.rounds = rounds
         self.folder = ""
         self.logged = self.read_to = 0
+        self.newest: Optional[Places] = None  #: of the round that next() has returned
         self._file: Optional[Any] = None
 
     def next(self) -> Optional[Round]:
@@ -98,11 +123,13 @@ class ReportLog:
         if places is None and self.read_to < self.logged:
             self._take_lines()
             places = self.rounds.next()
-        return self._read(places) if places else None
+        self.newest = places or self.newest
+        return self.read(places) if places else None
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
+            self._file = None
 
     def _open(self) -> Any:
         if self._file is None:
@@ -125,7 +152,8 @@ class ReportLog:
                 self.rounds.add(rank, attempt, number, self.read_to)
             self.read_to += len(line)
 
-    def _read(self, places: Places) -> Round:
+    def read(self, places: Places) -> Round:
+        """Return the round whose reports are there."""
         file, reports, has_checkpoint = self._open(), [], False
         for rank, offset in enumerate(places.offsets):
             file.seek(offset)

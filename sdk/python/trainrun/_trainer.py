@@ -44,7 +44,11 @@ _OF_RAY_TRAIN = {
     "preprocessor": "Ray Train has removed it; write datasets={NAME: {'preprocessors': ...}}",
     "train_loop_per_worker": "pass the loop as the first argument",
     "torch_config": "write backend_config={'collectives': ..., 'timeout': ...}",
-    "sync_config": "Ray Train has removed it; checkpoints go to storage_path by themselves",
+    "preprocess_datasets": "removed in Ray, too: use datasets={NAME: {'preprocessors': ...}}",
+    "sync_config": "removed in Ray, too: use run_config={'storage_path': ...}; checkpoints go there by themselves",
+    "verbose": "removed in Ray, too: use run_config={'log_level': ...}, and show_output",
+    "progress_reporter": "removed in Ray, too: use callbacks",
+    "log_to_file": "removed in Ray, too: use train-run logs; the run's folder always has the workers' output",
 }
 
 

@@ -194,6 +194,24 @@ TEST_F(StartMessagesTest, ProcessesThatStandByHaveTheProgramAndNoRanks) {
   EXPECT_TRUE(message.workers.empty());
 }
 
+TEST_F(StartMessagesTest, TheSetupOfANodeHasTheWorkersEnvironment) {
+  EXPECT_EQ(node_setup(spec_, run_, "boot/1", {{"A", "b"}}), NodeSetup{}) << "there is none";
+  spec_.per_node_setup = {.command = {"./prepare.sh"}, .timeout = seconds(90)};
+  spec_.deterministic = true;
+
+  const NodeSetup setup = node_setup(spec_, run_, "boot/1", {{"A", "b"}});
+
+  EXPECT_EQ(setup, (NodeSetup{.command = {"./prepare.sh"},
+                              .working_dir = "/home/alice",
+                              .env = start_message(spec_, run_, {}, {{"A", "b"}}).env,
+                              .job_env = {"OMP_NUM_THREADS"},
+                              .run_name = "vit",
+                              .cpus_per_worker = 2.5,
+                              .timeout_ms = 90'000,
+                              .done_in = "boot/1"}));
+  EXPECT_EQ(setup.env.at("A"), "b");
+}
+
 TEST(StartSize, WhatDoesNotFitAFrameIsNamed) {
   JobSpec spec;
   spec.command = {"./train"};

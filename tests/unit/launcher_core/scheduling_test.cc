@@ -37,6 +37,23 @@ TEST(Scheduling, ARestartWaitsForItsDelay) {
   EXPECT_TRUE(scheduling.nodes_waited_for(kStart + seconds(4) + kAllNodesWait));
 }
 
+TEST(Scheduling, WhatIsHeldBeginsAnewOnceItIsReleased) {
+  Scheduling scheduling(kStart);
+  scheduling.hold();
+  EXPECT_TRUE(scheduling.backing_off(kStart + std::chrono::hours(24)));
+  EXPECT_FALSE(scheduling.looks(kStart + std::chrono::hours(24), false));
+  EXPECT_EQ(scheduling.next_deadline(kStart, true), std::nullopt);
+
+  const TimePoint released = kStart + seconds(90);
+  scheduling.release(released);
+
+  EXPECT_FALSE(scheduling.looks(released, true)) << "nodes have their time to answer";
+  EXPECT_EQ(scheduling.next_deadline(released, true), released + kAllNodesWait);
+  EXPECT_TRUE(scheduling.looks(released, false));
+  scheduling.release(released + seconds(50));  // again: nothing changes
+  EXPECT_TRUE(scheduling.looks(released + seconds(40), false));
+}
+
 TEST(Scheduling, WaitsLongerEachTimeThatTheRoomWasTaken) {
   Scheduling scheduling(kStart);
   const auto within = [&](Duration least) {

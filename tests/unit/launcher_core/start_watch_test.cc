@@ -74,6 +74,24 @@ TEST(StartWatch, ANodeThatNeverStartsItsWorkersFailsTheAttempt) {
             "node-b did not start its processes in '/home/a' within 20.0 s (start_timeout)");
 }
 
+TEST(StartWatch, ASetupOfNodesHasItsOwnTimeBesideThatOfTheStart) {
+  JobSpec spec = job(minutes(1));
+  spec.per_node_setup = {.command = {"./prepare.sh"}, .timeout = minutes(5)};
+  Driven driven(spec);
+  driven.nodes();
+  driven.handle(AttemptPrepared{kFirst, kNodeA, 41000});
+  EXPECT_EQ(notes(driven.handle(Tick{}, minutes(1))),
+            std::vector<std::string>{
+                "still waiting after 1 min 0 s for node-b to start a supervisor, look at "
+                "'/nfs/runs' and run per_node_setup"});
+  driven.handle(Tick{}, minutes(6) - seconds(1));
+  EXPECT_EQ(driven.run.state(), RunState::Preparing);
+
+  driven.handle(Tick{}, minutes(6));
+
+  EXPECT_EQ(driven.run.state(), RunState::TearingDown);
+}
+
 TEST(StartWatch, ACheckpointMayTakeAnyTimeToBringUnlessTheSpecSaysOtherwise) {
   Driven driven(job(), {.checkpoint = checkpoint(3), .expected_nodes = 2});
   driven.nodes();

@@ -1,0 +1,93 @@
+#include "launcher/cluster/run/run_setup.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "launcher/cluster/run/child_program.h"
+#include "launcher/cluster/run/node_setups.h"
+#include "lib/base/secrets.h"
+#include "lib/base/thread.h"
+#include "lib/base/utf8.h"
+
+namespace train {
+
+std::string shown_command(const std::vector<std::string>& command) {
+  constexpr std::size_t kBytesMax = 200;
+  const bool line = command.size() == 3 && command[0] == "/bin/sh" && command[1] == "-c";
+  std::string text = line ? command[2] : fmt::format("{}", fmt::join(command, " "));
+  for (char& c : text)
+    if (c == '\n') c = ' ';
+  return utf8_text(redacted(text), kBytesMax);
+}
+
+RunSetup::~RunSetup() {
+  if (!thread_.joinable()) return;
+  stop();
+  stop();
+  wait();
+}
+
+void RunSetup::begin() {
+  thread_ = start_thread("trainrun-setup", [this] { run(); });
+}
+
+void RunSetup::stop() { ++stops_; }
+
+void RunSetup::wait() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void RunSetup::tell(std::function<void()> what) { boost::asio::post(executor_, std::move(what)); }
+
+void RunSetup::run() {
+  for (const std::vector<std::string>& command : order_.commands) {
+    tell([this, text = fmt::format("setup: {} (its output: {})", shown_command(command),
+                                   order_.log)] { handlers_.begins(text); });
+    SetupFailure failure;
+    const auto ran = run_command(command, failure);
+    if (stops_ > 0) return;
+    if (ran.has_error()) {
+      failure.cause = fmt::format("setup: '{}' {}", shown_command(command), ran.error().message);
+      return tell([this, failure = std::move(failure)] { handlers_.failed(failure); });
+    }
+  }
+  tell([this] { handlers_.succeeded(); });
+}
+
+Result<Unit> RunSetup::run_command(const std::vector<std::string>& command, SetupFailure& failure) {
+  TRY_VOID(add_to_log(order_.log, fmt::format("[trainrun: setup: {}]\n", shown_command(command))));
+  TRY(ChildProgram child, ChildProgram::start({.argv = command,
+                                               .folder = order_.folder,
+                                               .environment = order_.environment,
+                                               .dies_with_us = true}));
+  LastOutput said;
+  const auto take = [&](std::string_view data) {
+    said.add(data);
+    const std::uint64_t room = kSetupLogBytesMax - std::min(logged_, kSetupLogBytesMax);
+    logged_ += data.size();
+    if (room > 0) (void)add_to_log(order_.log, data.substr(0, room));
+  };
+  TimePoint kill_at = TimePoint::max();
+  bool asked = false;
+  const auto until = [&] {
+    const TimePoint now = std::chrono::steady_clock::now();
+    if (stops_ > 1) return now;
+    if (stops_ > 0 && !std::exchange(asked, true)) {
+      child.signal(SIGTERM);
+      kill_at = now + kSetupStopMax;
+    }
+    return kill_at;
+  };
+  (void)child.wait(until, take);
+  child.signal(SIGKILL);  // it, or what it has left behind
+  const ChildProgram::End end = child.reap(take);
+  if (end.good()) return Unit{};
+  failure.lines = said.lines();
+  const std::string line = redacted(said.last());
+  return Error{Errc::Unavailable, end_text(end) + (line.empty() ? "" : ": " + line)};
+}
+
+}  // namespace train

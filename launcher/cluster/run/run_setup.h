@@ -1,0 +1,71 @@
+// Runs the spec's `setup`: commands on this machine, one after the other, before any attempt
+// begins. They run on a thread of their own, and end with us.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/any_io_executor.hpp>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/base/time.h"
+
+namespace train {
+
+/// The longest setup.log; what is written after that is lost, but for the last lines.
+inline constexpr std::uint64_t kSetupLogBytesMax = 256u << 20;
+/// How long a command may take to end once it is asked to.
+inline constexpr Duration kSetupStopMax = seconds(5);
+
+/// Why a setup failed.
+struct SetupFailure {
+  std::string cause = {};               // in one line: the command, how it ended, its last line
+  std::vector<std::string> lines = {};  // its last ones
+};
+
+class RunSetup {
+ public:
+  struct Order {
+    std::vector<std::vector<std::string>> commands = {};
+    std::string folder = {};  // where they start
+    std::map<std::string, std::string> environment = {};
+    std::string log = {};
+  };
+  struct Handlers {
+    std::function<void(const std::string& text)> begins;  // a command
+    std::function<void()> succeeded;
+    std::function<void(const SetupFailure&)> failed;  // not if it was stopped
+  };
+  /// The handlers are called on `executor`.
+  RunSetup(boost::asio::any_io_executor executor, Order order, Handlers handlers)
+      : executor_(std::move(executor)), order_(std::move(order)), handlers_(std::move(handlers)) {}
+  RunSetup(const RunSetup&) = delete;
+  RunSetup& operator=(const RunSetup&) = delete;
+  ~RunSetup();
+
+  void begin();
+  /// Ask what runs to end, and kill it after kSetupStopMax; a second time: kill it at once.
+  void stop();
+  /// Wait until nothing runs. Blocks.
+  void wait();
+
+ private:
+  void run();
+  Result<Unit> run_command(const std::vector<std::string>& command, SetupFailure& failure);
+  void tell(std::function<void()> what);
+
+  boost::asio::any_io_executor executor_;
+  const Order order_;
+  const Handlers handlers_;
+  std::uint64_t logged_ = 0;
+  std::atomic<int> stops_ = 0;
+  std::thread thread_;
+};
+
+/// Return a command as a message shows it: "./prepare.sh --fast"; of a line for a shell, the line.
+std::string shown_command(const std::vector<std::string>& command);
+
+}  // namespace train
