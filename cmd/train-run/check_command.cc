@@ -22,7 +22,7 @@ int check_command(const JobOptions& job, Duration limit, bool json) {
   const auto parsed = parse_job(whole, &source);
   if (!parsed) return exit_code::kBadSpec;
   const JobSpec& spec = parsed->spec;
-  if (spec.cluster.nodes.empty()) {
+  if (!spec.cluster.names_nodes()) {
     print_error(
         {Errc::InvalidArgument, "no nodes are named",
          "name them: --hosts, --ssh or the spec's cluster. Without nodes, a job runs on this "
@@ -32,7 +32,8 @@ int check_command(const JobOptions& job, Duration limit, bool json) {
   const auto rows = survey_nodes(spec.cluster, kBuild, limit);
   if (!rows) {
     print_error(rows.error());
-    return exit_code::kPermission;
+    return rows.error().code == Errc::Unavailable ? exit_code::kUnavailable
+                                                  : exit_code::kPermission;
   }
   std::vector<CheckedNode> nodes;
   std::vector<std::string> working;  // those that can run a worker

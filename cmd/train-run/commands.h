@@ -45,6 +45,10 @@ struct RunCommand {
   bool dry_run = false, print_config = false, force = false;
   bool detach = false;
   bool requeue = false;
+  std::string member;                   // of what: "dns:mnist:7070"; empty: it is none
+  std::string traind_options;           // words for its traind
+  std::vector<std::string> words = {};  // the whole command line
+  int with_parent = 0;  // a launcher ends with the member that has started it, of this pid
   std::string wait_for_debugger;  // the ranks that wait: "0-3,7" or "all"; empty: none
   std::string runtime_dir;        // of the traind that runs a detached run's controller
   bool detached = false;          // we are that controller

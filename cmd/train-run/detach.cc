@@ -113,7 +113,7 @@ int start_detached(RunOptions run, std::vector<std::string> words, const RunComm
   // in any case; if that also runs the controller, each of the two restarts the other.
   Result<DetachOutcome> outcome = Error{Errc::Unavailable, ""};
   const bool named = !options.runtime_dir.empty();
-  if (named || !spec.cluster.nodes.empty())
+  if (named || spec.cluster.names_nodes())
     outcome = ask(named ? options.runtime_dir : user_runtime_dir(), false, Duration{0});
   if (!outcome && (named || outcome.error().code != Errc::Unavailable))
     return fail(outcome.error());

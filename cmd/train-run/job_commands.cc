@@ -1,5 +1,7 @@
 // run, resume, validate, schema: the commands that start from a job's YAML.
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <climits>
@@ -14,8 +16,10 @@
 #include "cmd/train-run/commands.h"
 #include "cmd/train-run/detach.h"
 #include "cmd/train-run/dry_run.h"
+#include "cmd/train-run/member.h"
 #include "cmd/train-run/parse_job.h"
 #include "cmd/train-run/this_node.h"
+#include "launcher/cluster/links/node_source.h"
 #include "launcher/cluster/run/driver_port.h"
 #include "launcher/cluster/run/run_job.h"
 #include "launcher/cluster/run/run_record.h"
@@ -31,6 +35,8 @@
 
 namespace train {
 namespace {
+
+constexpr Duration kFindLimit = seconds(10);  // of a dry run, for its nodes
 
 std::string timestamp() {
   const std::time_t now = std::time(nullptr);
@@ -81,6 +87,9 @@ Result<SpecSource> source_of(const JobOptions& job) {
   if (hosts)
     source.overrides.emplace_back("cluster.nodes=" + as_list(*hosts),
                                   job.ssh ? "--ssh" : "--hosts");
+  else if (job.hosts_file)
+    source.overrides.emplace_back("cluster.hosts_file=" + path_value(*job.hosts_file),
+                                  "--hosts-file");
   if (!job.token_file.empty())
     source.overrides.emplace_back("cluster.token_file=" + path_value(job.token_file),
                                   "--token-file");
@@ -289,33 +298,24 @@ Result<std::optional<std::vector<std::string>>> named_hosts(const JobOptions& jo
     TRY(auto nodes, ssh_nodes(*job.ssh));
     return std::optional(std::move(nodes));
   }
+  if (!job.hosts) return std::optional<std::vector<std::string>>();
   std::vector<std::string> hosts;
-  const auto some =
-      [&](const std::string& from) -> Result<std::optional<std::vector<std::string>>> {
-    if (!hosts.empty()) return std::optional(std::move(hosts));
-    return Error{Errc::InvalidArgument, from + " names no daemon: write HOST:PORT"};
-  };
-  if (job.hosts) {
-    std::istringstream stream(*job.hosts);
-    for (std::string host; std::getline(stream, host, ',');)
-      if (!host.empty()) hosts.push_back(host);
-    return some("--hosts or TRAINRUN_HOSTS");
-  }
-  if (!job.hosts_file) return std::optional<std::vector<std::string>>();
-  std::ifstream file(*job.hosts_file);
-  if (!file)
-    return Error{Errc::NotFound,
-                 fmt::format("the hosts file '{}' cannot be read", *job.hosts_file)};
-  for (std::string line; std::getline(file, line);) {
-    line = line.substr(0, line.find('#'));
-    const auto begin = line.find_first_not_of(" \t\r"), end = line.find_last_not_of(" \t\r");
-    if (begin == std::string::npos) continue;
-    std::istringstream names(line.substr(begin, end - begin + 1));
-    for (std::string host; std::getline(names, host, ',');)
-      if (!host.empty()) hosts.push_back(host);
-  }
-  return some("the hosts file " + *job.hosts_file);
+  std::istringstream stream(*job.hosts);
+  for (std::string host; std::getline(stream, host, ',');)
+    if (!host.empty()) hosts.push_back(host);
+  if (!hosts.empty()) return std::optional(std::move(hosts));
+  return Error{Errc::InvalidArgument, "--hosts or TRAINRUN_HOSTS names no daemon: write HOST:PORT"};
 }
+
+namespace {
+
+/// Get SIGTERM when the process that has started us dies. Return false if it has died already.
+bool ends_with(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  return ::getppid() == parent;
+}
+
+}  // namespace
 
 std::optional<ParsedSpec> parse_job(const JobOptions& job, SpecSource* used) {
   auto source = source_of(job);
@@ -344,6 +344,8 @@ std::vector<std::string> words_of(const OutputWords& output) {
 }
 
 int run_command(const JobOptions& job, const RunCommand& options) {
+  if (!options.member.empty()) return member_command(job, options);
+  if (options.with_parent > 0 && !ends_with(options.with_parent)) return exit_code::kRequeue;
   SpecSource source;
   auto parsed = parse_job(job, &source);
   if (!parsed) return exit_code::kBadSpec;
@@ -359,6 +361,12 @@ int run_command(const JobOptions& job, const RunCommand& options) {
     }
     if (*slurm && starts_daemons(parsed->spec, **slurm))
       parsed->spec.cluster.nodes = (*slurm)->nodes;
+    auto found = with_found_nodes(parsed->spec.cluster, kFindLimit);
+    if (!found) {
+      print_error(found.error());
+      return exit_code::kUnavailable;
+    }
+    parsed->spec.cluster = std::move(*found);
     return dry_run(*parsed);
   }
   std::error_code ec;

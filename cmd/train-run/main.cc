@@ -302,6 +302,7 @@ int main(int argc, char** argv) {
     return train::complete(app, {argv + 2, argv + argc});
   try {
     std::vector<std::string> words = train::with_command(app, *run_command, argc, argv);
+    run.words = words;
     job.arguments = checked.arguments = swept.arguments = train::take_arguments(words);
     if (!words.empty() && words[0] == "torchrun")
       torchrun_words = train::take_words(words, words.begin() + 1);

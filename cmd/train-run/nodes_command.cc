@@ -21,7 +21,8 @@ int nodes_command(const JobOptions& job, Duration limit, bool json) {
   const auto rows = survey_nodes(parsed->spec.cluster, kBuild, limit);
   if (!rows) {
     print_error(rows.error());
-    return exit_code::kPermission;
+    return rows.error().code == Errc::Unavailable ? exit_code::kUnavailable
+                                                  : exit_code::kPermission;
   }
   if (json)
     print_json(nodes_json(*rows));

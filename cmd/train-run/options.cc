@@ -45,7 +45,10 @@ void add_cluster_options(CLI::App* command, JobOptions& job) {
       ->add_option("--hosts", job.hosts,
                    "Daemons to use, HOST:PORT,HOST:PORT (instead of cluster.nodes)")
       ->envname("TRAINRUN_HOSTS");
-  command->add_option("--hosts-file", job.hosts_file, "A file with one daemon's HOST:PORT per line")
+  command
+      ->add_option("--hosts-file", job.hosts_file,
+                   "A file with a daemon HOST[:PORT] on each line, which is read again while the "
+                   "run goes on (instead of cluster.hosts_file)")
       ->envname("TRAINRUN_HOSTS_FILE");
   command
       ->add_option("--ssh", job.ssh,
@@ -251,6 +254,15 @@ void add_run_options(CLI::App* command, JobOptions& job, RunCommand& run) {
   add_debugger_option(command, run.wait_for_debugger);
   add_detach_options(command, run);
   add_requeue_option(command, run);
+  command->add_option("--member", run.member,
+                      "The same command runs on each node: start a traind here, and, in member 0, "
+                      "the run on all of them; end with the run. dns:NAME[:PORT], hosts:FILE or "
+                      "slurm (docs/clusters.md)");
+  command
+      ->add_option("--traind-options", run.traind_options,
+                   "With --member: more options for its traind, such as '--label rack=r1'")
+      ->envname("TRAINRUN_TRAIND_OPTIONS");
+  command->add_option("--with-parent", run.with_parent)->group("");
 }
 
 std::vector<std::string> variables_of_no_option() {

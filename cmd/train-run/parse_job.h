@@ -19,8 +19,8 @@ OutputMode output_mode(const std::string& output);
 /// Return our own environment.
 std::map<std::string, std::string> submitters_environment();
 
-/// Return the daemons that --hosts or --hosts-file names, if one of them is given. InvalidArgument:
-/// it names none.
+/// Return the daemons that --hosts or --ssh names, if one of them is given. InvalidArgument: it
+/// names none.
 Result<std::optional<std::vector<std::string>>> named_hosts(const JobOptions& job);
 
 /// Parse the job's spec, or print its mistakes. `used`: where the spec was taken from.

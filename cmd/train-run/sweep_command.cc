@@ -76,7 +76,7 @@ SweepOptions options_for(const ParsedSpec& parsed, const std::string& folder,
                        .name = std::filesystem::path(folder).filename().string(),
                        .search = *parsed.sweep,
                        .program = own_program(),
-                       .own_daemon = spec.cluster.nodes.empty(),
+                       .own_daemon = !spec.cluster.names_nodes(),
                        .variables = variables_of_no_option(),
                        .output = output_mode(command.output),
                        .build = kBuild};

@@ -7,6 +7,7 @@
 #include "cmd/train-run/commands.h"
 #include "cmd/train-run/parse_job.h"
 #include "daemon/devices/node_inventory.h"
+#include "launcher/cluster/links/node_source.h"
 #include "launcher/core/slurm_allocation.h"
 #include "launcher/torchrun/arguments.h"
 #include "launcher/torchrun/launch.h"
@@ -46,13 +47,20 @@ JobOptions job_of(const TorchrunArguments& arguments, const Environment& environ
   return job;
 }
 
-/// Return how many daemons the options, or TRAINRUN_CLUSTER, name.
-std::size_t count_hosts(const std::optional<std::vector<std::string>>& hosts,
-                        const TorchrunArguments& arguments, const Environment& environment) {
+/// Return how many daemons the options, or TRAINRUN_CLUSTER, name now.
+Result<std::size_t> count_hosts(const JobOptions& job, const TorchrunArguments& arguments,
+                                const Environment& environment) {
+  TRY(const auto hosts, named_hosts(job));
   if (hosts) return hosts->size();
+  if (job.hosts_file) {
+    ClusterConfig cluster;
+    cluster.hosts_file = *job.hosts_file;
+    TRY(const NodeNames nodes, read_node_source(cluster));
+    return nodes.size();
+  }
   const auto cluster = environment.find("TRAINRUN_CLUSTER");
   if (cluster == environment.end() || cluster->second.empty() || arguments.flag("standalone"))
-    return 0;
+    return std::size_t{0};
   return 1 +
          static_cast<std::size_t>(std::count(cluster->second.begin(), cluster->second.end(), ','));
 }
@@ -80,10 +88,10 @@ int torchrun_command(const std::vector<std::string>& words) {
   if (arguments->flag("standalone") && (job.hosts || job.hosts_file))
     return wrong({Errc::InvalidArgument,
                   "torchrun: --standalone is given, and --hosts or --hosts-file", "remove one"});
-  const auto hosts = named_hosts(job);
+  const auto hosts = count_hosts(job, *arguments, environment);
   if (!hosts) return wrong(hosts.error());
   const Resources here = read_node_inventory().amounts;
-  std::size_t count = count_hosts(*hosts, *arguments, environment);
+  std::size_t count = *hosts;
   if (count == 0) {
     count = count_slurm_nodes(*arguments, environment);
     job.no_slurm = count == 0 && environment.contains("SLURM_JOB_ID");

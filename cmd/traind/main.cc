@@ -138,6 +138,14 @@ int main(int argc, char** argv) {
                "For a launcher that starts it by srun or ssh: print the node's name and address "
                "once it listens; without --listen, on the address that leads to srun; without "
                "--runtime-dir, in folders of its own, which it removes. At its end, stop workers");
+  CLI::Option* ends_with_run = app.add_flag(
+      "--end-with-run", daemon.end_with_run,
+      "Leave once the run that it has served has ended, with the run's exit code (75 after "
+      "a drain, 69 if its launcher has died, and no other one came while workers wait for it)");
+  std::int64_t run_within_ms = 1'800'000;
+  add_duration(app, "--run-within", run_within_ms,
+               "With --end-with-run: how long a launcher may take to come (default 30m)");
+  app.get_option("--run-within")->needs(ends_with_run);
   app.add_option("--log-level", daemon.log_level, "debug, info, warn or error")
       ->envname("TRAINRUN_LOG_LEVEL");
   app.add_flag("--private", daemon.leave_with_last_run, "Leave with the last run")->group("");
@@ -236,6 +244,7 @@ int main(int argc, char** argv) {
     return train::run_drain(drain);
   }
   daemon.drain_grace = std::chrono::milliseconds(drain_grace_ms);
+  daemon.run_within = std::chrono::milliseconds(run_within_ms);
   const bool alone = daemon.announce && daemon.runtime_dir.empty();  // it makes its folders
   if (daemon.listen.empty() && !daemon.announce)
     daemon.listen = {"unix:" + daemon.runtime_dir + "/traind.sock"};

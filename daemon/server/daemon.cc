@@ -16,6 +16,7 @@
 #include "daemon/core/launcher_orders.h"
 #include "daemon/core/node_agent.h"
 #include "daemon/core/private_traind.h"
+#include "daemon/core/run_end_watch.h"
 #include "daemon/server/control_port.h"
 #include "daemon/server/controller_watch.h"
 #include "daemon/server/daemon_folders.h"
@@ -93,14 +94,18 @@ class Daemon {
         controllers_(executor_, scope_, clock_, options.runtime_dir, log_,
                      [this] { changed_.notify(); }),
         reporter_(node.gpus, options.spool_dir),
-        status_(std::move(manager), changed_, [this] { return agent_.counts(); }) {}
+        status_(std::move(manager), changed_, [this] { return agent_.counts(); }) {
+    if (options.end_with_run) run_end_.emplace(options.run_within, clock_.now());
+  }
 
   Result<Unit> open();
   /// Tell the launcher that started us where we are.
   Result<Unit> announce() const;
-  void serve() {
+  /// Serve, and return the exit code.
+  int serve() {
     context_.run();
     status_.stopping();
+    return exit_code_;
   }
 
  private:
@@ -134,6 +139,7 @@ class Daemon {
   asio::awaitable<void> drain();
   asio::awaitable<void> wait_drained();
   asio::awaitable<void> leave_when_idle();
+  asio::awaitable<void> leave_with_run();
   asio::awaitable<void> leave_with_stdin();
 
   DaemonOptions options_;
@@ -156,6 +162,8 @@ class Daemon {
   LinkId next_link_ = 1;
   std::map<LinkId, Link> launchers_;
   bool had_launcher_ = false;
+  std::optional<RunEndWatch> run_end_;
+  int exit_code_ = 0;
   Scope scope_;
   Supervisors supervisors_;
   LauncherAdmission admission_;
@@ -199,6 +207,7 @@ Result<Unit> Daemon::open() {
   if (options_.leave_with_stdin && !options_.leave_with_last_run)
     scope_.spawn("stdin", leave_with_stdin());
   if (options_.leave_with_last_run) scope_.spawn("leave when idle", leave_when_idle());
+  if (run_end_) scope_.spawn("leave with run", leave_with_run());
   return Unit{};
 }
 
@@ -320,6 +329,7 @@ asio::awaitable<void> Daemon::serve_launcher(Link link) {
   }
   feed(LauncherLinkClosed{id});
   launchers_.erase(id);
+  if (run_end_) run_end_->closed(id, clock_.now());
   log_.info("launcher left", {{"peer", link->peer()}, {"why", why}});
   (void)co_await within(seconds(1), link->flush());
   link->close();
@@ -384,6 +394,8 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
                  {"workers_as", message->user}});
       if (const std::string soon = tls_.soon_over(std::time(nullptr)); !soon.empty())
         log_.warn(soon);
+      if (run_end_ && message->generation > 0)  // not `train-run nodes`
+        run_end_->attached(id, message->run_name, milliseconds(message->orphan_timeout_ms));
       spaces_.of_user(message->user).data.run_began(message->run_id);
       feed(LauncherAttached{id, std::move(*message)});
       return true;
@@ -399,8 +411,11 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
       return true;
     }
     case MessageType::DetachRun:
-      if (const auto detach = decode<DetachRun>(frame); detach && !detach->keep_data)
-        if (const auto run = agent_.run_of(id)) space_of_run(*run).data.run_ended(*run);
+      if (const auto detach = decode<DetachRun>(frame)) {
+        const auto run = agent_.run_of(id);
+        if (run && !detach->keep_data) space_of_run(*run).data.run_ended(*run);
+        if (run_end_ && detach->exit_code >= 0) run_end_->ended(id, detach->exit_code);
+      }
       feed(LauncherDetached{id});
       return false;
     default:
@@ -511,7 +526,11 @@ asio::awaitable<void> Daemon::wait_for_signal() {
     }
     // Slurm sends TERM twice, some ms apart: only a later TERM is urgent.
     const bool again = asked && clock_.now() >= *asked + kSecondTermAfter;
-    const bool at_once = number == SIGINT && !options_.announce;
+    const bool at_once = number == SIGINT && !options_.announce && !run_end_;
+    if (again && run_end_) {  // nobody looks for its workers
+      begin_drain(Duration{0}, "another signal");
+      continue;
+    }
     const bool leave = at_once || again || options_.leave_with_last_run;
     if (leave) {
       log_.info("exiting; workers keep running", {{"signal", number}});
@@ -529,7 +548,8 @@ asio::awaitable<void> Daemon::wait_for_signal() {
 asio::awaitable<void> Daemon::leave_with_stdin() {
   const auto ended = co_await wait_for_end_of_stdin(executor_);
   if (ended.has_error() && ended.error().code == Errc::Cancelled) co_return;
-  if (options_.announce) co_return begin_drain(Duration{0}, "its standard input was closed");
+  if (options_.announce || run_end_)
+    co_return begin_drain(Duration{0}, "its standard input was closed");
   log_.info("exiting; workers keep running",
             {{"why", ended.has_error() ? ended.error().describe() : "stdin was closed"}});
   context_.stop();
@@ -562,8 +582,23 @@ asio::awaitable<void> Daemon::drain() {
     co_await wait_drained();
   }
   log_.info("leaving", {{"drained", agent_.drained()}});
+  if (run_end_) exit_code_ = run_end_->code_after_drain();
   const std::map<LinkId, Link> launchers = launchers_;  // copied: some may leave meanwhile
   for (const auto& [id, link] : launchers) (void)co_await within(seconds(1), link->flush());
+  context_.stop();
+}
+
+asio::awaitable<void> Daemon::leave_with_run() {
+  std::optional<RunEndWatch::End> end;
+  for (;;) {
+    end = run_end_->advance(agent_.idle(), clock_.now());
+    if (end) break;
+    auto woken = co_await changed_.wait_until(run_end_->next_deadline());
+    if (!woken && woken.error().code == Errc::Cancelled) co_return;
+  }
+  if (!end->problem.empty()) print_error("traind", {Errc::Unavailable, end->problem});
+  log_.info("leaving: the run has ended", {{"exit_code", end->exit_code}});
+  exit_code_ = end->exit_code;
   context_.stop();
 }
 
@@ -623,7 +658,7 @@ Result<Unit> complete_remote(DaemonOptions& options) {
   const char* node = std::getenv("SLURMD_NODENAME");  // as Slurm calls it
   if (options.node_name.empty() && node != nullptr) options.node_name = node;
   if (!options.runtime_dir.empty()) return Unit{};
-  TRY(const RemoteFolders folders, make_remote_folders());
+  TRY(const PrivateFolders folders, make_remote_folders());
   options.runtime_dir = folders.runtime;
   options.spool_dir = folders.spool;
   options.removes_folders = true;
@@ -670,10 +705,12 @@ int run_daemon(DaemonOptions options) {
   int code = 0;
   if (const auto opened = daemon.open(); !opened)
     code = fail(opened.error(), opened.error().code == Errc::Unavailable ? 69 : 78);
-  else if (const Result<Unit> told = options.announce ? daemon.announce() : Unit{}; !told)
+  else if (const Result<Unit> told =
+               options.announce || options.end_with_run ? daemon.announce() : Unit{};
+           !told)
     code = fail(told.error(), 74);
   else
-    daemon.serve();
+    code = daemon.serve();
   if (options.removes_folders)
     for (const std::string& folder : {options.spool_dir, options.runtime_dir})
       (void)remove_own_folder(folder);

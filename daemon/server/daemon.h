@@ -33,6 +33,10 @@ struct DaemonOptions {
   /// Started for one launcher, which reads from stdout where this node listens. It has folders of
   /// its own, unless they are named, and ends with all that it has started.
   bool announce = false;
+  /// Leave once the run that it serves has ended, with the run's exit code, or if no launcher comes
+  /// within `run_within`. It says on stdout when it listens.
+  bool end_with_run = false;
+  Duration run_within = std::chrono::minutes(30);
   bool removes_folders = false;  // at its end; run_daemon() sets it for folders that it has made
   Duration drain_grace = seconds(60);  // at SIGTERM and SIGUSR1
   std::vector<std::string> run_as;     // the users that workers may run as; empty: only this user

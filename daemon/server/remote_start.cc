@@ -9,8 +9,6 @@
 
 #include "lib/base/network_addresses.h"
 #include "lib/net/hmac.h"
-#include "lib/storage/own_folder.h"
-#include "lib/storage/private_roots.h"
 
 namespace train {
 namespace {
@@ -69,22 +67,7 @@ Result<std::string> listen_towards_launcher() {
                "name an address with --listen HOST:0"};
 }
 
-Result<RemoteFolders> make_remote_folders() {
-  RemoteFolders folders;
-  folders.runtime = runtime_root() + "/" + runtime_name(random_bytes(5));
-  TRY_VOID(make_own_folder(folders.runtime));
-  Error why{Errc::NotFound, "neither $TMPDIR nor /var/tmp is a folder that is safe to use",
-            "set TMPDIR to a folder of yours that others cannot write to"};
-  for (const std::string& root : spool_roots()) {
-    folders.spool = root + "/" + spool_name(folders.runtime);
-    const auto made = make_own_folder(folders.spool);
-    if (made && holds_sockets(folders.spool)) return folders;
-    if (made) (void)remove_own_folder(folders.spool);
-    why = made ? Error{Errc::Io, "no socket can be made in " + folders.spool} : made.error();
-  }
-  (void)remove_own_folder(folders.runtime);
-  return why;
-}
+Result<PrivateFolders> make_remote_folders() { return make_private_folders(random_bytes(5)); }
 
 std::string announcement(const std::string& node_name, const Endpoint& endpoint) {
   return fmt::format("traind-announce 1 {} {}\n", node_name, endpoint.text());

@@ -10,6 +10,7 @@
 #include "lib/base/time.h"
 #include "lib/net/endpoint.h"
 #include "lib/net/token.h"
+#include "lib/storage/private_roots.h"
 
 namespace train {
 
@@ -24,11 +25,8 @@ Result<Token> read_token_line(int fd, Duration limit);
 /// where srun runs. InvalidArgument if Slurm has not started us.
 Result<std::string> listen_towards_launcher();
 
-struct RemoteFolders {
-  std::string runtime, spool;
-};
 /// Make folders with names that nobody can guess, as a private traind has them.
-Result<RemoteFolders> make_remote_folders();
+Result<PrivateFolders> make_remote_folders();
 
 /// Return the line, with its end, that tells the launcher where this node is.
 std::string announcement(const std::string& node_name, const Endpoint& endpoint);

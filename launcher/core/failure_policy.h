@@ -88,6 +88,9 @@ class FailurePolicy {
   /// for a whole new cooldown, since their clock is not ours.
   void recall(FailureMemory memory, TimePoint now);
 
+  /// Set how many nodes the job names now.
+  void nodes_are(std::size_t count) { nodes_ = count; }
+
   /// Count a failure that was `node`'s fault. Return true if this quarantines the node.
   bool node_failed(NodeId node, TimePoint now);
   /// Leave out a node as long as a worker of this attempt lives there, which cannot be killed.

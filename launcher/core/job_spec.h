@@ -294,11 +294,19 @@ struct SshConfig {
 
 struct ClusterConfig {
   std::vector<std::string> nodes;  // "host:port" or "ssh:host"; empty: Slurm's, or a private traind
-  std::string token_file, tls;     // a file, a folder of certificates; at most one is not empty
+  // Where nodes are found while the run goes on; at most one is not empty. `nodes` then has those
+  // of the start, which the spec does not.
+  std::string hosts_file;       // absolute after parsing
+  std::string dns;              // NAME[:PORT]
+  std::string token_file, tls;  // a file, a folder of certificates; at most one is not empty
   SlurmUse slurm = SlurmUse::Auto;
   SshConfig ssh;
   /// How long before the end of the Slurm job the run stops; 0: it does not.
   Duration stop_before_end = std::chrono::minutes(2);
+  /// Return whether nodes may come while the run goes on.
+  bool finds_nodes() const { return !hosts_file.empty() || !dns.empty(); }
+  /// Return whether the job says where its nodes are.
+  bool names_nodes() const { return !nodes.empty() || finds_nodes(); }
   bool operator==(const ClusterConfig&) const = default;
 };
 

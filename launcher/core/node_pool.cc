@@ -17,6 +17,13 @@ void NodePool::down(NodeId node) {
   lost_.insert(node);
 }
 
+void NodePool::vanished(NodeId node) {
+  up_.erase(node);
+  lost_.erase(node);
+  draining_.erase(node);
+  --expected_;
+}
+
 std::string NodePool::name(NodeId node) const {
   const auto found = names_.find(node);
   return found == names_.end() ? fmt::format("node {}", node.value) : found->second;
@@ -31,7 +38,7 @@ std::vector<NodeCapacity> NodePool::usable(const ScalingConfig& scaling,
     if (!policy.quarantined(id)) good.push_back(node.capacity);
   }
   if (good.size() == all.size()) return all;
-  return place(scaling, good, expected_, {}, ingest_).world_size > 0 ? good : all;
+  return place(scaling, good, nodes_max(), {}, ingest_).world_size > 0 ? good : all;
 }
 
 }  // namespace train

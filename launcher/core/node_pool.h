@@ -3,6 +3,7 @@
 // which nodes fail too often.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -18,11 +19,18 @@ namespace train {
 class NodePool {
  public:
   /// `expected`: how many daemons the job names. `ingest`: what is placed beside the workers.
-  explicit NodePool(std::size_t expected, std::vector<IngestNeed> ingest = {})
-      : expected_(expected), ingest_(std::move(ingest)) {}
+  /// `open`: more may be found.
+  explicit NodePool(std::size_t expected, std::vector<IngestNeed> ingest = {}, bool open = false)
+      : expected_(expected), open_(open), ingest_(std::move(ingest)) {}
 
   void up(const NodeUp& event);
   void down(NodeId node);
+  /// One more is named.
+  void found() { ++expected_; }
+  /// A node that is not up is not named any more.
+  void vanished(NodeId node);
+  /// Return how many daemons are named.
+  std::size_t expected() const { return expected_; }
   /// Mark a node as draining. Return false if it already was.
   bool drain(NodeId node) { return draining_.insert(node).second; }
   /// Remember the name of a node that an earlier launcher knew and that has not answered yet.
@@ -43,17 +51,23 @@ class NodePool {
   std::vector<NodeCapacity> usable(const ScalingConfig& scaling, const FailurePolicy& policy) const;
   /// Place workers on those nodes: ranks stay on the nodes of the newest attempt.
   Placement placement(const ScalingConfig& scaling, const FailurePolicy& policy) const {
-    return place(scaling, usable(scaling, policy), expected_, placed_, ingest_);
+    return place(scaling, usable(scaling, policy), nodes_max(), placed_, ingest_);
   }
   /// Set the placement of the newest attempt.
   void placed(Placement placement) { placed_ = std::move(placement); }
   /// Return how many workers would fit now.
   int capacity(const ScalingConfig& scaling, const FailurePolicy& policy) const {
-    return place(scaling, usable(scaling, policy), expected_, {}, ingest_).world_size;
+    return place(scaling, usable(scaling, policy), nodes_max(), {}, ingest_).world_size;
   }
 
  private:
+  /// Return how many nodes there can be: with fewer, nothing is impossible.
+  std::size_t nodes_max() const {
+    return open_ ? std::numeric_limits<std::size_t>::max() : expected_;
+  }
+
   std::size_t expected_;
+  bool open_;
   std::vector<IngestNeed> ingest_;
   std::map<NodeId, NodeUp> up_;
   std::set<NodeId> lost_, draining_;

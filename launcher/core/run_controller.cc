@@ -12,7 +12,7 @@ RunController::RunController(const JobSpec& spec, RunStart start, TimePoint now)
       ended_before_(start.ended),
       run_id_(start.run_id),
       progress_(now, start.living ? RunState::Attaching : RunState::Scheduling),
-      nodes_(start.expected_nodes, ingest_needs(spec)),
+      nodes_(start.expected_nodes, ingest_needs(spec), start.finds_nodes),
       policy_(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic(),
               start.expected_nodes),
       scheduling_(now, start.restarts),
@@ -150,6 +150,16 @@ void RunController::on(const NodeDown& event) {
   tell_node(event.node, NodeState::Lost, event.reason);
   standbys_.forget(event.node);
   growth_.capacity_changed();
+}
+
+void RunController::on(const NodeFound&) {
+  nodes_.found();
+  policy_.nodes_are(nodes_.expected());
+}
+
+void RunController::on(const NodeVanished& event) {
+  nodes_.vanished(event.node);
+  policy_.nodes_are(nodes_.expected());
 }
 
 void RunController::on(const NodeDrain& event) {

@@ -31,6 +31,7 @@ struct RunStart {
   std::vector<CheckpointInfo> older = {};
   std::uint64_t last_checkpoint_number = 0;
   std::size_t expected_nodes = 1;  // how many daemons the job names
+  bool finds_nodes = false;        // it may name more while the run goes on
   FailureMemory failures = {};     // under earlier launchers
   int restarts = 0;                // of the worker group so far
   /// How the run had ended, if an earlier launcher died before it recorded the run's end.
@@ -92,6 +93,8 @@ class RunController {
   // events
   void on(const NodeUp&);
   void on(const NodeDown&);
+  void on(const NodeFound&);
+  void on(const NodeVanished&);
   void on(const NodeDrain&);
   void on(const SupervisorAttached&);
   void on(const SupervisorLost&);

@@ -86,6 +86,14 @@ struct NodeDown {
   NodeId node;
   std::string reason;
 };
+/// The hosts file, or the name, lists a node that it did not list before. It may answer later.
+struct NodeFound {
+  NodeId node;
+};
+/// A node is not listed any more, and dead. NodeFound comes if it is listed again.
+struct NodeVanished {
+  NodeId node;
+};
 struct AttemptPrepared {
   Attempt attempt;
   NodeId node;
@@ -264,12 +272,12 @@ struct RunSetUp {};
 struct Tick {};
 
 using RunEvent =
-    std::variant<NodeUp, NodeDown, NodeDrain, SupervisorAttached, AttemptPrepared, AttemptStarted,
-                 StartRefused, RankJoined, RankExited, NodeGroupGone, SupervisorLost, RankReported,
-                 RanksSampled, RankPaused, ShardStaged, CommitFinished, ValidationFinished,
-                 CollectiveJoined, CollectiveResolved, StopAsked, StacksAsked, StacksCollected,
-                 CheckpointAsked, CheckpointPositionTold, IngestServes, IngestGone, IngestSampled,
-                 DatasetsRead, RunSetUp, Tick>;
+    std::variant<NodeUp, NodeDown, NodeFound, NodeVanished, NodeDrain, SupervisorAttached,
+                 AttemptPrepared, AttemptStarted, StartRefused, RankJoined, RankExited,
+                 NodeGroupGone, SupervisorLost, RankReported, RanksSampled, RankPaused, ShardStaged,
+                 CommitFinished, ValidationFinished, CollectiveJoined, CollectiveResolved,
+                 StopAsked, StacksAsked, StacksCollected, CheckpointAsked, CheckpointPositionTold,
+                 IngestServes, IngestGone, IngestSampled, DatasetsRead, RunSetUp, Tick>;
 
 // ---- actions
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "lib/base/time.h"
 #include "lib/base/utf8.h"
@@ -226,6 +227,10 @@ boost::json::object record_of(const NodeStateChanged& change) {
   return record;
 }
 
+boost::json::object node_found_record(NodeId node, const std::string& address) {
+  return {{"event", "node_found"}, {"node", node.value}, {"address", words(address)}};
+}
+
 boost::json::object checkpoint_record(Attempt attempt, std::uint64_t checkpoint_seq,
                                       std::uint64_t report_seq, const CheckpointInfo& checkpoint) {
   return {{"event", "checkpoint_committed"},  {"attempt", attempt.value},
@@ -279,6 +284,11 @@ void RunHistory::add(Generation generation, const std::string& time,
     nodes_ = nodes;
     const auto* by_hand = event.if_contains("by_hand");
     if (by_hand != nullptr && *by_hand == true) started_by_hand();
+    return;
+  }
+  if (what == "node_found") {  // they are numbered in this order
+    if (nodes_ && number_of(event, "node") == static_cast<std::int64_t>(nodes_->size()))
+      nodes_->push_back(text_of(event, "address"));
     return;
   }
   if (what == "attempt_started") return attempt_began(generation, time, event);
@@ -365,6 +375,16 @@ bool RunHistory::living_is_on(const std::vector<std::string>& cluster_nodes) con
   const Placement& on = living_->placement;
   return std::all_of(on.nodes.begin(), on.nodes.end(), is_the_same) &&
          std::all_of(on.ingest.begin(), on.ingest.end(), is_the_same);
+}
+
+std::vector<std::string> RunHistory::with_nodes_of_living(
+    const std::vector<std::string>& listed) const {
+  if (!living_ || !begun_on_) return listed;
+  std::vector<std::string> all = *begun_on_;
+  std::set<std::string> known(all.begin(), all.end());
+  for (const std::string& node : listed)
+    if (known.insert(node).second) all.push_back(node);
+  return all;
 }
 
 void RunHistory::attempt_began(Generation generation, const std::string& time,

@@ -38,6 +38,9 @@ TimeAccounts time_in(const boost::json::object& event);
 /// end, else as the newest attempt's goodput.json does. Either may be empty.
 TimeAccounts run_time_in(const boost::json::object& run_json, const boost::json::object& note);
 
+/// A node that was found while the run went on.
+boost::json::object node_found_record(NodeId node, const std::string& address);
+
 // ---- their fold
 
 struct PastAttempt {
@@ -89,6 +92,9 @@ class RunHistory {
   /// Return whether each node of that attempt is at the same place in `cluster_nodes`. True if the
   /// journal does not say.
   bool living_is_on(const std::vector<std::string>& cluster_nodes) const;
+  /// Return the nodes for a launcher that finds them, `listed` now: those of the living attempt
+  /// keep their places, whether they are listed or not.
+  std::vector<std::string> with_nodes_of_living(const std::vector<std::string>& listed) const;
   /// Return what the time of the run's workers was used for, until its newest attempt ended.
   const TimeAccounts& worker_time() const { return time_; }
   /// Return when the newest attempt ended (RFC 3339), if the run did not end then, and the next has

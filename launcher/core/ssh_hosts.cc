@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <set>
 
 #include "lib/base/terminal_text.h"
 
@@ -12,7 +11,6 @@ namespace train {
 namespace {
 
 constexpr std::size_t kNameBytesMax = 253;
-constexpr std::string_view kSpace = " \t\r\n,";
 
 bool is_alphanumeric(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -69,28 +67,11 @@ Result<SshHost> parse_ssh_host(std::string_view text) {
 }
 
 Result<std::vector<std::string>> parse_host_list(std::string_view text) {
-  if (text.size() > kHostListBytesMax)
-    return wrong(fmt::format("it has more than {} bytes", kHostListBytesMax));
-  std::vector<std::string> hosts;
-  std::set<std::string, std::less<>> known;
-  while (!text.empty()) {
-    std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
-    line = line.substr(0, line.find('#'));
-    for (;;) {
-      line.remove_prefix(std::min(line.size(), line.find_first_not_of(kSpace)));
-      if (line.empty()) break;
-      const std::string_view word = line.substr(0, line.find_first_of(kSpace));
-      line.remove_prefix(word.size());
-      if (word.find('=') != std::string_view::npos) continue;  // slots=4
-      if (const auto host = parse_ssh_host(word); !host)
-        return wrong(fmt::format("'{}' {}", word.substr(0, kNameBytesMax), host.error().message));
-      if (!known.emplace(word).second) continue;
-      if (hosts.size() == kSshHostsMax)
-        return wrong(fmt::format("it has more than {} hosts", kSshHostsMax));
-      hosts.emplace_back(word);
-    }
-  }
+  const auto check = [](std::string_view word) -> Result<std::string> {
+    TRY_VOID(parse_ssh_host(word));
+    return std::string(word);
+  };
+  TRY(auto hosts, read_host_words(text, kHostListBytesMax, check));
   if (hosts.empty()) return wrong("it names no host");
   return hosts;
 }

@@ -9,13 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/core/host_list.h"
 #include "launcher/core/job_spec.h"
 #include "lib/base/result.h"
 
 namespace train {
 
-inline constexpr std::size_t kSshHostsMax = 16'384;
-inline constexpr std::size_t kHostListBytesMax = 1u << 20;
 /// What stands before such a host in cluster.nodes: "ssh:user@gpu-1".
 inline constexpr std::string_view kSshPrefix = "ssh:";
 
@@ -30,9 +29,7 @@ struct SshHost {
 /// wrong about it, such as "has no host".
 Result<SshHost> parse_ssh_host(std::string_view text);
 
-/// Return the hosts of a list in order, each once: one or several a line, and what else mpirun's
-/// host files have (comments, slots=4). PBS and LSF repeat a host for each of its slots.
-/// InvalidArgument beyond kSshHostsMax, or if a name is no host.
+/// Return the hosts of a list for ssh (read_host_words()). InvalidArgument if it names none, too.
 Result<std::vector<std::string>> parse_host_list(std::string_view text);
 
 /// Where the batch job that we are in names its hosts.

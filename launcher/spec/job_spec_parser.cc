@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 
@@ -75,25 +76,54 @@ void fill_in_defaults(Reading& reading, JobSpec& spec) {
   }
 }
 
-/// Move cluster.ssh.hosts to cluster.nodes, as "ssh:HOST". Of the two, what an option says counts.
-void join_ssh_hosts(Reading& reading, JobSpec& spec) {
-  constexpr std::string_view kHosts = "cluster.ssh.hosts", kNodes = "cluster.nodes";
-  const std::vector<std::string> hosts = std::exchange(spec.cluster.ssh.hosts, {});
-  const auto is_option = [](const spec::Origin& origin) {
-    return origin.at.source != nullptr && origin.at.source->name.starts_with("-");
+/// Keep one of the keys that say where the nodes are. What an option says counts more than what the
+/// spec's file says.
+void choose_nodes(Reading& reading, JobSpec& spec) {
+  ClusterConfig& cluster = spec.cluster;
+  if (cluster.nodes.empty() && !cluster.finds_nodes() && cluster.ssh.hosts.empty()) return;
+  struct Key {
+    std::string_view path;
+    bool empty;
+    void (*clear)(ClusterConfig&);
   };
-  const spec::Origin* given = reading.given(kHosts);
-  if (given == nullptr || hosts.empty()) return;
-  const spec::Origin origin = *given;
-  if (const spec::Origin* nodes = reading.given(kNodes);
-      nodes != nullptr && is_option(*nodes) != is_option(origin)) {
-    if (is_option(*nodes)) return;
-    spec.cluster.nodes.clear();
+  const std::array keys{
+      Key{"cluster.nodes", cluster.nodes.empty(), [](ClusterConfig& c) { c.nodes.clear(); }},
+      Key{"cluster.hosts_file", cluster.hosts_file.empty(),
+          [](ClusterConfig& c) { c.hosts_file.clear(); }},
+      Key{"cluster.dns", cluster.dns.empty(), [](ClusterConfig& c) { c.dns.clear(); }},
+      Key{"cluster.ssh.hosts", cluster.ssh.hosts.empty(),
+          [](ClusterConfig& c) { c.ssh.hosts.clear(); }}};
+  const auto is_option = [&](const Key& key) {
+    const spec::Origin* origin = reading.given(key.path);
+    return origin != nullptr && origin->at.source != nullptr &&
+           origin->at.source->name.starts_with("-");
+  };
+  const bool by_option = std::any_of(keys.begin(), keys.end(), is_option);
+  const Key* chosen = nullptr;
+  for (const Key& key : keys) {
+    if (key.empty) continue;
+    if (by_option && !is_option(key)) {
+      key.clear(cluster);
+      reading.origins.erase(reading.origins.find(key.path));
+    } else if (chosen != nullptr) {
+      const auto hint = key.path == "cluster.ssh.hosts" && chosen->path == "cluster.nodes"
+                            ? "remove one of them: nodes may have ssh:HOST, too"
+                            : "remove one of them";
+      reading.diagnostics.error(reading.given(key.path)->at,
+                                fmt::format("{} and {} are both given", chosen->path, key.path),
+                                hint);
+    } else {
+      chosen = &key;
+    }
   }
-  if (!spec.cluster.nodes.empty())
-    return reading.diagnostics.error(origin.at,
-                                     "cluster.nodes and cluster.ssh.hosts are both given",
-                                     "remove one of them: nodes may have ssh:HOST, too");
+}
+
+/// Move cluster.ssh.hosts to cluster.nodes, as "ssh:HOST".
+void join_ssh_hosts(Reading& reading, JobSpec& spec) {
+  constexpr std::string_view kHosts = "cluster.ssh.hosts";
+  const std::vector<std::string> hosts = std::exchange(spec.cluster.ssh.hosts, {});
+  if (hosts.empty() || !spec.cluster.nodes.empty()) return;
+  const spec::Origin origin = *reading.given(kHosts);
   for (const std::string& host : hosts) {
     if (const auto parsed = parse_ssh_host(host); !parsed)
       reading.diagnostics.error(
@@ -102,14 +132,15 @@ void join_ssh_hosts(Reading& reading, JobSpec& spec) {
           "write HOST, USER@HOST or USER@HOST:PORT");
     spec.cluster.nodes.push_back(std::string(kSshPrefix) + host);
   }
-  reading.origins[std::string(kNodes)] = origin;
+  reading.origins["cluster.nodes"] = origin;
 }
 
 /// Read TRAINRUN_CLUSTER, which supplies cluster.nodes if the spec does not.
 void read_cluster_variable(Reading& reading, JobSpec& spec) {
   constexpr std::string_view kVariable = "TRAINRUN_CLUSTER";
   const auto variable = reading.source.environment.find(std::string(kVariable));
-  if (reading.given("cluster.nodes") != nullptr || variable == reading.source.environment.end())
+  if (reading.given("cluster.nodes") != nullptr || spec.cluster.finds_nodes() ||
+      variable == reading.source.environment.end())
     return;
   std::string_view rest = variable->second;
   while (!rest.empty()) {
@@ -215,6 +246,7 @@ std::variant<ParsedSpec, std::string> parse_job_spec_text(const std::string& tex
   // Before any mistake is shown with its line.
   spec::learn_secrets(*root);
   spec::learn_secrets(parsed.spec);
+  choose_nodes(reading, parsed.spec);
   join_ssh_hosts(reading, parsed.spec);
   read_cluster_variable(reading, parsed.spec);
   spec::read_callbacks_variable(reading, parsed.spec);

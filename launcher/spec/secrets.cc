@@ -144,11 +144,19 @@ void learn_texts(const yaml::Node& node, std::string_view name) {
 /// Return whether an outer mpirun, horovodrun or cluster tells its process by this variable which
 /// peers it has, or how it meets them. Our workers have other peers.
 bool is_of_outer_launcher(std::string_view variable) {
-  constexpr std::array<std::string_view, 12> kPrefixes{
-      "PMI_",     "PMI2_",           "PMIX_",
-      "OMPI_",    "PRTE_",           "HYDI_",
-      "HYDRA_",   "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
-      "HOROVOD_", "JAX_COORDINATOR", "JAX_PROCESS_ID"};
+  constexpr std::array<std::string_view, 13> kPrefixes{"PMI_",
+                                                       "PMI2_",
+                                                       "PMIX_",
+                                                       "OMPI_",
+                                                       "PRTE_",
+                                                       "HYDI_",
+                                                       "HYDRA_",
+                                                       "MPI_LOCALRANKID",
+                                                       "MPI_LOCALNRANKS",
+                                                       "HOROVOD_",
+                                                       "JAX_COORDINATOR",
+                                                       "JAX_PROCESS_ID",
+                                                       "JOB_COMPLETION_INDEX"};
   return variable == "TF_CONFIG" ||
          std::any_of(kPrefixes.begin(), kPrefixes.end(),
                      [&](std::string_view prefix) { return variable.starts_with(prefix); });

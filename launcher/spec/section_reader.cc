@@ -64,7 +64,10 @@ void read_text(const Cursor& cursor, const Field& field, const FieldRef& ref) {
   if (std::cmp_greater(value->size(), field.max))
     return cursor.error(fmt::format("has {} bytes, and may have {}", value->size(), field.max),
                         "write a shorter one");
-  *std::get<std::optional<std::string>*>(ref) = std::move(*value);
+  if (auto* text = std::get_if<std::string*>(&ref))
+    **text = std::move(*value);
+  else
+    *std::get<std::optional<std::string>*>(ref) = std::move(*value);
 }
 
 void read_run_name(Reading& reading, const Cursor& cursor, const FieldRef& ref) {

@@ -408,7 +408,7 @@ void check_replicas(Reading& reading, const JobSpec& spec) {
   const bool in_slurm =
       slurm == SlurmUse::Required ||
       (slurm == SlurmUse::Auto && reading.source.environment.contains("SLURM_JOB_ID"));
-  if (spec.cluster.nodes.empty() && !in_slurm)
+  if (!spec.cluster.names_nodes() && !in_slurm)
     reading.diagnostics.error(replicas->at,
                               fmt::format("{} is {}, but there are no cluster.nodes to store them",
                                           kPath, spec.run_config.checkpoint_config.replicas),
@@ -431,10 +431,23 @@ void check_cluster(Reading& reading, const JobSpec& spec) {
           "name the program's path on the hosts");
   }
   const Origin* slurm = reading.given("cluster.slurm");
-  if (slurm != nullptr && spec.cluster.slurm == SlurmUse::Required && !spec.cluster.nodes.empty())
-    reading.diagnostics.error(
-        slurm->at, "cluster.slurm is required, but cluster.nodes names the nodes",
-        with_location(reading, slurm->at, "remove one of them", "cluster.nodes"));
+  if (slurm != nullptr && spec.cluster.slurm == SlurmUse::Required && spec.cluster.names_nodes()) {
+    const std::string key = !spec.cluster.nodes.empty()        ? "cluster.nodes"
+                            : !spec.cluster.hosts_file.empty() ? "cluster.hosts_file"
+                                                               : "cluster.dns";
+    reading.diagnostics.error(slurm->at,
+                              "cluster.slurm is required, but " + key + " names the nodes",
+                              with_location(reading, slurm->at, "remove one of them", key));
+  }
+  if (!spec.cluster.dns.empty()) {
+    const Origin* given = reading.given("cluster.dns");
+    if (const auto name = parse_dns_name(spec.cluster.dns); !name && given)
+      reading.diagnostics.error(
+          given->at,
+          fmt::format("cluster.dns is {}, which {}", yaml::in_quotes(spec.cluster.dns),
+                      name.error().message),
+          "write NAME or NAME:PORT");
+  }
   const Origin* token = reading.given("cluster.token_file");
   const Origin* tls = reading.given("cluster.tls");
   if (token == nullptr || tls == nullptr) return;

@@ -57,7 +57,7 @@ constexpr std::array kOptions{
     Option{"virtual-local-rank", "Each worker sees one GPU, and LOCAL_RANK is 0", Kind::Flag},
     Option{"log-line-prefix-template", "What stands before lines of --tee, also TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", Kind::Text, {}, 0, false, true},
     Option{"hosts", "Daemons, HOST:PORT,HOST:PORT", Kind::Text, {}, 0, false, true},
-    Option{"hosts-file", "A file with one daemon's HOST:PORT per line", Kind::Text, {}, 0, false, true},
+    Option{"hosts-file", "A file with a daemon HOST[:PORT] on each line", Kind::Text, {}, 0, false, true},
     Option{"token-file", "The cluster's shared secret", Kind::Text, {}, 0, false, true},
     Option{"tls", "The folder of your certificate, in place of a token", Kind::Text, {}, 0, false, true},
     Option{"gpus", "GPUs of each worker, instead of what --nproc-per-node and this machine say", Kind::Text, {}, 0, false, true},

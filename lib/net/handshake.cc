@@ -151,6 +151,7 @@ PeerInfo info_of(const Side& side, const HelloOrReply& peer, std::uint32_t proto
           .host = peer.host,
           .pid = peer.pid,
           .node_name = peer.node_name,
+          .instance = peer.instance,
           .certificate = side.connection.certificate_name()};
 }
 

@@ -30,6 +30,7 @@ struct PeerInfo {
   std::string build, role, host;
   std::int64_t pid = 0;
   std::string node_name;
+  std::string instance = {};                   // random, of its process
   std::optional<CertificateName> certificate;  // if the peer presented a certificate
 };
 

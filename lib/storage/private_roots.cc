@@ -8,6 +8,8 @@
 
 #include <cstdlib>
 
+#include "lib/storage/own_folder.h"
+
 namespace train {
 namespace {
 
@@ -71,6 +73,23 @@ bool holds_sockets(const std::string& folder) {
       fd >= 0 && ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   if (fd >= 0) ::close(fd);
   return bound && ::unlink(path.c_str()) == 0;
+}
+
+Result<PrivateFolders> make_private_folders(const std::string& random) {
+  PrivateFolders folders;
+  folders.runtime = runtime_root() + "/" + runtime_name(random);
+  TRY_VOID(make_own_folder(folders.runtime));
+  Error why{Errc::NotFound, "neither $TMPDIR nor /var/tmp is a folder that is safe to use",
+            "set TMPDIR to a folder of yours that others cannot write to"};
+  for (const std::string& root : spool_roots()) {
+    folders.spool = root + "/" + spool_name(folders.runtime);
+    const auto made = make_own_folder(folders.spool);
+    if (made && holds_sockets(folders.spool)) return folders;
+    if (made) (void)remove_own_folder(folders.spool);
+    why = made ? Error{Errc::Io, "no socket can be made in " + folders.spool} : made.error();
+  }
+  (void)remove_own_folder(folders.runtime);
+  return why;
 }
 
 }  // namespace train

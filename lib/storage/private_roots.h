@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/result.h"
+
 namespace train {
 
 /// Return whether nobody else can replace what we make in the folder: it belongs to us or to root,
@@ -28,5 +30,11 @@ std::string spool_name(const std::string& runtime_dir);
 /// Return whether sockets can be made in the folder. Not every file system that a TMPDIR names
 /// supports them.
 bool holds_sockets(const std::string& folder);
+
+struct PrivateFolders {
+  std::string runtime, spool;
+};
+/// Make both, with names for five random bytes. remove_own_folder() removes each.
+Result<PrivateFolders> make_private_folders(const std::string& random);
 
 }  // namespace train

@@ -97,8 +97,9 @@ struct AttemptLost {  // its supervisor ended without being released; its worker
 
 struct DetachRun {  // the run is over for this launcher: release its resources here
   static constexpr MessageType kType = MessageType::DetachRun;
-  bool keep_data = false;  // checkpoints that exist nowhere else
-  TRAIN_FIELDS(keep_data)
+  bool keep_data = false;       // checkpoints that exist nowhere else
+  std::int32_t exit_code = -1;  // of the run, if it has ended
+  TRAIN_FIELDS(keep_data, exit_code)
 };
 
 inline constexpr std::int64_t kKeepOrphanTimeoutMs = -1;

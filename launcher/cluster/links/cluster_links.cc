@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "launcher/cluster/links/node_address.h"
 #include "launcher/core/ssh_hosts.h"
@@ -73,15 +74,29 @@ void ClusterLinks::connect(DaemonLinkOptions options,
   own_addresses_ = read_node_addresses();
   on_this_machine_ = std::all_of(diallers.begin(), diallers.end(),
                                  [](const auto& dialler) { return dialler->is_loopback(); });
-  for (auto& dialler : diallers) add(NodeId{static_cast<int>(nodes_.size())}, std::move(dialler));
-  scope_.spawn("dial", dial());
+  for (auto& dialler : diallers)
+    add(NodeId{static_cast<int>(nodes_.size())}, std::move(dialler), /*later=*/false);
+  scope_.spawn("dial", dial(nodes_.size()));
   scope_.spawn("heartbeats", keep_alive());
+}
+
+void ClusterLinks::add_found(std::unique_ptr<Dialler> dialler) {
+  const NodeId id{static_cast<int>(nodes_.size())};
+  add(id, std::move(dialler), /*later=*/true);
+  observer_.feed(NodeFound{id});
+  scope_.spawn("link", nodes_[id.value].link->run());
+}
+
+void ClusterLinks::set_listed(NodeId id, bool listed) {
+  Node& node = nodes_.at(id.value);
+  if (listed && std::exchange(node.vanished, false)) observer_.feed(NodeFound{id});
+  node.link->set_listed(listed);
 }
 
 // Start the links, but not thousands of them at the same moment: the memory for their handshakes
 // would be most of what the launcher ever uses.
-asio::awaitable<void> ClusterLinks::dial() {
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+asio::awaitable<void> ClusterLinks::dial(std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
     if (i > 0 && i % kDialledAtOnce == 0) {
       const auto paused = co_await pause_for(kDialPause);
       if (!paused) co_return;
@@ -105,7 +120,7 @@ asio::awaitable<void> ClusterLinks::keep_alive() {
   } while (co_await pause_for(kKeepAliveEvery));
 }
 
-void ClusterLinks::add(NodeId id, std::unique_ptr<Dialler> dialler) {
+void ClusterLinks::add(NodeId id, std::unique_ptr<Dialler> dialler, bool later) {
   DaemonLink::Handlers handlers;
   handlers.offered = [this, id](const NodeOffer& offer, const std::string& reached_at) {
     offered(id, offer, reached_at);
@@ -116,14 +131,40 @@ void ClusterLinks::add(NodeId id, std::unique_ptr<Dialler> dialler) {
     observer_.feed(NodeDown{id, reason});
     nodes_[id.value].name.clear();
   };
-  handlers.refused = [this](const Error& error) { observer_.refused(error); };
-  nodes_.push_back({std::make_unique<DaemonLink>(executor_, std::move(dialler), options_, source_,
-                                                 std::move(handlers)),
-                    "",
-                    "",
-                    "",
-                    {},
-                    ""});
+  handlers.refused = [this, id](const Error& error) { return refused(id, error); };
+  handlers.reached = [this, id](const std::string& instance) { return reached(id, instance); };
+  handlers.vanished = [this, id] {
+    nodes_[id.value].problem.clear();
+    instances_.erase(std::exchange(nodes_[id.value].instance, ""));
+    nodes_[id.value].vanished = true;
+    observer_.feed(NodeVanished{id});
+  };
+  Node& node = nodes_.emplace_back();
+  node.link = std::make_unique<DaemonLink>(executor_, std::move(dialler), options_, source_,
+                                           std::move(handlers));
+  node.later = later;
+}
+
+// Two links to one traind would take the run from each other for ever.
+std::string ClusterLinks::reached(NodeId id, const std::string& instance) {
+  const auto [known, fresh] = instances_.try_emplace(instance, id);
+  if (known->second != id) return nodes_[known->second.value].link->endpoint_text();
+  Node& node = nodes_[id.value];
+  if (fresh) instances_.erase(node.instance);
+  node.instance = instance;
+  return "";
+}
+
+// What a file or a name lists may be wrong, or out of date: that is no reason to end a run that
+// goes on without it. But another launcher has the run for good.
+bool ClusterLinks::refused(NodeId id, const Error& error) {
+  Node& node = nodes_[id.value];
+  if (!node.later || error.code == Errc::Fenced) {
+    observer_.refused(error);
+    return true;
+  }
+  if (std::exchange(node.turned_away, error.message) != error.message) observer_.turned_away(error);
+  return false;
 }
 
 // Once a node turns out to be elsewhere, behind a tunnel, the others need addresses that it
@@ -179,8 +220,8 @@ std::optional<NodeId> ClusterLinks::find(const std::string& name) const {
   return std::nullopt;
 }
 
-asio::awaitable<void> ClusterLinks::detach(bool keep_data) {
-  for (Node& node : nodes_) co_await node.link->detach(keep_data);
+asio::awaitable<void> ClusterLinks::detach(DetachRun how) {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) co_await nodes_[i].link->detach(how);
 }
 
 }  // namespace train

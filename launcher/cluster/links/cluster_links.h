@@ -2,6 +2,8 @@
 // these, and what is wrong with the others.
 #pragma once
 
+#include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,12 +30,15 @@ Result<Unit> check_nodes(const std::vector<std::string>& nodes, bool has_tls);
 DaemonLinkOptions link_options(const RunConfig& config, const RunIdentity& run,
                                const std::string& build);
 
-/// The receiver of news from the links. Its events are NodeUp and NodeDown.
+/// The receiver of news from the links. Its events are NodeUp, NodeDown, NodeFound and
+/// NodeVanished.
 class LinkObserver : public EventSink {
  public:
   virtual void received(NodeId node, const Frame& frame) = 0;
   /// Handle a daemon's refusal of the run, which is final.
   virtual void refused(const Error& error) = 0;
+  /// Handle a refusal by a node that was found while the run went on: the run does without it.
+  virtual void turned_away(const Error& error) = 0;
   /// Handle new certificates, or a new token, that cannot be used. The links keep the old ones.
   virtual void stale(const Error& error) = 0;
 };
@@ -45,6 +50,15 @@ class ClusterLinks final : public NodeLinks {
 
   /// Make one link for each dialler; the n-th is NodeId n. Call this once.
   void connect(DaemonLinkOptions options, std::vector<std::unique_ptr<Dialler>> diallers);
+  /// Check that a node can be authenticated (check_nodes()).
+  Result<Unit> may_add(const std::string& node) const {
+    return check_nodes({node}, tls_.context().has_value());
+  }
+  /// Add a link to a node that was found later. Its NodeId is the next.
+  void add_found(std::unique_ptr<Dialler> dialler);
+  /// Say whether the job still names the node: one that it does not name is given up once it is
+  /// dead.
+  void set_listed(NodeId id, bool listed);
   std::size_t size() const { return nodes_.size(); }
   void send(NodeId node, const Frame& frame) override { nodes_.at(node.value).link->send(frame); }
   std::string name(NodeId id) const override;
@@ -53,12 +67,14 @@ class ClusterLinks final : public NodeLinks {
   std::vector<WaitingNode> away() const;
   std::vector<NodeId> up() const override;
   std::optional<NodeId> find(const std::string& name) const override;
-  /// Tell all daemons that the run is over, and whether to keep its checkpoints nevertheless.
-  asio::awaitable<void> detach(bool keep_data);
+  /// Tell all daemons that the run is over, and how.
+  asio::awaitable<void> detach(DetachRun how);
 
  private:
-  void add(NodeId id, std::unique_ptr<Dialler> dialler);
-  asio::awaitable<void> dial();
+  void add(NodeId id, std::unique_ptr<Dialler> dialler, bool later);
+  bool refused(NodeId id, const Error& error);
+  std::string reached(NodeId id, const std::string& instance);
+  asio::awaitable<void> dial(std::size_t count);
   asio::awaitable<void> keep_alive();
   const std::optional<TlsContext>& current_tls();
   void offered(NodeId id, const NodeOffer& offer, const std::string& reached_at);
@@ -79,8 +95,13 @@ class ClusterLinks final : public NodeLinks {
     std::string problem;
     NodeOffer offer = {};    // the newest
     std::string reached_at;  // with it
+    bool later = false;      // found while the run went on
+    bool vanished = false;
+    std::string turned_away = {};  // why, last
+    std::string instance = {};     // of its traind, last
   };
-  std::vector<Node> nodes_;  // by NodeId
+  std::map<std::string, NodeId> instances_;  // of traind: which node it is
+  std::deque<Node> nodes_;                   // by NodeId; links are added while others run
 };
 
 }  // namespace train

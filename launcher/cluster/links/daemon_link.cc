@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/net/peer_user.h"
 #include "lib/net/run_owner.h"
@@ -13,6 +14,8 @@
 
 namespace train {
 namespace {
+
+constexpr Duration kTurnedAwayPause = seconds(30);
 
 /// Return the message without the endpoint, which the reader sees anyway.
 std::string without_prefix(const std::string& message, const std::string& endpoint) {
@@ -29,10 +32,14 @@ DaemonLink::DaemonLink(asio::any_io_executor executor, std::unique_ptr<Dialler> 
       tls_(tls),
       handlers_(std::move(handlers)),
       endpoint_text_(dialler_->text()),
-      liveness_(options_.limits, options_.has_workers, std::chrono::steady_clock::now()) {}
+      liveness_(options_.limits, options_.has_workers, std::chrono::steady_clock::now()),
+      listed_again_(executor_) {}
 
 asio::awaitable<void> DaemonLink::run() {
   while (!detaching_) {
+    auto waiting = wait_while_vanished();
+    const auto listed = co_await std::move(waiting);
+    if (!listed || detaching_) co_return;
     liveness_.dialling(std::chrono::steady_clock::now());
     auto opened = co_await open();
     Error problem;
@@ -43,20 +50,39 @@ asio::awaitable<void> DaemonLink::run() {
       problem = opened.error();
     connection_.reset();
     if (detaching_ || refused_ || problem.code == Errc::Cancelled) co_return;
-    const Duration redial_in = std::max(disconnected(problem), dialler_->pause());
+    Duration redial_in = std::max(disconnected(problem), dialler_->pause());
+    if (std::exchange(turned_away_, false)) redial_in = std::max(redial_in, kTurnedAwayPause);
     const auto woken = co_await pause_for(redial_in);
     if (!woken) co_return;
   }
+}
+
+void DaemonLink::set_listed(bool listed) {
+  listed_ = listed;
+  listed_again_.notify();
+}
+
+/// A node that the job does not name any more is given up once it is dead, or if it never answered.
+Task<Unit> DaemonLink::wait_while_vanished() {
+  if (listed_ || !liveness_.lost()) co_return Unit{};
+  handlers_.vanished();
+  while (!listed_ && !detaching_) {
+    auto waiting = listed_again_.wait_until(TimePoint::max());
+    CO_TRY([[maybe_unused]] const bool woken, co_await std::move(waiting));
+  }
+  co_return Unit{};
+}
+
+void DaemonLink::reject(const Error& error) {
+  refused_ = handlers_.refused(error);
+  turned_away_ = !refused_;
 }
 
 Task<Dialled> DaemonLink::open() {
   auto dialling = dialler_->dial(executor_, liveness_.connect_limit());
   auto dialled = co_await std::move(dialling);
   if (dialled.has_error()) {
-    if (!liveness_.known() && dialler_->failed_for_good()) {
-      refused_ = true;
-      handlers_.refused(dialled.error());
-    }
+    if (!liveness_.known() && dialler_->failed_for_good()) reject(dialled.error());
     co_return dialled;
   }
   Connection& connection = *dialled->connection;
@@ -74,13 +100,19 @@ Task<Dialled> DaemonLink::open() {
     // up: the daemon counts as away, and the other workers continue training.
     if (!liveness_.known() &&
         (code == Errc::Unauthenticated || code == Errc::Protocol || code == Errc::Permission)) {
-      refused_ = true;
       Error error(peer.error());
       if (!error.message.starts_with(endpoint_text_))
         error = std::move(error).with_context(endpoint_text_);
-      handlers_.refused(error);
+      reject(error);
     }
     co_return peer.error();
+  }
+  if (const std::string other = handlers_.reached(peer->instance); !other.empty()) {
+    Error error{Errc::AlreadyExists,
+                fmt::format("{} is the same traind as {}", endpoint_text_, other),
+                "name each node once"};
+    reject(error);
+    co_return error;
   }
   co_return dialled;
 }
@@ -118,11 +150,10 @@ asio::awaitable<Error> DaemonLink::converse(std::shared_ptr<Connection> connecti
       }
     } else if (frame->type == MessageType::Refused) {
       if (auto refusal = decode<Refused>(*frame)) {
-        refused_ = true;
-        handlers_.refused(Error{refusal->code == "fenced" ? Errc::Fenced : Errc::Permission,
-                                endpoint_text_ + ": " + refusal->message, refusal->hint});
+        reject(Error{refusal->code == "fenced" ? Errc::Fenced : Errc::Permission,
+                     endpoint_text_ + ": " + refusal->message, refusal->hint});
       }
-      ended = Error{Errc::Cancelled, "refused"};
+      ended = Error{turned_away_ ? Errc::Permission : Errc::Cancelled, "refused"};
       break;
     }
   }
@@ -162,11 +193,11 @@ void DaemonLink::send(const Frame& frame) {
   if (connection_ && attached_) connection_->send(frame);
 }
 
-asio::awaitable<void> DaemonLink::detach(bool keep_data) {
+asio::awaitable<void> DaemonLink::detach(DetachRun how) {
   detaching_ = true;
   if (!connection_) co_return;
   const auto connection = connection_;
-  connection->send(encode(DetachRun{keep_data}));
+  connection->send(encode(how));
   (void)co_await within(seconds(1), connection->flush());
 }
 

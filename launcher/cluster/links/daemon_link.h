@@ -13,6 +13,7 @@
 #include "launcher/core/node_liveness.h"
 #include "lib/net/connection.h"
 #include "lib/net/handshake.h"
+#include "lib/net/notifier.h"
 #include "lib/net/tls_files.h"
 #include "lib/wire/daemon_messages.h"
 
@@ -38,7 +39,12 @@ class DaemonLink {
     std::function<void(const std::string& problem)> away;
     /// The node's workers count as lost. The link keeps trying to connect.
     std::function<void(const std::string& reason)> down;
-    std::function<void(const Error&)> refused;  // it rejects us: trying again is useless
+    /// It rejects us. Return whether trying again is useless.
+    std::function<bool(const Error&)> refused;
+    /// A traind has proved that it belongs to the cluster. Return the address under which another
+    /// link has it already; "": none has.
+    std::function<std::string(const std::string& instance)> reached;
+    std::function<void()> vanished;  // it is not listed, and dead; it is dialled once it is listed
   };
 
   /// `options` and `tls` must outlive the link: thousands of links may share them.
@@ -51,11 +57,13 @@ class DaemonLink {
   /// long. Call this every kKeepAliveEvery. One timer serves all links: with a timer for each,
   /// 10,000 links took a fifth of a core.
   void keep_alive(TimePoint now);
+  /// Say whether the job still names the node. One that it does not name is used until it is dead.
+  void set_listed(bool listed);
   /// Send a frame. It is dropped unless the node has answered over its newest connection: whatever
   /// must arrive is sent again after `offered`, in the right order.
   void send(const Frame& frame);
   /// Tell the daemon that the run is over, and close.
-  asio::awaitable<void> detach(bool keep_data);
+  asio::awaitable<void> detach(DetachRun how);
   const std::string& endpoint_text() const { return endpoint_text_; }
   std::size_t queued_bytes() const { return connection_ ? connection_->queued_bytes() : 0; }
 
@@ -63,6 +71,8 @@ class DaemonLink {
   Task<Dialled> open();
   asio::awaitable<Error> converse(std::shared_ptr<Connection> connection, std::string reached_at);
   Duration disconnected(const Error& why);
+  void reject(const Error& error);
+  Task<Unit> wait_while_vanished();
 
   asio::any_io_executor executor_;
   std::unique_ptr<Dialler> dialler_;
@@ -76,6 +86,9 @@ class DaemonLink {
   std::uint64_t beats_ = 0;
   bool detaching_ = false;
   bool refused_ = false;
+  bool turned_away_ = false;  // at the last try, and it may be tried again
+  bool listed_ = true;
+  Notifier listed_again_;
   std::string problem_;
 };
 

@@ -12,16 +12,20 @@ Task<Dialled> EndpointDialler::dial(asio::any_io_executor executor, Duration lim
   co_return dialled;
 }
 
+DiallerMaker::DiallerMaker(SshConfig ssh, int tries)
+    : ssh_(std::move(ssh)), logins_(std::make_shared<SshLogins>(tries)) {}
+
+std::unique_ptr<Dialler> DiallerMaker::make(const std::string& node) const {
+  if (!node.starts_with(kSshPrefix))
+    return std::make_unique<EndpointDialler>(*parse_endpoint(node));
+  return std::make_unique<SshDialler>(*parse_ssh_host(node.substr(kSshPrefix.size())), node, ssh_,
+                                      logins_);
+}
+
 std::vector<std::unique_ptr<Dialler>> diallers_of(const ClusterConfig& cluster, int tries) {
+  const DiallerMaker maker(cluster.ssh, tries);
   std::vector<std::unique_ptr<Dialler>> diallers;
-  const auto logins = std::make_shared<SshLogins>(tries);
-  for (const std::string& node : cluster.nodes) {
-    if (node.starts_with(kSshPrefix))
-      diallers.push_back(std::make_unique<SshDialler>(
-          *parse_ssh_host(node.substr(kSshPrefix.size())), node, cluster.ssh, logins));
-    else
-      diallers.push_back(std::make_unique<EndpointDialler>(*parse_endpoint(node)));
-  }
+  for (const std::string& node : cluster.nodes) diallers.push_back(maker.make(node));
   return diallers;
 }
 

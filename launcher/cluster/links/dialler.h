@@ -50,8 +50,22 @@ class EndpointDialler final : public Dialler {
   Endpoint endpoint_;
 };
 
-/// Return one for each of cluster.nodes, which have been checked.
-/// `tries`: how often to try a host for ssh that has never answered, before that is an error.
+class SshLogins;
+
+/// Makes the diallers of a run's nodes, which share what they need.
+class DiallerMaker {
+ public:
+  /// `tries`: how often to try a host for ssh that has never answered, before that is an error.
+  explicit DiallerMaker(SshConfig ssh, int tries = 3);
+  /// Return one for a node as cluster.nodes has it, which has been checked.
+  std::unique_ptr<Dialler> make(const std::string& node) const;
+
+ private:
+  SshConfig ssh_;
+  std::shared_ptr<SshLogins> logins_;
+};
+
+/// Return one for each of cluster.nodes.
 std::vector<std::unique_ptr<Dialler>> diallers_of(const ClusterConfig& cluster, int tries = 3);
 
 }  // namespace train

@@ -9,6 +9,7 @@
 
 #include "launcher/cluster/links/cluster_links.h"
 #include "launcher/cluster/links/dialler.h"
+#include "launcher/cluster/links/node_source.h"
 #include "lib/base/host.h"
 #include "lib/net/handshake.h"
 #include "lib/net/peer_user.h"
@@ -78,7 +79,7 @@ Task<Unit> hear(Connection& connection, NodeRow& row, bool only_offers) {
 }
 
 Task<Unit> ask(asio::any_io_executor executor, Dialler& dialler, const Identity& self,
-               const TlsFiles& tls, Duration limit, bool only_offers, NodeRow& row) {
+               const TlsFiles& tls, Duration limit, bool only_offers, DetachRun end, NodeRow& row) {
   auto dialling = dialler.dial(executor, limit);
   CO_TRY(auto dialled, co_await std::move(dialling));
   Connection& connection = *dialled.connection;
@@ -91,7 +92,7 @@ Task<Unit> ask(asio::any_io_executor executor, Dialler& dialler, const Identity&
   connection.send(encode(attachment(owner_key, connection.binding())));
   auto hearing = hear(connection, row, only_offers);
   const auto heard = co_await within(limit, std::move(hearing));
-  connection.send(encode(DetachRun{}));
+  connection.send(encode(end));
   auto flushing = connection.flush();
   (void)co_await within(seconds(1), std::move(flushing));
   if (!heard && !row.answered) co_return heard.error();
@@ -101,11 +102,12 @@ Task<Unit> ask(asio::any_io_executor executor, Dialler& dialler, const Identity&
 asio::awaitable<void> ask_some(asio::any_io_executor executor,
                                std::vector<std::unique_ptr<Dialler>>* diallers,
                                std::vector<NodeRow>* rows, std::size_t* next, const Identity* self,
-                               const TlsFiles* tls, Duration limit, bool only_offers) {
+                               const TlsFiles* tls, Duration limit, bool only_offers,
+                               DetachRun end) {
   while (*next < diallers->size()) {
     const std::size_t i = (*next)++;
     NodeRow& row = (*rows)[i];
-    auto asking = ask(executor, *(*diallers)[i], *self, *tls, limit, only_offers, row);
+    auto asking = ask(executor, *(*diallers)[i], *self, *tls, limit, only_offers, end, row);
     const auto asked = co_await std::move(asking);
     if (asked.has_error()) row.problem = asked.error();
   }
@@ -115,6 +117,7 @@ asio::awaitable<void> ask_some(asio::any_io_executor executor,
 
 Result<std::vector<NodeRow>> survey_nodes(ClusterConfig cluster, const std::string& build,
                                           Duration limit) {
+  TRY(cluster, with_found_nodes(std::move(cluster), limit));
   if (cluster.nodes.empty())
     cluster.nodes.push_back("unix:" + default_runtime_dir() + "/traind.sock");
   TRY(const TlsFiles tls,
@@ -125,7 +128,8 @@ Result<std::vector<NodeRow>> survey_nodes(ClusterConfig cluster, const std::stri
 }
 
 std::vector<NodeRow> ask_nodes(std::vector<std::unique_ptr<Dialler>>& diallers, const TlsFiles& tls,
-                               const std::string& build, Duration limit, bool only_offers) {
+                               const std::string& build, Duration limit, bool only_offers,
+                               const DetachRun& end) {
   std::vector<NodeRow> rows(diallers.size());
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i].address = diallers[i]->text();
   const Identity self{build, "launcher", host_name(), ::getpid(), ""};
@@ -134,9 +138,18 @@ std::vector<NodeRow> ask_nodes(std::vector<std::unique_ptr<Dialler>>& diallers, 
   std::size_t next = 0;
   for (std::size_t i = 0; i < std::min(kAskedAtOnce, rows.size()); ++i)
     scope.spawn("ask", ask_some(context.get_executor(), &diallers, &rows, &next, &self, &tls, limit,
-                                only_offers));
+                                only_offers, end));
   context.run();
   return rows;
+}
+
+void tell_run_end(const ClusterConfig& cluster, const std::string& build, Duration limit,
+                  int exit_code) {
+  const auto tls = TlsFiles::read({cluster.token_file, cluster.tls}, CertificateRole::Launcher);
+  if (!tls || !check_nodes(cluster.nodes, tls->context().has_value())) return;
+  auto diallers = diallers_of(cluster, 1);
+  (void)ask_nodes(diallers, *tls, build, limit, /*only_offers=*/true,
+                  {.keep_data = false, .exit_code = exit_code});
 }
 
 }  // namespace train

@@ -13,6 +13,7 @@
 #include "lib/base/result.h"
 #include "lib/base/time.h"
 #include "lib/net/tls_files.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 
@@ -23,7 +24,15 @@ Result<std::vector<NodeRow>> survey_nodes(ClusterConfig cluster, const std::stri
                                           Duration limit);
 
 /// Ask these nodes. `only_offers`: do not wait for what they are doing now.
+/// `end`: what they are told at the end.
 std::vector<NodeRow> ask_nodes(std::vector<std::unique_ptr<Dialler>>& diallers, const TlsFiles& tls,
-                               const std::string& build, Duration limit, bool only_offers = false);
+                               const std::string& build, Duration limit, bool only_offers = false,
+                               const DetachRun& end = {});
+
+/// Tell the nodes of the cluster, as far as they can be reached, how a run has ended that has not
+/// told them itself, because it could not begin. It matters to a traind that ends with its run and
+/// has no launcher. Blocks.
+void tell_run_end(const ClusterConfig& cluster, const std::string& build, Duration limit,
+                  int exit_code);
 
 }  // namespace train

@@ -100,7 +100,7 @@ Result<std::optional<PrivateDaemon>> private_daemon_of(const RunOptions& options
       return Error{Errc::NotFound, fmt::format("the folder {} is gone", options.private_daemon),
                    "start the run again"};
     }
-  } else if (!spec.cluster.nodes.empty() && !must) {
+  } else if (spec.cluster.names_nodes() && !must) {
     return daemon;
   } else {
     const std::string folder = run_path(spec.run_config.storage_path, spec.run_config.name);

@@ -234,18 +234,28 @@ int RunDriver::run() {
 // ---- links
 
 void RunDriver::connect() {
-  auto diallers = diallers_of(spec_.cluster);
+  ClusterConfig cluster = spec_.cluster;
+  cluster.nodes = record_->nodes();
+  auto diallers = diallers_of(cluster);
   if (diallers.empty()) diallers.push_back(std::make_unique<EndpointDialler>(daemon_->endpoint()));
   DaemonLinkOptions link = link_options(spec_.run_config, run_, options_.build);
   link.owner_key = record_->owner_key();
   link.has_workers = record_->start().living.has_value();
   links_.connect(std::move(link), std::move(diallers));
+  if (!spec_.cluster.finds_nodes()) return;
+  discovery_ =
+      std::make_unique<NodeDiscovery>(spec_.cluster, record_->nodes(), links_, journal_, screen_);
+  scope_.spawn("discovery", discovery_->run());
 }
 
 void RunDriver::refused(const Error& error) {
   summary_builder_.refuse(error);
   if (!finished_)
     scope_.spawn("finish", finish(RunEnded{RunState::Errored, error.message, std::nullopt}));
+}
+
+void RunDriver::turned_away(const Error& error) {
+  screen_.warn("a node that was found is not used: " + error.describe());
 }
 
 void RunDriver::stale(const Error& error) {
@@ -568,7 +578,9 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   journal_.remember(record_of(ended));
   // Tell nothing to the nodes of a run that continues without us: they may not have another
   // launcher yet.
-  if (!summary_builder_.replaced()) co_await links_.detach(left_on_nodes);
+  const DetachRun how{.keep_data = left_on_nodes,
+                      .exit_code = exit_code_of(summary_builder_.summary(ended, {}, {}))};
+  if (!summary_builder_.replaced()) co_await links_.detach(how);
   co_await shutdown_flush_.wait_for(journal_.written());
   if (shutdown_flush_.in_time()) {  // otherwise its thread may hang, too
     pipeline_->finish();

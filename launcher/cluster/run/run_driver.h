@@ -17,6 +17,7 @@
 #include "launcher/cluster/checkpoints/shard_transfer.h"
 #include "launcher/cluster/checkpoints/validation_executor.h"
 #include "launcher/cluster/links/cluster_links.h"
+#include "launcher/cluster/links/node_discovery.h"
 #include "launcher/cluster/links/private_daemon.h"
 #include "launcher/cluster/mlflow/mlflow_logger.h"
 #include "launcher/cluster/notify/run_notifier.h"
@@ -67,6 +68,7 @@ class RunDriver final : private LinkObserver {
   void connect();
   void refused(const Error& error) override;
   void received(NodeId node, const Frame& frame) override;
+  void turned_away(const Error& error) override;
   void stale(const Error& error) override;
   asio::awaitable<void> keep_private_daemon();
 
@@ -120,6 +122,7 @@ class RunDriver final : private LinkObserver {
   NodeSetups node_setups_;
   std::unique_ptr<ReportPipeline> pipeline_;
   ClusterLinks links_;
+  std::unique_ptr<NodeDiscovery> discovery_;  // if nodes are found while the run goes on
   OutputReceiver output_;
   ShardTransfer shards_;
   int ranks_ = 0;  // the most that an attempt can have

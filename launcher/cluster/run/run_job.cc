@@ -8,6 +8,7 @@
 #include <boost/json.hpp>
 #include <ctime>
 
+#include "launcher/cluster/links/node_source.h"
 #include "launcher/cluster/links/private_daemon.h"
 #include "launcher/cluster/links/start_messages.h"
 #include "launcher/cluster/links/worker_count.h"
@@ -18,6 +19,7 @@
 #include "launcher/cluster/run/run_record.h"
 #include "launcher/cluster/run/slurm_commands.h"
 #include "launcher/cluster/run/slurm_job.h"
+#include "launcher/core/start_watch.h"
 #include "launcher/report/summary.h"
 #include "launcher/spec/secrets.h"
 #include "lib/base/exit_code.h"
@@ -60,8 +62,19 @@ int leave_slurm(const RunOptions& options, InSlurm& slurm, int code) {
   return code;
 }
 
-/// Put a number in the place of `num_workers: auto`.
-Result<Unit> settle_workers(RunOptions& options, const TlsFiles& tls) {
+/// Return the job with the nodes that its hosts file or its name lists now; wait until it lists
+/// any.
+Result<RunOptions> with_nodes_found(RunOptions options) {
+  const JobSpec& spec = options.parsed.spec;
+  const Duration given = spec.run_config.failure_config.start_timeout;
+  TRY(options.parsed.spec.cluster.nodes,
+      wait_for_node_source(spec.cluster, given > Duration{0} ? given : kStartTimeout, say));
+  return options;
+}
+
+/// Put a number in the place of `num_workers: auto`. The nodes are not the spec's if they were
+/// found.
+Result<Unit> settle_workers(RunOptions& options, const TlsFiles& tls, bool nodes_found) {
   const JobSpec& spec = options.parsed.spec;
   if (!spec.scaling_config.num_workers.automatic) return Unit{};
   std::vector<NodeCapacity> nodes;
@@ -74,7 +87,11 @@ Result<Unit> settle_workers(RunOptions& options, const TlsFiles& tls) {
   TRY(const int count, count_workers(spec.scaling_config, nodes));
   for (const std::string& node : left_out)
     say(fmt::format("warning: {}: num_workers: auto does not count it", node));
+  std::vector<std::string>& cluster_nodes = options.parsed.spec.cluster.nodes;
+  std::vector<std::string> found;
+  if (nodes_found) found.swap(cluster_nodes);
   set_workers(options.parsed, count);
+  if (nodes_found) found.swap(cluster_nodes);
   return Unit{};
 }
 
@@ -86,7 +103,8 @@ int run_with(RunOptions options, InSlurm& slurm) {
     print_err("train-run: {}\n", soon);
   if (const auto safe = check_nodes(spec.cluster.nodes, tls->context().has_value()); !safe)
     return refuse(options, safe.error(), exit_code::kPermission);
-  if (const auto settled = settle_workers(options, *tls); !settled)
+  if (const auto settled = settle_workers(options, *tls, spec.cluster.finds_nodes() || slurm.step);
+      !settled)
     return refuse(options, settled.error(), exit_code::kUnavailable);
   auto env = spec::worker_environment(spec, options.environment);
   if (!env) return refuse(options, env.error(), exit_code::kBadSpec);
@@ -151,6 +169,11 @@ int run_job(const RunOptions& options) {
   if (!job) return refuse(options, job.error(), exit_code::kUnavailable);
   slurm.job = std::move(*job);
   const bool has_daemon = !options.private_daemon.empty() || !options.shared_daemon.empty();
+  if (spec.cluster.finds_nodes()) {
+    auto found = with_nodes_found(options);
+    if (!found) return refuse(options, found.error(), exit_code::kUnavailable);
+    return run_with(std::move(*found), slurm);
+  }
   if (!slurm.job || has_daemon || !starts_daemons(spec, *slurm.job))
     return run_with(options, slurm);
   auto started = start_daemons(*slurm.job, options.environment, say);

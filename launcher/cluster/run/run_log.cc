@@ -50,6 +50,12 @@ void RunLog::event(const RunEvent& event) const {
           [&](const NodeDown& e) {
             log_.warn("node lost", {{"node", name_(e.node)}, {"reason", e.reason}});
           },
+          [&](const NodeFound& e) {
+            log_.info("node found", {{"node", name_(e.node)}});
+          },
+          [&](const NodeVanished& e) {
+            log_.info("node is not listed any more, and dead", {{"node", name_(e.node)}});
+          },
           [&](const NodeDrain& e) {
             log_.warn(
                 "node is draining",

@@ -300,13 +300,13 @@ Result<Unit> RunRecord::take_ownership(const JobSpec& spec, const RunRecordOptio
                  remote_ ? "" : "bring back " + folder_.owner_key()};
   }
   start_.run_id = run_id_;
-  TRY(generation_, journal_->take_generation(
-                       now_text(), {{"run_id", run_id_},
-                                    {"host", self.host},
-                                    {"pid", self.pid},
-                                    {"build", options.build},
-                                    {"by_hand", !options.restarted},
-                                    {"nodes", boost::json::value_from(spec.cluster.nodes)}}));
+  TRY(generation_,
+      journal_->take_generation(now_text(), {{"run_id", run_id_},
+                                             {"host", self.host},
+                                             {"pid", self.pid},
+                                             {"build", options.build},
+                                             {"by_hand", !options.restarted},
+                                             {"nodes", boost::json::value_from(nodes_)}}));
   if (remote_) TRY_VOID(RemoteRun::note_generation(folder_, generation_));
   storage_marker_ = fmt::format("{} {}", run_id_, random_hex());
   return remote_ ? remote_->leave_marker(generation_, storage_marker_)
@@ -354,7 +354,9 @@ Result<Unit> RunRecord::read_history(const JobSpec& spec, const RunRecordOptions
   for (const JournalRecord& record : journal_->replayed().records)
     history.add(record.generation, record.time, record.event);
   if (!options.restarted) history.started_by_hand();
-  history.number_nodes_by(spec.cluster.nodes);
+  nodes_ = spec.cluster.finds_nodes() ? history.with_nodes_of_living(spec.cluster.nodes)
+                                      : spec.cluster.nodes;
+  history.number_nodes_by(nodes_);
   start_.first_attempt = history.next_attempt();
   start_.failures = history.failures();
   start_.placed = history.placed();
@@ -362,7 +364,7 @@ Result<Unit> RunRecord::read_history(const JobSpec& spec, const RunRecordOptions
   start_.ended = history.ended();
   past_ = history.attempts();
   read_time(history);
-  if (start_.living) TRY_VOID(check_living(spec, options, history));
+  if (start_.living) TRY_VOID(check_living(options, history));
   if (!past_.empty()) start_.restarts = history.restarts() + (start_.living ? 0 : 1);
   return Unit{};
 }
@@ -384,8 +386,7 @@ void RunRecord::read_time(const RunHistory& history) {
 
 /// Check that the living attempt can be taken over. With --force, give up one that ran on other
 /// nodes.
-Result<Unit> RunRecord::check_living(const JobSpec& spec, const RunRecordOptions& options,
-                                     const RunHistory& history) {
+Result<Unit> RunRecord::check_living(const RunRecordOptions& options, const RunHistory& history) {
   const LivingAttempt& living = *start_.living;
   if (options.new_daemons) {
     start_.living.reset();
@@ -401,7 +402,7 @@ Result<Unit> RunRecord::check_living(const JobSpec& spec, const RunRecordOptions
                              "`train-run stop`, and only then resume it with --set",
                              shell_word(folder_.path()))};
   }
-  if (history.living_is_on(spec.cluster.nodes)) return Unit{};
+  if (history.living_is_on(nodes_)) return Unit{};
   const std::string text = fmt::format(
       "attempt {} of {} began on other nodes than cluster.nodes "
       "has there now, and its workers may still be running",
@@ -518,7 +519,8 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec) {
                                                   spec.resume_from_checkpoint);
   }
   start_.expected_nodes = std::max<std::size_t>(1, spec.cluster.nodes.size());
-  start_.sets_up = !spec.setup.empty() && !setup().run_done() && !start_.living && !start_.ended;
+  start_.sets_up = !spec.setup.empty() && !setup().run_done() && !start_.living && !start_.ended;nodes_.size());
+  start_.finds_nodes = spec.cluster.finds_nodes();
   return Unit{};
 }
 

@@ -78,6 +78,9 @@ class RunRecord {
   /// ones too, and what each was made of.
   std::map<CheckpointNumber, PendingCheckpoint> committed_before() const;
   bool resumed() const { return resumed_; }
+  /// Return the nodes to begin with, by NodeId: cluster.nodes, and where nodes are found, those of
+  /// a living attempt first.
+  const std::vector<std::string>& nodes() const { return nodes_; }
   /// Return where the controller begins, and what to warn about (checkpoints that were skipped).
   const RunStart& start() const { return start_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
@@ -104,8 +107,7 @@ class RunRecord {
   Result<Unit> read_start(const JobSpec& spec);
   Result<Unit> read_history(const JobSpec& spec, const RunRecordOptions& options);
   void read_time(const RunHistory& history);
-  Result<Unit> check_living(const JobSpec& spec, const RunRecordOptions& options,
-                            const RunHistory& history);
+  Result<Unit> check_living(const RunRecordOptions& options, const RunHistory& history);
   Result<std::vector<PendingCheckpoint>> pending_of_living();
   Result<Unit> read_given_checkpoint(const std::string& location);
   void find_resolved();
@@ -125,6 +127,7 @@ class RunRecord {
   Generation generation_;
   RunStart start_;
   std::optional<RunHistory> history_;
+  std::vector<std::string> nodes_;
   std::vector<PastAttempt> past_;
   std::vector<std::string> warnings_;
 };

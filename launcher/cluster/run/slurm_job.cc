@@ -47,7 +47,7 @@ Result<std::optional<SlurmAllocation>> slurm_job_of(const JobSpec& spec,
 }
 
 bool starts_daemons(const JobSpec& spec, const SlurmAllocation& allocation) {
-  if (!spec.cluster.nodes.empty()) return false;
+  if (spec.cluster.names_nodes()) return false;
   const bool only_here = allocation.on_node && allocation.nodes.size() == 1;
   return !only_here || has_srun();
 }

@@ -73,7 +73,7 @@ TEST(RemoteStart, HasFoldersOfItsOwnForNobodyElse) {
   const auto folders = make_remote_folders(), others = make_remote_folders();
   ASSERT_TRUE(folders && others);
   EXPECT_NE(folders->runtime, others->runtime);
-  for (const RemoteFolders& made : {*folders, *others}) {
+  for (const PrivateFolders& made : {*folders, *others}) {
     for (const std::string& folder : {made.runtime, made.spool}) {
       struct stat status {};
       ASSERT_EQ(::stat(folder.c_str(), &status), 0) << folder;

@@ -49,7 +49,12 @@ class DaemonLinkTest : public NetTest {
                              down_ = reason;
                              scope.cancel();
                            },
-                       .refused = [](const Error& error) { ADD_FAILURE() << error.describe(); }});
+                       .refused =
+                           [](const Error& error) {
+                             ADD_FAILURE() << error.describe();
+                             return true;
+                           },
+                       .reached = [](const std::string&) { return std::string(); }});
       scope.spawn("link", link.run());
       co_await scope.join();
     });

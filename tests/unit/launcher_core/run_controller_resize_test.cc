@@ -92,6 +92,54 @@ TEST(RunControllerGrow, WhereRanksPausedBeforeTheyWereToldToGoOnIsNotWhereTheyMe
             std::vector<Pause>{});
 }
 
+TEST(RunControllerGrow, TakesInANodeThatWasFoundLater) {
+  Driven d(elastic(1, 3), {.checkpoint = {}, .expected_nodes = 2, .finds_nodes = true});
+  d.running();
+
+  EXPECT_EQ(d.handle(NodeFound{kNodeC}), Actions{});
+  d.handle(node_up(kNodeC));
+  const auto pauses = only<Pause>(d.handle(Tick{}, kGrowDelay));
+
+  EXPECT_EQ(pauses.size(), 2U);
+}
+
+TEST(RunControllerNodes, WhileNodesMayBeFoundNoSizeIsImpossible) {
+  Driven named(elastic(3, 3), {.checkpoint = {}, .expected_nodes = 2});
+  named.nodes();
+  EXPECT_EQ(named.run.state(), S::Errored);
+
+  Driven found(elastic(3, 3), {.checkpoint = {}, .expected_nodes = 2, .finds_nodes = true});
+  found.nodes();
+  EXPECT_EQ(found.run.state(), S::Scheduling);
+  found.handle(NodeFound{kNodeC});
+  EXPECT_EQ(only<Prepare>(found.handle(node_up(kNodeC))).size(), 3U);
+}
+
+TEST(RunControllerNodes, AListedNodeIsWaitedForUntilItIsNotListedAnyMore) {
+  Driven d(elastic(1, 3), {.checkpoint = {}, .expected_nodes = 2, .finds_nodes = true});
+  d.handle(NodeFound{kNodeC});
+  d.nodes();
+  EXPECT_EQ(d.run.state(), S::Scheduling);
+
+  const auto actions = d.handle(NodeVanished{kNodeC});
+
+  EXPECT_EQ(only<Prepare>(actions).size(), 2U);
+}
+
+TEST(RunControllerNodes, ANodeThatIsDeadAndNotListedIsForgottenUntilItIsFoundAgain) {
+  Driven d(elastic(1, 2), {.checkpoint = {}, .expected_nodes = 2, .finds_nodes = true});
+  d.running();
+  d.handle(NodeDown{kNodeB, "no heartbeat for 10 s"});
+  d.handle(NodeVanished{kNodeB});
+  d.handle(NodeGroupGone{kFirst, kNodeA});
+  d.handle(Tick{}, kAllNodesWait);
+  EXPECT_EQ(d.run.world_size(), 1);  // at once: nobody else is named
+  EXPECT_EQ(d.run.attempt(), Attempt{1});
+  d.handle(NodeFound{kNodeB}, kAllNodesWait);
+  d.handle(node_up(kNodeB), kAllNodesWait);
+  EXPECT_EQ(d.run.attempt(), Attempt{1});
+}
+
 // The others would wait for its checkpoint forever: a pause to grow has no deadline.
 TEST(RunControllerGrow, DoesNotAskTheRanksWhileOneOfThemHasNotReported) {
   Driven d(elastic(1, 3), {.checkpoint = {}, .expected_nodes = 2});

@@ -203,6 +203,23 @@ TEST(RunHistory, KnowsWhereTheNewestAttemptWas) {
   EXPECT_EQ(journal.history.placed(), both());
 }
 
+TEST(RunHistory, NodesThatWereFoundKeepTheirPlacesForTheirWorkers) {
+  Journaled journal;
+  journal.add({{"event", "generation_taken"}, {"nodes", {"x"}}});
+  journal.add(node_found_record(NodeId{1}, "y"));
+  journal.add(node_found_record(NodeId{1}, "again"));  // of no launcher of ours
+  EXPECT_EQ(journal.history.with_nodes_of_living({"y", "x"}), (std::vector<std::string>{"y", "x"}));
+  journal.begin(kFirst);
+  journal.state(S::Starting);
+  journal.add(node_found_record(NodeId{2}, "z"));
+
+  const auto nodes = journal.history.with_nodes_of_living({"w", "y", "z"});
+
+  EXPECT_EQ(nodes, (std::vector<std::string>{"x", "y", "w", "z"}));
+  EXPECT_TRUE(journal.history.living_is_on(nodes));
+  EXPECT_FALSE(journal.history.living_is_on({"y", "x"}));
+}
+
 TEST(RunHistory, KnowsWhetherTheNodesOfALivingAttemptAreStillAtTheirPlaces) {
   using Names = std::vector<std::string>;
   Journaled journal;

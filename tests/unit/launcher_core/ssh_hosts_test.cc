@@ -59,7 +59,7 @@ TEST(SshHosts, AListThatMakesNoSenseIsRefused) {
   EXPECT_EQ(refusal("a\n-x\n"), "'-x' has a host that is no name");
   EXPECT_EQ(refusal(std::string(kHostListBytesMax + 1, ' ')), "it has more than 1048576 bytes");
   std::string many;
-  for (std::size_t i = 0; i <= kSshHostsMax; ++i) many += "n" + std::to_string(i) + "\n";
+  for (std::size_t i = 0; i <= kHostsMax; ++i) many += "n" + std::to_string(i) + "\n";
   EXPECT_EQ(refusal(many), "it has more than 16384 hosts");
 }
 

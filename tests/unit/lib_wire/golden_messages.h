@@ -111,7 +111,7 @@ inline std::vector<Frame> golden_frames() {
                         .done_in = "d"}},
           attempt),
       encode(AttemptLost{.reason = "r", .standby = true}, attempt),
-      encode(DetachRun{.keep_data = true}),
+      encode(DetachRun{.keep_data = true, .exit_code = 3}),
       encode(LauncherState{.present = false, .generation = 1, .orphan_timeout_ms = 2}),
       encode(SupervisorHello{.run_id = "i",
                              .attempt = 1,
