@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "cmd/train-run/this_node.h"
-#include "daemon/devices/node_inventory.h"
 #include "daemon/supervisor/workers/worker_environment.h"
 #include "launcher/cluster/links/start_messages.h"
 #include "launcher/cluster/links/worker_count.h"
@@ -155,25 +154,6 @@ int dry_run(const ParsedSpec& parsed) {
   }
   print_environments(environments_of(spec, placement, master, peers));
   return 0;
-}
-
-int runs_that_fit(const JobSpec& spec) {
-  const Resources here = read_node_inventory().amounts;
-  const Resources& each = spec.scaling_config.resources_per_worker;
-  if (spec.scaling_config.num_workers.automatic) return 1;  // it takes all
-  const int workers = spec.scaling_config.num_workers.max;
-  double cpu = workers * each.cpu;
-  double memory = static_cast<double>(each.memory_bytes) * workers;
-  for (const IngestNeed& need : ingest_needs(spec)) {
-    cpu += need.spec.workers.max * need.spec.resources_per_worker.cpu;
-    memory +=
-        static_cast<double>(need.spec.resources_per_worker.memory_bytes) * need.spec.workers.max;
-  }
-  // Of a run that claims no cores, one for each core.
-  double fit = cpu > 0 ? here.cpu / cpu : here.cpu;
-  if (each.gpu > 0) fit = std::min(fit, here.gpu / (workers * each.gpu));
-  if (memory > 0) fit = std::min(fit, static_cast<double>(here.memory_bytes) / memory);
-  return std::max(1, static_cast<int>(std::min(fit, 1024.0)));
 }
 
 }  // namespace train

@@ -9,7 +9,4 @@ namespace train {
 /// cluster: assume that its nodes have room. Return the exit code.
 int dry_run(const ParsedSpec& parsed);
 
-/// Return how many runs of this spec fit onto this machine at the same time; at least 1.
-int runs_that_fit(const JobSpec& spec);
-
 }  // namespace train

@@ -13,16 +13,17 @@
 
 #include "cmd/build_info.h"
 #include "cmd/train-run/commands.h"
-#include "cmd/train-run/dry_run.h"
 #include "cmd/train-run/options.h"
 #include "cmd/train-run/parse_job.h"
 #include "cmd/train-run/run_life.h"
+#include "cmd/train-run/this_node.h"
 #include "launcher/cluster/run/run_record.h"
 #include "launcher/cluster/run/slurm_job.h"
 #include "launcher/cluster/sweep/sweep_driver.h"
 #include "launcher/cluster/sweep/sweep_folder.h"
 #include "launcher/cluster/sweep/sweep_view.h"
 #include "launcher/cluster/sweep/trial_reports.h"
+#include "launcher/core/runs_at_once.h"
 #include "launcher/core/search/sweep_records.h"
 #include "launcher/core/search/trial_values.h"
 #include "lib/base/exit_code.h"
@@ -31,6 +32,7 @@
 #include "lib/base/print.h"
 #include "lib/base/store_url.h"
 #include "lib/base/terminal_text.h"
+#include "lib/observe/append_file.h"
 #include "lib/storage/journal.h"
 #include "lib/storage/posix_file_system.h"
 #include "lib/storage/run_lock.h"
@@ -80,7 +82,7 @@ SweepOptions options_for(const ParsedSpec& parsed, const std::string& folder,
                        .variables = variables_of_no_option(),
                        .output = output_mode(command.output),
                        .build = kBuild};
-  options.fit = options.own_daemon ? runs_that_fit(spec)
+  options.fit = options.own_daemon ? runs_at_once(spec, this_node())
                                    : parsed.sweep->max_concurrent_trials.value_or(kAtOnceOnNodes);
   options.shorten_orphans =
       spec.run_config.failure_config.orphan_timeout == FailureConfig{}.orphan_timeout;
@@ -271,16 +273,24 @@ int stop_sweep_command(const std::string& path) {
     print_err("train-run: error: {} is not running\n", path);
     return 1;
   }
-  const std::string request = folder.stop_request();
-  if (!(std::ofstream(request) << "stop\n" << std::flush))
-    return failed(system_error(errno, "writing " + request));
-  print_out("asked the trials of {} to checkpoint and stop\n",
-            std::filesystem::path(path).filename().string());
-  flush_out();
-  for (auto now = is_held(folder.lock()); now && *now; now = is_held(folder.lock()))
+  PosixFileSystem files;
+  std::optional<LockHolder> asked;
+  for (auto now = held; now && *now; now = is_held(folder.lock())) {
+    // A moment after it has taken the sweep, an owner has not written yet who it is.
+    const auto owner = read_lock_holder(files, folder.lock());
+    if (owner && owner != asked) {
+      if (const auto written = replace_file(folder.stop_request(), stop_text(*owner)); !written)
+        return failed(written.error());
+      if (!asked)
+        print_out("asked the trials of {} to checkpoint and stop\n",
+                  std::filesystem::path(path).filename().string());
+      flush_out();
+      asked = owner;
+    }
     std::this_thread::sleep_for(kPollEvery);
+  }
   std::error_code ec;
-  if (!std::filesystem::exists(request, ec)) return 0;
+  if (asked && !std::filesystem::exists(folder.stop_request(), ec)) return 0;
   print_err("train-run: error: {} was not stopped: its train-run has died\n", path);
   return exit_code::kUnavailable;
 }

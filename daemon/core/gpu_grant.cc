@@ -43,9 +43,10 @@ Result<GpuGrant> grant_gpus(std::vector<std::string> free,
       fmt::format("{} {} wanted{}, {} free", order.count, order.count == 1 ? "GPU" : "GPUs",
                   order.choice.empty() ? "" : fmt::format(" of {}", fmt::join(order.choice, ", ")),
                   free.size());
-  if (!order.refuse_in_use || used_by_others.empty())
+  const bool would_do = free.size() + used_by_others.size() >= order.count;
+  if (!order.refuse_in_use || used_by_others.empty() || !would_do)
     return Error{Errc::ResourceExhausted, std::move(why)};
-  return Error{Errc::ResourceExhausted, why + ": " + users_of(used_by_others, in_use),
+  return Error{Errc::Unavailable, why + ": " + users_of(used_by_others, in_use),
                "end that program, name other GPUs by scaling_config.gpus, or write "
                "scaling_config.gpu_in_use: warn"};
 }

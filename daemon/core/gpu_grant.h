@@ -31,8 +31,8 @@ struct GpuGrant {
 };
 
 /// Choose from `free`, the best first; GPUs that nobody else uses come before the others.
-/// ResourceExhausted says what is lacking, and who uses what: with `refuse_in_use`, such GPUs are
-/// not granted.
+/// With `refuse_in_use`, they are not granted. ResourceExhausted says what is lacking: there may be
+/// more later. Unavailable says who uses what: without that, there would be enough.
 Result<GpuGrant> grant_gpus(std::vector<std::string> free,
                             const std::map<std::string, GpuTraits>& traits, const GpuOrder& order,
                             const GpusInUse& in_use);

@@ -141,7 +141,7 @@ void NodeAgent::on(const AttemptAsked& event) {
   if (!grant && standby) grant = GpuGrant{};
   if (!grant) {
     // Of the wrong GPUs that are free, some may be the right ones later; programs of others stay.
-    const bool busy = !event.message.refuse_gpus_in_use || event.gpus_in_use.empty();
+    const bool busy = grant.error().code == Errc::ResourceExhausted;
     Error error = std::move(grant).error().with_context(node_name_);
     actions_.push_back(RefuseAttempt{event.link, event.attempt, std::move(error), busy});
     return;
@@ -186,9 +186,11 @@ void NodeAgent::bind(const AttemptKey& key, Supervisor& supervisor, PrepareAttem
   }
   for (const auto& [other, has] : supervisors_) {
     if (other.run_id == key.run_id) continue;
-    for (const WorkerBinding& binding : has.bindings)
-      if (const auto cpus = parse_cpu_list(binding.cpus); cpus && binding.exclusive)
+    for (const WorkerBinding& binding : has.bindings) {
+      if (!binding.exclusive) continue;
+      if (const auto cpus = parse_cpu_list(binding.cpus))
         order.taken.insert(cpus->begin(), cpus->end());
+    }
   }
   BindPlan plan = plan_binding(traits_.topology, order);
   supervisor.bindings = message.bindings = std::move(plan.workers);

@@ -64,10 +64,13 @@ bool is_supervisor(const std::string& proc, int pid) {
              .starts_with(std::string_view("\0supervise\0", 11));
 }
 
-bool is_of_a_run(const std::string& proc, int pid) {
-  for (int i = 0; i < kAncestorsMax && pid > 1; ++i, pid = parent_of(proc, pid))
-    if (is_supervisor(proc, pid)) return true;
-  return false;
+/// Return whether neither it nor a process above it is a supervisor. If one of them ends meanwhile,
+/// that is not known.
+bool is_of_no_run(const std::string& proc, int pid) {
+  int above = 0;
+  for (; above < kAncestorsMax && pid > 1; ++above, pid = parent_of(proc, pid))
+    if (is_supervisor(proc, pid)) return false;
+  return pid == 1 || above == kAncestorsMax;
 }
 
 bool sees_all_processes(const std::string& proc) {
@@ -97,7 +100,7 @@ std::string foreign_processes(const std::vector<unsigned>& pids, const std::stri
   for (const unsigned one : pids) {
     const int pid = static_cast<int>(one);
     std::string name = read_text(fmt::format("{}/{}/comm", proc, pid));
-    if (pid <= 0 || name.empty() || is_of_a_run(proc, pid)) continue;  // or it has ended
+    if (pid <= 0 || name.empty() || !is_of_no_run(proc, pid)) continue;  // or it has ended
     if (++found > kForeignMax) continue;
     while (name.ends_with('\n')) name.pop_back();
     text +=

@@ -70,7 +70,7 @@ Result<HeldPort> HeldPort::bind(const std::string& address) {
     fd = bind_to(parsed);
   }
   if (fd < 0)
-    return system_error(errno, "binding the master port on " +
+    return system_error(errno, "binding a port for the workers on " +
                                    (address.empty() ? std::string("all addresses") : address));
   Address bound;
   bound.size = sizeof bound.storage;

@@ -267,7 +267,10 @@ void Supervisor::received(const Frame& frame) {
           [&](const LauncherState& m) { on_launcher_state(m); },
           [&](const PrepareAttempt& m) { on_prepare(m); },
           [&](StartWorkers& m) { on_start(std::move(m)); },
-          [&](const StopWorkers& m) { feed(to_event(m)); },
+          [&](const StopWorkers& m) {
+            if (m.grace_ms <= 0) backends_.hurry();
+            feed(to_event(m));
+          },
           [&](TakeStacks& m) { scope_.spawn("stacks", stack_taker_.take(std::move(m))); },
           [&](TakeProfile& m) { scope_.spawn("profile", profile_taker_.take(std::move(m))); },
           [&](const CallWorkers& m) { calls_.call(m); },

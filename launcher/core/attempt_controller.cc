@@ -91,7 +91,7 @@ void AttemptController::on(const AttemptPrepared& event) {
 
 /// Say where nodes would not run the same, or end the attempt for it.
 bool AttemptController::refuses_differences() {
-  const DigestComparison::Finding finding = digests_.finding();
+  const DigestComparison::Finding finding = digests_.finding(run_.spec.run_config.check_digests);
   if (finding.texts.empty()) return false;
   if (run_.spec.run_config.check_digests == DigestCheck::Warn) {
     for (const std::string& text : finding.texts) run_.progress.note(NoteLevel::Warning, text);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "lib/model/backend_profile.h"
+
 namespace train {
 
 std::string list_ranks(const std::vector<Rank>& ranks) {
@@ -13,6 +15,11 @@ std::string list_ranks(const std::vector<Rank>& ranks) {
   const std::string text =
       fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(shown, ", "));
   return ranks.size() <= kShown ? text : fmt::format("{}, … ({} in all)", text, ranks.size());
+}
+
+// Backends' calls have a numbering of their own.
+static std::uint64_t number_of(std::uint64_t sequence) {
+  return sequence > kBackendCollectives ? sequence - kBackendCollectives : sequence;
 }
 
 std::string CollectiveTracker::missing_ranks(const Call& call) const {
@@ -43,7 +50,10 @@ std::optional<CollectiveRelease> CollectiveTracker::join(Rank rank, std::uint64_
   }
   if (forgotten_ && sequence <= *forgotten_) {
     return CollectiveRelease{
-        sequence, {}, fmt::format("call {} ('{}') was over long ago", sequence, name), rank};
+        sequence,
+        {},
+        fmt::format("call {} ('{}') was over long ago", number_of(sequence), name),
+        rank};
   }
   const auto [entry, first] = calls_.try_emplace(sequence, Call{name, rank, {}, 0, now, false});
   Call& call = entry->second;
@@ -52,7 +62,7 @@ std::optional<CollectiveRelease> CollectiveTracker::join(Rank rank, std::uint64_
         "ranks disagree at their collective call {}: rank {} is in '{}', rank {} in '{}'; all "
         "ranks must make the same calls in the "
         "same order",
-        sequence, call.named_by.value, call.name, rank.value, name);
+        number_of(sequence), call.named_by.value, call.name, rank.value, name);
     return answer({sequence, {}, error});
   }
   std::string& part = call.parts[rank];  // may arrive again after a lost link
@@ -108,8 +118,9 @@ std::vector<std::string> CollectiveTracker::overdue(TimePoint now) {
   for (auto& [sequence, call] : calls_) {
     if (call.warned || now - call.since < kCollectiveWarnAfter) continue;
     call.warned = true;
-    texts.push_back(fmt::format("{} (call {}): waiting for {} for {}", call.name, sequence,
-                                missing_ranks(call), format_duration(now - call.since)));
+    texts.push_back(fmt::format("{} (call {}): waiting for {} for {}", call.name,
+                                number_of(sequence), missing_ranks(call),
+                                format_duration(now - call.since)));
   }
   return texts;
 }

@@ -56,7 +56,10 @@ std::vector<std::string> differences_of(const NodeDigests& there, const NodeDige
 }  // namespace
 
 void DigestComparison::add(NodeId node, const std::string& name, NodeDigests digests) {
-  if (digests.files.empty()) return;                         // it does not know
+  if (digests.files.empty()) {  // it does not know
+    silent_.emplace_back(node, name);
+    return;
+  }
   for (FileDigest& file : digests.files) file.path.clear();  // it may be elsewhere
   auto group = std::find_if(groups_.begin(), groups_.end(),
                             [&](const Group& one) { return one.digests == digests; });
@@ -66,8 +69,23 @@ void DigestComparison::add(NodeId node, const std::string& name, NodeDigests dig
   group->nodes.emplace_back(node, name);
 }
 
-DigestComparison::Finding DigestComparison::finding() const {
+/// Nothing is known of a node whose files could not be read: it may run anything.
+void DigestComparison::add_silent(Finding& finding, DigestCheck check) const {
+  const bool alone = groups_.empty() && silent_.size() == 1;
+  const bool all = groups_.empty() && check != DigestCheck::Refuse;
+  if (silent_.empty() || alone || all) return;
+  std::vector<std::string> names;
+  for (const auto& [node, name] : silent_) names.push_back(name);
+  finding.node = std::min_element(silent_.begin(), silent_.end())->first;
+  finding.texts.push_back(
+      fmt::format("{} did not tell what {} would run: the program is not there, or its files could "
+                  "not be read in time",
+                  some(names, ", "), names.size() == 1 ? "it" : "they"));
+}
+
+DigestComparison::Finding DigestComparison::finding(DigestCheck check) const {
   Finding finding;
+  add_silent(finding, check);
   if (groups_.empty()) return finding;
   const auto first = [](const Group& group) {
     return std::min_element(group.nodes.begin(), group.nodes.end())->first;

@@ -42,10 +42,15 @@ std::optional<Condition> parse(std::string_view text) {
   }
 }
 
+constexpr std::size_t kShownMax = 8;
+
 std::string joined(const std::map<std::string, std::string>& pairs, std::string_view between) {
   std::string text;
-  for (const auto& [name, value] : pairs)
+  std::size_t shown = 0;
+  for (const auto& [name, value] : pairs) {
+    if (shown++ == kShownMax) return fmt::format("{} and {} more", text, pairs.size() - kShownMax);
     text += fmt::format("{}{}{}{}", text.empty() ? "" : ", ", name, between, value);
+  }
   return text;
 }
 

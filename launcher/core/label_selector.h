@@ -20,7 +20,7 @@ bool accepts(const LabelSelector& selector, const Labels& labels);
 
 /// Return "gpu: H100, rack: !r2".
 std::string describe(const LabelSelector& selector);
-/// Return "gpu=H100, rack=r1", or "no labels".
+/// Return "gpu=H100, rack=r1", or "no labels"; of many the first eight, and how many more.
 std::string describe_labels(const Labels& labels);
 
 }  // namespace train

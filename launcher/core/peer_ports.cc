@@ -5,6 +5,9 @@
 #include <algorithm>
 
 namespace train {
+namespace {
+constexpr int kPeersMax = 4096;
+}
 
 int ports_per_worker(const JobSpec& spec) {
   switch (spec.backend) {
@@ -20,6 +23,16 @@ int ports_per_worker(const JobSpec& spec) {
       return spec.backend_config.ports;
   }
   return 0;
+}
+
+Result<Unit> check_peers(const JobSpec& spec, int workers) {
+  const int ports = ports_per_worker(spec);
+  if (ports == 0 || workers <= kPeersMax / ports) return Unit{};
+  return Error{
+      Errc::InvalidSpec,
+      fmt::format("backend {} tells each worker of all others: at most {} workers with {} {} each",
+                  to_text(spec.backend), kPeersMax / ports, ports, ports == 1 ? "port" : "ports"),
+      "use fewer workers, or backend: none"};
 }
 
 std::string host_and_port(const std::string& host, std::uint32_t port) {

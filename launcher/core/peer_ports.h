@@ -10,11 +10,16 @@
 
 #include "launcher/core/job_spec.h"
 #include "launcher/core/placement.h"
+#include "lib/base/result.h"
 
 namespace train {
 
 /// Return how many ports the spec's backend needs for each worker, beside the master port.
 int ports_per_worker(const JobSpec& spec);
+
+/// Check that the list of all ports of so many workers is short enough for one variable, which
+/// Linux limits to 128 KiB, and for one frame.
+Result<Unit> check_peers(const JobSpec& spec, int workers);
 
 /// Return "host:port"; an IPv6 address gets brackets.
 std::string host_and_port(const std::string& host, std::uint32_t port);

@@ -203,9 +203,15 @@ std::string describe_labels_lack(const ScalingConfig& scaling,
     if (std::any_of(nodes.begin(), nodes.end(),
                     [&](const NodeCapacity& node) { return accepts(selector, node.labels); }))
       continue;
+    constexpr std::size_t kNodesShown = 8;
     std::vector<std::string> there;
-    for (const NodeCapacity& node : nodes)
+    for (const NodeCapacity& node : nodes) {
+      if (there.size() == kNodesShown) {
+        there.push_back(fmt::format("{} more nodes", nodes.size() - kNodesShown));
+        break;
+      }
       there.push_back(fmt::format("{} has {}", node.name, describe_labels(node.labels)));
+    }
     return fmt::format("no node has the labels that label_selector asks for ({}): {}",
                        describe(selector), fmt::join(there, "; "));
   }

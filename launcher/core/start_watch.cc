@@ -34,7 +34,13 @@ std::string StartWatch::task() const {
     return fmt::format("start a supervisor{} look at '{}'{}", sets_up() ? "," : " and",
                        run_.spec.run_config.storage_path,
                        sets_up() ? " and run per_node_setup" : "");
-  const std::string processes = fmt::format("start its processes in '{}'", run_.spec.working_dir);
+  const BackendConfig& config = run_.spec.backend_config;
+  const bool hooks =
+      run_.spec.backend == Backend::Custom &&
+      !(config.publish.empty() && config.on_start.empty() && config.on_training_start.empty());
+  const std::string processes =
+      fmt::format("{}start its processes in '{}'",
+                  hooks ? "run the commands of backend_config and " : "", run_.spec.working_dir);
   return group_.restored ? fmt::format("bring the checkpoint '{}' there and {}",
                                        group_.restored->path, processes)
                          : processes;

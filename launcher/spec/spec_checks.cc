@@ -111,9 +111,6 @@ void check_gpu_choice(Reading& reading, const ScalingConfig& scaling) {
         with_location(reading, at->at, "remove it, or set use_gpu: true", kUse));
 }
 
-/// The list of peers goes into one variable, which Linux limits to 128 KiB, and into one frame.
-constexpr int kPeersMax = 4096;
-
 void check_backend(Reading& reading, const JobSpec& spec) {
   struct Key {
     std::string_view path;
@@ -145,17 +142,10 @@ void check_backend(Reading& reading, const JobSpec& spec) {
         standby->at, fmt::format("{} cannot be used with backend: mpi", kStandby),
         with_location(reading, standby->at, "remove it: MPI's socket is opened with the process",
                       "backend"));
-  const int workers = spec.scaling_config.num_workers.max;
-  const int ports = ports_per_worker(spec);
-  if (ports == 0 || spec.scaling_config.num_workers.automatic || workers <= kPeersMax / ports)
-    return;
+  if (spec.scaling_config.num_workers.automatic) return;  // train-run looks again when it is known
   const Origin* count = reading.given("scaling_config.num_workers");
-  if (count == nullptr) return;
-  reading.diagnostics.error(
-      count->at,
-      fmt::format("backend {} tells each worker of all others: at most {} workers with {} {} each",
-                  to_text(spec.backend), kPeersMax / ports, ports, ports == 1 ? "port" : "ports"),
-      "use fewer workers, or backend: none");
+  if (const auto few = check_peers(spec, spec.scaling_config.num_workers.max); !few && count)
+    reading.diagnostics.error(count->at, few.error().message, few.error().hint);
 }
 
 void check_limits(Reading& reading, const FailureConfig& failure) {

@@ -19,6 +19,7 @@ bool take_number(std::string_view& text, int& number) {
 std::optional<CpuSet> parse_cpu_list(std::string_view text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
   CpuSet cpus;
+  int listed = 0;  // one that lists CPUs again and again would take for ever
   while (!text.empty()) {
     int first = 0;
     if (!take_number(text, first)) return std::nullopt;
@@ -27,6 +28,8 @@ std::optional<CpuSet> parse_cpu_list(std::string_view text) {
       text.remove_prefix(1);
       if (!take_number(text, last) || last < first) return std::nullopt;
     }
+    listed += last - first + 1;
+    if (listed > kCpusMax) return std::nullopt;
     for (int cpu = first; cpu <= last; ++cpu) cpus.insert(cpus.end(), cpu);
     if (text.empty()) break;
     if (!text.starts_with(',') || text.size() == 1) return std::nullopt;

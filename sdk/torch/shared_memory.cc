@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -136,6 +137,13 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::map(FileDescriptor file, int
 }
 
 Result<std::unique_ptr<SharedMemory>> SharedMemory::make(int rank, int ranks) {
+  // The limit of files is for memory, too, and to exceed it is SIGXFSZ.
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < sizeof(Layout))
+    return Error{Errc::ResourceExhausted,
+                 "the memory that ranks share has " + std::to_string(sizeof(Layout)) +
+                     " bytes, and the limit of files is " + std::to_string(limit.rlim_cur),
+                 "raise it: run_config.rlimits.fsize, or ulimit -f"};
   FileDescriptor file(::memfd_create("trainrun-sums", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file.get() < 0) return system_error(errno, "making memory that ranks share");
   if (::ftruncate(file.get(), sizeof(Layout)) != 0 ||

@@ -244,6 +244,31 @@ TEST_F(Sweep, ATrialThatAnotherTrainRunHasIsNotLostWhenTheSweepIsStopped) {
   EXPECT_EQ(states(), Words(2, "finished"));
 }
 
+TEST_F(Sweep, IsStoppedAlsoWhileItWaitsForATrialThatAnotherHas) {
+  Process& sweep = cluster.train_run(
+      {"sweep", job(grid(2, 1), "epochs: 3, hold_above: 0, hold_file: " + cluster.path("go"))});
+  ASSERT_TRUE(wait_until([&] {
+    return exists(trial(0) + "/checkpoints/checkpoint_000001/.manifest.json");
+  })) << sweep.out()
+      << sweep.err();
+  sweep.signal(SIGTERM);
+  EXPECT_EQ(sweep.wait(), 75) << sweep.out() << sweep.err();
+  Process& other = cluster.train_run({"resume", trial(0)});
+  ASSERT_TRUE(wait_until([&] { return cluster.workers().size() == 1; })) << other.err();
+  // One that was for an owner that has died.
+  std::ofstream(folder() + "/.stop") << "stop elsewhere 1 2026-01-01T00:00:00Z\n";
+  Process& again = cluster.train_run({"resume", folder()});
+  ASSERT_TRUE(wait_until([&] { return contains(again.err(), "waiting for trial 0"); }))
+      << again.out() << again.err();
+
+  EXPECT_EQ(cluster.run({"stop", folder()}), 0);
+
+  EXPECT_EQ(again.wait(), 130) << again.out() << again.err();
+  other.signal(SIGTERM);
+  EXPECT_EQ(other.wait(), 75) << other.err();
+  EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+}
+
 TEST_F(Sweep, AKilledSweepLeavesNoProcess) {
   Process& sweep = cluster.train_run(
       {"sweep", job(grid(2, 2), "epochs: 3, hold_above: 0, hold_file: " + cluster.path("go"))});

@@ -12,6 +12,16 @@ namespace train {
 namespace {
 
 constexpr std::size_t kErrorBytesMax = 2048;  // the newest of what a hook wrote to stderr
+constexpr Duration kOutputEndMax = seconds(2);  // for pipes that something keeps open
+constexpr Duration kKillMax = seconds(2);       // for the end of what was killed
+constexpr Duration kHurriedMax = seconds(5);    // for on_shutdown, if the run stops at once
+
+constexpr const char* kOnShutdown = "on_shutdown";
+
+std::string end_text(const WaitStatus& status) {
+  return status.signaled ? fmt::format("it was killed by signal {}", status.status)
+                         : fmt::format("it exited with {}", status.status);
+}
 
 /// Return where the text ends, without the spaces and newlines after it.
 std::size_t end_of_text(std::string_view text) { return text.find_last_not_of(" \r\n") + 1; }
@@ -35,7 +45,7 @@ const BackendHooks::Environment& BackendHooks::variables(Rank rank) const {
 
 Task<Unit> BackendHooks::start() {
   if (!is_custom()) co_return Unit{};
-  begun_ = true;
+  phase_ = Phase::Starting;
   const auto progress = std::make_shared<Progress>();
   progress->left = parts_.orders.start->workers.size();
   for (const WorkerRanks& worker : parts_.orders.start->workers)
@@ -99,16 +109,26 @@ Task<Unit> BackendHooks::prepare(Rank rank) {
 
 Task<std::string> BackendHooks::run(Rank rank, std::string name, std::vector<std::string> command,
                                     Duration limit) {
+  if (phase_ != Phase::Starting && name != kOnShutdown)
+    co_return Error{Errc::Cancelled, "the attempt ends"};
   Environment env = parts_.environment(rank);
   env["TRAINRUN_HOOK"] = name;
   env.erase("TRAINRUN_SOCKET");  // it is the worker's
   std::string out, err;
-  bool too_much = false;
+  bool too_much =parts_.confinement.worker_group(fmt::format("hook-{}", false;
   CommandRunner::Order order{.name = "hook",
                              .argv = std::move(command),
-                             .working_dir = parts_.orders.start->working_dir,
-                             .env = std::move(env),
+                             SpawnRequest request{.argv = command,
+                       .working_dir = parts_.orders.start->working_dir,
+                             
+                       .env = std::move(env),
                              .limit = limit};
+                       .inherit_fds = {},
+                       .cgroup = hook->cgroup,
+                       .rules = parts_.confinement.rules()};
+  bind(request.rules, parts_.orders.binding_of(rank));
+  const auto spawned = spawn_piped(parts_.executor, std::move(request));
+  if (spawned.has_error()) co_return named(spawned.error(), name, rank);
   order.output = [&](std::string_view data, bool of_errors) {
     std::string& text = of_errors ? err : out;
     text.append(data);
@@ -117,7 +137,10 @@ Task<std::string> BackendHooks::run(Rank rank, std::string name, std::vector<std
       text.resize(BackendCalls::kDataBytesMax);
       too_much = true;
     }
-  };
+  };running_.erase(hook);
+  changed_.notify();
+  if (status.has_error()) co_return status.error();
+  const SystemClock clock;
   auto running = commands_.run(std::move(order));
   const auto end = co_await std::move(running);
   if (end.has_error()) co_return named(end.error(), name, rank);
@@ -139,24 +162,58 @@ Task<std::string> BackendHooks::run(Rank rank, std::string name, std::vector<std
 }
 
 asio::awaitable<void> BackendHooks::shut_down() {
-  if (!begun_ || parts_.orders.start->backend.on_shutdown.empty()) co_return;
-  begun_ = false;
-  commands_.kill_all();
-  const Duration limit = std::min<Duration>(
-      milliseconds(parts_.orders.start->backend.hook_timeout_ms),
-      std::max<Duration>(milliseconds(parts_.orders.prepare->stop_grace_ms), seconds(1)));
+  while (phase_ == Phase::ShuttingDown) {  // for another caller
+    const auto woken = false;
+  commands_.kill_all();co_await changed_.wait_until(TimePoint::max());
+    if (woken.has_error()) co_return;
+  }
+  if (phase_ != Phase::Starting) co_return;
+  phase_ = Phase::ShuttingDown;
+  kill_all();
+  auto ending = wait_until_none_runs();
+  co_await std::move(ending);
   const auto progress = std::make_shared<Progress>();
-  progress->left = parts_.orders.start->workers.size();
-  for (const WorkerRanks& worker : parts_.orders.start->workers)
-    parts_.scope.spawn("on_shutdown", shut_down_rank(Rank{worker.rank}, limit, progress));
+  if (!parts_.orders.start->backend.on_shutdown.empty()) {
+    progress->left = parts_.orders.start->workers.size();
+    for (const WorkerRanks& worker : parts_.orders.start->workers)
+      parts_.scope.spawn("on_shutdown",
+                         shut_down_rank(Rank{worker.rank}, shutdown_limit(), progress));
+  }
   while (progress->left > 0) {
     const auto woken = co_await changed_.wait_until(TimePoint::max());
+    if (woken.has_error()) co_return;
+  }
+  phase_ = Phase::Over;
+  changed_.notify();
+}
+
+void BackendHooks::hurry() {
+  hurried_ = true;
+  if (phase_ == Phase::ShuttingDown) kill_all();
+}
+
+void BackendHooks::kill_all() const {
+  for (const auto& hook : running_) hook->kill();
+}
+
+Duration BackendHooks::shutdown_limit() const {
+  if (hurried_) return kHurriedMax;
+  return std::min<Duration>(
+      milliseconds(parts_.orders.start->backend.hook_timeout_ms),
+      std::max<Duration>(milliseconds(parts_.orders.prepare->stop_grace_ms), seconds(1)));
+}
+
+// One that hangs in a file system outlives its SIGKILL.
+asio::awaitable<void> BackendHooks::wait_until_none_runs() {
+  const TimePoint give_up = SystemClock().now() + kKillMax;
+  while (!running_.empty() && SystemClock().now() < give_up) {
+    const auto woken = co_await changed_.wait_until(give_up);
     if (woken.has_error()) co_return;
   }
 }
 
 asio::awaitable<void> BackendHooks::shut_down_rank(Rank rank, Duration limit, Shared progress) {
-  auto running = run(rank, "on_shutdown", parts_.orders.start->backend.on_shutdown, limit);
+  auto running = run(rank, kOnShutdown, parts_.orders.start->backend.on_shutdown, limit);
   (void)co_await std::move(running);
   --progress->left;
   changed_.notify();

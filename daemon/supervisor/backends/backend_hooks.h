@@ -38,9 +38,12 @@ class BackendHooks {
   /// orders must be complete, and each rank must have a slot. Ends with the first rank that fails.
   Task<Unit> start();
   Rank failed_rank() const { return failed_rank_; }
-  /// Kill the hooks that still run, and run on_shutdown of all ranks, for at most stop_grace. What
-  /// goes wrong then is nobody's concern any more.
+  /// Kill the hooks that still run, start none of them any more, and run on_shutdown of all ranks,
+  /// for at most stop_grace. What goes wrong then is nobody's concern any more. Once is enough: who
+  /// calls it again waits with the first one.
   asio::awaitable<void> shut_down();
+  /// Do not wait for on_shutdown: kill it, or have it last a few seconds.
+  void hurry();
   /// Return what start() has found for the rank.
   const Environment& variables(Rank rank) const;
 
@@ -57,13 +60,18 @@ class BackendHooks {
   Task<std::string> run(Rank rank, std::string name, std::vector<std::string> command,
                         Duration limit);
   asio::awaitable<void> shut_down_rank(Rank rank, Duration limit, Shared progress);
+  Duration shutdown_limit() const;
+  void kill_all() const;
+  asio::awaitable<void> wait_until_none_runs();
 
   const Parts parts_;
   Notifier changed_;
   std::map<Rank, Environment> variables_;
   CommandRunner commands_;
   Rank failed_rank_;
-  bool begun_ = false;
+  enum class Phase { NotBegun, Starting, ShuttingDown, Over };
+  Phase phase_ = Phase::NotBegun;
+  bool hurried_ = false;
 };
 
 }  // namespace train

@@ -36,6 +36,8 @@ class Backends {
   Rank failed_rank() const { return hooks_.failed_rank(); }
   /// Do what comes after the workers.
   asio::awaitable<void> shut_down() { return hooks_.shut_down(); }
+  /// The attempt is to end at once.
+  void hurry() { hooks_.hurry(); }
 
   /// Return what the rank's process inherits for MPI; with other backends no descriptor.
   Result<FileDescriptor> socket_for(Rank rank);

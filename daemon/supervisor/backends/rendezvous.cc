@@ -18,13 +18,14 @@ HttpResponse RendezvousValues::answer(const HttpRequest& request) {
   if (path.size() != 2) return text_answer(404, "there is only /scope/key\n");
   const std::string name = path[0] + "/" + path[1];
   const auto found = values_.find(name);
-  const std::size_t before = found == values_.end() ? 0 : name.size() + found->second.size();
+  const std::size_t own = kEntryBytes + name.size();
+  const std::size_t before = found == values_.end() ? 0 : own + found->second.size();
   switch (request.method) {
     case HttpMethod::Get:
     case HttpMethod::Head:
       return found == values_.end() ? text_answer(404, "") : text_answer(200, found->second);
     case HttpMethod::Put: {
-      const std::size_t after = bytes_ - before + name.size() + request.body.size();
+      const std::size_t after = bytes_ - before + own + request.body.size();
       if (after > kBytesMax) return text_answer(413, "the rendezvous is full\n");
       bytes_ = after;
       values_[name] = request.body;

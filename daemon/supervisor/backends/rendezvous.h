@@ -16,6 +16,7 @@ namespace train {
 class RendezvousValues {
  public:
   static constexpr std::size_t kBytesMax = 16u << 20;  // of all keys and values
+  static constexpr std::size_t kEntryBytes = 256;      // counted for each, whatever its size
 
   /// Answer a request. Pure.
   HttpResponse answer(const HttpRequest& request);

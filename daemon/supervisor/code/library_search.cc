@@ -19,14 +19,21 @@ constexpr std::size_t kCacheHeadBytes = 48, kCacheEntryBytes = 24;
 constexpr std::size_t kCacheEntriesMax = 100'000, kCacheBytesMax = 64u << 20;
 constexpr std::size_t kFoldersMax = 256;
 
-std::vector<std::string> split(std::string_view list, std::string_view separators) {
-  std::vector<std::string> parts;
-  while (!list.empty() && parts.size() < kFoldersMax) {
+std::string from(const std::string& working_dir, const std::string& path) {
+  if (path.starts_with('/') || working_dir.empty()) return path.empty() ? "." : path;
+  return path.empty() ? working_dir : working_dir + "/" + path;
+}
+
+/// Return the folders of a list; an empty one is the working folder. An empty list has none.
+std::vector<std::string> folders_in(std::string_view list, std::string_view separators) {
+  std::vector<std::string> folders;
+  for (bool more = !list.empty(); more && folders.size() < kFoldersMax;) {
     const std::size_t end = std::min(list.find_first_of(separators), list.size());
-    if (end > 0) parts.emplace_back(list.substr(0, end));
+    folders.emplace_back(list.substr(0, end));
+    more = end < list.size();
     list.remove_prefix(std::min(end + 1, list.size()));
   }
-  return parts;
+  return folders;
 }
 
 std::uint32_t number_at(std::string_view text, std::size_t at) {
@@ -42,12 +49,12 @@ std::string_view text_at(std::string_view text, std::size_t at) {
 }
 
 /// Replace $ORIGIN, or ${ORIGIN}, by the folder of the file that says it.
-std::string with_origin(std::string folder, const std::string& origin) {
+std::string with_origin(std::string path, const std::string& origin) {
   for (const std::string_view word : {"${ORIGIN}", "$ORIGIN"}) {
-    if (const std::size_t at = folder.find(word); at != folder.npos)
-      folder.replace(at, word.size(), origin);
+    if (const std::size_t at = path.find(word); at != path.npos)
+      path.replace(at, word.size(), origin);
   }
-  return folder;
+  return path;
 }
 
 std::string folder_of(const std::string& path) {
@@ -71,59 +78,74 @@ class Loader {
   Loader(const LibraryPaths& paths, std::size_t max) : paths_(paths), max_(max) {}
 
   LoadedFiles load(const std::string& name, const std::string& path) {
-    const auto program = open_elf(path);
-    add(name, path, program.value_or(DynamicFile{}), {});
+    auto program = open_elf(path);
+    // The kernel tells the linker where the program really is; a library's links are not followed.
+    std::error_code unknown;
+    const std::string real = std::filesystem::canonical(path, unknown).string();
+    add(name, path, program ? *std::move(program) : DynamicFile{},
+        {.origin = folder_of(unknown ? path : real), .rpaths = {}});
     // As the linker does: all that one file needs, then all that those need.
     for (std::size_t at = 0; at < found_.files.size(); ++at) {
       const LoadedFile file = found_.files[at];
-      for (const std::string& needed : file.elf.needed) look_for(needed, file, rpaths_[at]);
+      const Places places = places_[at];
+      for (const std::string& needed : file.elf.needed) look_for(needed, file, places);
     }
     return std::move(found_);
   }
 
  private:
   using Folders = std::vector<std::string>;
+  /// Where a file looks for what it needs.
+  struct Places {
+    std::string origin;  // its folder
+    Folders rpaths;      // with those of its loaders
+  };
 
-  void add(const std::string& name, const std::string& path, DynamicFile elf, Folders rpaths) {
+  Folders folders_of(const std::string& list, const std::string& origin) const {
+    Folders folders;
+    for (const std::string& folder : folders_in(list, ":"))
+      folders.push_back(from(paths_.working_dir, with_origin(folder, origin)));
+    return folders;
+  }
+
+  /// `places` has the RPATHs of its loaders.
+  void add(const std::string& name, const std::string& path, DynamicFile elf, Places places) {
     known_.insert(name);
     if (!elf.soname.empty()) known_.insert(elf.soname);
     // A file with a RUNPATH has no RPATH, but those of its loaders count below it.
+    Folders& rpaths = places.rpaths;
     if (elf.runpath.empty()) {
-      Folders own;
-      for (const std::string& folder : split(elf.rpath, ":"))
-        own.push_back(with_origin(folder, folder_of(path)));
+      const Folders own = folders_of(elf.rpath, places.origin);
       rpaths.insert(rpaths.begin(), own.begin(), own.end());
     }
     if (rpaths.size() > kFoldersMax) rpaths.resize(kFoldersMax);
     found_.files.push_back({name, path, std::move(elf)});
-    rpaths_.push_back(std::move(rpaths));
+    places_.push_back(std::move(places));
   }
 
-  void look_for(const std::string& name, const LoadedFile& by, const Folders& rpaths) {
+  void look_for(const std::string& name, const LoadedFile& by, const Places& places) {
     if (known_.contains(name) || found_.files.size() >= max_) return;
     known_.insert(name);
-    for (const std::string& path : candidates(name, by, rpaths)) {
+    for (const std::string& path : candidates(name, by, places)) {
       auto elf = open_elf(path);
       if (!elf || elf->machine != found_.files.front().elf.machine) continue;
-      return add(name, path, std::move(*elf), rpaths);
+      return add(name, path, std::move(*elf), {.origin = folder_of(path), .rpaths = places.rpaths});
     }
     if (found_.missing.size() < max_ && !has_unknown_folders(by.elf))
       found_.missing.push_back({name, by.name});
   }
 
   std::vector<std::string> candidates(const std::string& name, const LoadedFile& by,
-                                      const Folders& rpaths) const {
-    if (name.find('/') != name.npos) return {name};
+                                      const Places& places) const {
+    if (name.find('/') != name.npos)
+      return {from(paths_.working_dir, with_origin(name, places.origin))};
     std::vector<std::string> all;
     const auto below = [&](const Folders& folders) {
       for (const std::string& folder : folders) all.push_back(fmt::format("{}/{}", folder, name));
     };
-    if (by.elf.runpath.empty()) below(rpaths);
+    if (by.elf.runpath.empty()) below(places.rpaths);
     below(paths_.library_path);
-    Folders runpath;
-    for (const std::string& folder : split(by.elf.runpath, ":"))
-      runpath.push_back(with_origin(folder, folder_of(by.path)));
-    below(runpath);
+    below(folders_of(by.elf.runpath, places.origin));
     if (const auto cached = paths_.cache.find(name); cached != paths_.cache.end())
       all.insert(all.end(), cached->second.begin(), cached->second.end());
     below(paths_.standard);
@@ -133,7 +155,7 @@ class Loader {
   const LibraryPaths& paths_;
   const std::size_t max_;
   LoadedFiles found_;
-  std::vector<Folders> rpaths_;  // of each file, with those of its loaders
+  std::vector<Places> places_;  // of each file
   std::set<std::string> known_;
 };
 
@@ -157,9 +179,9 @@ LibraryCache parse_library_cache(std::string_view text) {
 }
 
 LibraryPaths library_paths(const std::string& library_path, const std::string& working_dir) {
-  LibraryPaths paths;
-  for (const std::string& folder : split(library_path, ":;"))
-    paths.library_path.push_back(folder.starts_with('/') ? folder : working_dir + "/" + folder);
+  LibraryPaths paths{.working_dir = working_dir};
+  for (const std::string& folder : folders_in(library_path, ":;"))
+    paths.library_path.push_back(from(working_dir, folder));
   std::error_code none;
   if (std::filesystem::file_size("/etc/ld.so.cache", none) <= kCacheBytesMax && !none)
     paths.cache = parse_library_cache(read_text("/etc/ld.so.cache"));

@@ -22,8 +22,9 @@ struct LibraryPaths {
   std::vector<std::string> library_path = {};  // LD_LIBRARY_PATH
   LibraryCache cache = {};
   std::vector<std::string> standard = {};  // folders
+  std::string working_dir = {};            // where relative and empty folders lie
 };
-/// Return those of this machine. Relative folders count from `working_dir`.
+/// Return those of this machine.
 LibraryPaths library_paths(const std::string& library_path, const std::string& working_dir);
 
 /// A file that a program loads.

@@ -124,7 +124,8 @@ class Finder {
 
   /// Add a program, or a script and its interpreter. One that is not there fails as it starts.
   void add_program(const std::string& name, std::size_t depth) {
-    const auto path = find_program(name, order_.working_dir, order_.path);
+    const auto path =
+        find_program(name, order_.working_dir, order_.path.empty() ? kDefaultPath : order_.path);
     if (!path) return;
     add(name, *path, file_digest(*path, INT64_MAX));
     const std::vector<std::string> words = interpreter_of(*path);

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -29,7 +30,6 @@ namespace {
 
 namespace process = boost::process::v2;
 
-constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
 constexpr Duration kLookAgainEvery = milliseconds(50);  // for a process that cannot be watched
 
 // What the child does between fork and exec: only calls that are safe there.
@@ -159,6 +159,26 @@ Result<std::string> check_executable(const std::string& path, const std::string&
   return path;
 }
 
+/// Return what makes the start of a program too large for Linux.
+std::string largest_of(const SpawnRequest& request) {
+  std::string name = "the command";
+  std::size_t size = 0, all = 0;
+  for (const std::string& word : request.argv) {
+    size = std::max(size, word.size());
+    all += word.size();
+  }
+  for (const auto& [variable, value] : request.env) {
+    all += variable.size() + value.size();
+    if (variable.size() + value.size() <= size) continue;
+    name = variable;
+    size = variable.size() + value.size();
+  }
+  return fmt::format(
+      "a variable or a word of the command may have 128 KiB, and all together a quarter of the "
+      "limit of the stack (ulimit -s): these have {} bytes, {} of them in {}",
+      all, size, name);
+}
+
 Result<std::string> find_executable(const SpawnRequest& request) {
   const auto path = request.env.find("PATH");
   return find_program(request.argv.front(), request.working_dir,
@@ -222,6 +242,7 @@ Result<pid_t> spawn_process(asio::any_io_executor executor, const SpawnRequest& 
     Error error = system_error(ec.value(), fmt::format("starting '{}'", request.argv.front()));
     if (ec.value() == ENOEXEC)
       error.hint = "the file has no #! line and is not an executable for this machine";
+    if (ec.value() == E2BIG) error.hint = largest_of(request);
     return error;
   }
   const auto pid = static_cast<pid_t>(child.id());

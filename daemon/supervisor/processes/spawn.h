@@ -17,6 +17,9 @@
 
 namespace train {
 
+/// Where programs are looked for if the environment has no PATH.
+inline constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
+
 struct SpawnRequest {
   /// argv[0]: a path (relative to working_dir), or a name to find in env's PATH.
   std::vector<std::string> argv;

@@ -33,6 +33,13 @@ struct AttemptOrders {
     return prepare && local < prepare->bindings.size() ? prepare->bindings[local] : WorkerBinding{};
   }
 
+  /// The same for a rank of `start`.
+  WorkerBinding binding_of(Rank rank) const {
+    for (const WorkerRanks& worker : start->workers)
+      if (worker.rank == rank.value) return binding_of(worker.local_rank);
+    return {};
+  }
+
   std::string worker_socket() const { return spool_dir + "/worker.sock"; }
   /// Return the node's part of an environment. `start` must outlive it; `prepare` must be set.
   NodeEnvironment node_environment(const StartWorkers& start) const {

@@ -20,6 +20,7 @@
 #include "launcher/cluster/run/slurm_commands.h"
 #include "launcher/cluster/run/slurm_job.h"
 #include "launcher/core/start_watch.h"
+#include "launcher/core/peer_ports.h"
 #include "launcher/report/summary.h"
 #include "launcher/spec/secrets.h"
 #include "lib/base/exit_code.h"
@@ -85,6 +86,8 @@ Result<Unit> settle_workers(RunOptions& options, const TlsFiles& tls, bool nodes
     TRY(nodes, offers_of(spec.cluster, tls, options.build, left_out));
   }
   TRY(const int count, count_workers(spec.scaling_config, nodes));
+  if (auto few = check_peers(spec, count); !few)
+    return std::move(few).error().with_context(fmt::format("num_workers: auto is {} here", count));
   for (const std::string& node : left_out)
     say(fmt::format("warning: {}: num_workers: auto does not count it", node));
   std::vector<std::string>& cluster_nodes = options.parsed.spec.cluster.nodes;
@@ -105,7 +108,9 @@ int run_with(RunOptions options, InSlurm& slurm) {
     return refuse(options, safe.error(), exit_code::kPermission);
   if (const auto settled = settle_workers(options, *tls, spec.cluster.finds_nodes() || slurm.step);
       !settled)
-    return refuse(options, settled.error(), exit_code::kUnavailable);
+    return refuse(
+        options, settled.error(),
+        settled.error().code == Errc::InvalidSpec ? exit_code::kBadSpec : exit_code::kUnavailable);
   auto env = spec::worker_environment(spec, options.environment);
   if (!env) return refuse(options, env.error(), exit_code::kBadSpec);
   std::optional<MlflowOptions> mlflow;

@@ -36,6 +36,7 @@ constexpr Duration kWriteEvery = seconds(1);        // trials.csv
 constexpr Duration kDaemonEndMax = seconds(5);
 constexpr int kLaunchesMax = 3;  // of a trial whose train-run is killed
 constexpr int kDaemonFailuresMax = 3;
+constexpr std::uint64_t kRequestBytesMax = 4096;
 
 std::string wall_time() { return format_utc(std::chrono::system_clock::now()); }
 TimePoint now() { return std::chrono::steady_clock::now(); }
@@ -91,6 +92,7 @@ class SweepDriver {
   Result<Unit> process_ended(int trial, Live& live, const TrialProcess::End& end);
   void end_trial(int trial, TrialEnd how, int code, std::string cause);
   void take_signals();
+  void take_stop_request();
   void begin_to_stop(int code);
   Result<Unit> look_around();
   void write_tables(bool at_end);
@@ -102,6 +104,7 @@ class SweepDriver {
   StopSignals signals_;
   SearchController search_;
   SweepScreen screen_;
+  const LockHolder self_{host_name(), ::getpid(), wall_time()};
   std::optional<RunLock> lock_;
   std::unique_ptr<Journal> journal_;
   std::optional<PrivateDaemon> daemon_;
@@ -118,11 +121,8 @@ class SweepDriver {
 // ---- opening
 
 Result<Unit> SweepDriver::open() {
-  TRY(auto lock,
-      RunLock::acquire(files_, folder_.lock(),
-                       {.host = host_name(), .pid = ::getpid(), .started = wall_time()}));
+  TRY(auto lock, RunLock::acquire(files_, folder_.lock(), self_));
   lock_.emplace(std::move(lock));
-  ::unlink(folder_.stop_request().c_str());  // it was for an earlier one
   TRY(journal_, Journal::open(files_, folder_.journal()));
   const bool resumed = !journal_->replayed().records.empty();
   for (const JournalRecord& record : journal_->replayed().records)
@@ -172,6 +172,7 @@ Result<TrialFolder> SweepDriver::wait_for_trial(int trial) {
     pollfd polled{signals_.fd(), POLLIN, 0};
     ::poll(&polled, 1, 100);
     take_signals();
+    take_stop_request();
     if (stop_code_) return TrialFolder{};
   }
 }
@@ -400,10 +401,17 @@ void SweepDriver::take_signals() {
   }
 }
 
+void SweepDriver::take_stop_request() {
+  const auto text = read_small_file(files_, folder_.stop_request(), kRequestBytesMax);
+  if (text.has_error()) return;
+  ::unlink(folder_.stop_request().c_str());  // else it is for an earlier owner
+  if (*text == stop_text(self_)) begin_to_stop(exit_code::kInterrupted);
+}
+
 Result<Unit> SweepDriver::look_around() {
   if (now() - looked_ < kLookEvery) return Unit{};
   looked_ = now();
-  if (::unlink(folder_.stop_request().c_str()) == 0) begin_to_stop(exit_code::kInterrupted);
+  take_stop_request();
   TRY_VOID(look_at_taken());
   if (!daemon_ || !daemon_->ended()) return Unit{};
   if (daemon_->failures() >= kDaemonFailuresMax) {

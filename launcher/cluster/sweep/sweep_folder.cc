@@ -71,6 +71,10 @@ std::optional<std::string> find_trial(const std::string& given, const std::strin
   return SweepFolder(*sweep).trial(number);
 }
 
+std::string stop_text(const LockHolder& owner) {
+  return fmt::format("stop {} {} {}\n", owner.host, owner.pid, owner.started);
+}
+
 // The journal comes before the specs, without which nothing can be resumed. A run may begin in a
 // folder that has the journal alone.
 TrialFolder look_into_trial(FileSystem& files, const RunFolder& run) {

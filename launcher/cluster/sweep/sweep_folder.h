@@ -10,6 +10,7 @@
 #include "lib/base/result.h"
 #include "lib/storage/file_system.h"
 #include "lib/storage/run_folder.h"
+#include "lib/storage/run_lock.h"
 
 namespace train {
 
@@ -20,7 +21,7 @@ class SweepFolder {
 
   const std::string& path() const { return path_; }
   std::string lock() const { return path_ + "/.lock"; }
-  /// `train-run stop` makes this file; the owner of the sweep removes it.
+  /// `train-run stop` makes this file; the owner of the sweep removes it. See stop_text().
   std::string stop_request() const { return path_ + "/.stop"; }
   std::string daemon_note() const { return path_ + "/.daemon"; }
   std::string spec() const { return path_ + "/spec.yaml"; }
@@ -46,6 +47,10 @@ bool holds_trials(const std::string& storage_path);
 std::optional<std::string> find_sweep(std::string given, const std::string& storage_path);
 /// Return the folder of the trial that SWEEP/3 names; none if that is not what `given` is.
 std::optional<std::string> find_trial(const std::string& given, const std::string& storage_path);
+
+/// Return the text of a request to stop that is for this owner of the sweep: one that was for an
+/// earlier owner, which has died, stops no later one.
+std::string stop_text(const LockHolder& owner);
 
 /// Return what a train-run has left of a trial; it may have died anywhere.
 TrialFolder look_into_trial(FileSystem& files, const RunFolder& run);

@@ -30,7 +30,8 @@ std::uint64_t NamedStacks::index_of(std::string_view name) {
   name = name.substr(0, kNameBytesMax);
   const auto found = indices_.find(name);
   if (found != indices_.end()) return found->second;
-  if (name != kOthers && name_bytes_ + name.size() > kNamesBytesMax) return kNone;
+  const bool is_full = names_.size() >= kNamesMax || name_bytes_ + name.size() > kNamesBytesMax;
+  if (name != kOthers && is_full) return kNone;
   name_bytes_ += name.size();
   names_.emplace_back(name);
   return indices_.emplace(name, names_.size() - 1).first->second;
@@ -46,7 +47,11 @@ void NamedStacks::add(std::string_view frames, std::uint64_t allocated, std::uin
     stack.addresses.push_back(index_of(name));
     fits = stack.addresses.back() != kNone;
   }
-  if (fits) return stacks_.push_back(std::move(stack));
+  fits = fits && addresses_ + stack.addresses.size() <= kAddressesMax;
+  if (fits) {
+    addresses_ += stack.addresses.size();
+    return stacks_.push_back(std::move(stack));
+  }
   others_.addresses = {index_of(kOthers)};
   others_.allocated += allocated;
   others_.live += live;
@@ -55,6 +60,7 @@ void NamedStacks::add(std::string_view frames, std::uint64_t allocated, std::uin
 
 std::vector<AllocationStack> NamedStacks::take() {
   if (!others_.addresses.empty()) stacks_.push_back(std::exchange(others_, {}));
+  addresses_ = 0;
   return std::exchange(stacks_, {});
 }
 

@@ -25,7 +25,11 @@ class NamedStacks {
   std::vector<AllocationStack> take();
   const std::vector<std::string>& names() const { return names_; }
 
+  // Within the supervisor's own limits (memory_profiles.h), which ends the connection of a worker
+  // that exceeds them.
   static constexpr std::size_t kStacksMax = 16384;
+  static constexpr std::size_t kAddressesMax = 1 << 20;   // of all stacks
+  static constexpr std::size_t kNamesMax = 65535;         // and "[other stacks]"
   static constexpr std::size_t kNameBytesMax = 512;       // the rest of a longer one is cut off
   static constexpr std::size_t kNamesBytesMax = 2 << 20;  // of all together
 
@@ -37,6 +41,7 @@ class NamedStacks {
   std::map<std::string, std::uint64_t, std::less<>> indices_;
   std::size_t name_bytes_ = 0;
   std::vector<AllocationStack> stacks_;
+  std::size_t addresses_ = 0;  // of stacks_
   AllocationStack others_;
 };
 

@@ -55,6 +55,10 @@ TEST(CpuList, IsReadAndWrittenAsTheKernelDoes) {
   EXPECT_EQ(cpu_list_text(cpus_in("3,0-2\n")), "0-3");
   for (const char* list : {"a", "3-1", "0,", "-1", "0--2", "0-99999999999", "8192", "1 2"})
     EXPECT_FALSE(parse_cpu_list(list)) << list;
+  EXPECT_EQ(cpus_in("0-8191").size(), 8192u);
+  std::string again = "0-8191";
+  for (int i = 0; i < 100'000; ++i) again += ",0-8191";  // 819 million
+  EXPECT_FALSE(parse_cpu_list(again));
 }
 
 TEST(CpuPlan, NothingIsBoundUnlessThatIsWanted) {

@@ -137,6 +137,19 @@ TEST(NodeGpus, GpusThatSomebodyElseUsesAreRefusedIfTheSpecSaysSo) {
             Gpus{"1"});
 }
 
+// What lacks is GPU 1, which a run will give back. That somebody uses GPU 0 does not matter.
+TEST(NodeGpus, ARunWaitsForGpusThatAnotherRunHolds) {
+  NodeWithTwo node;
+  node.handle(attach(kOther, 1, "r2"));
+  node.handle(choose(kLink, {"1"}));
+
+  const auto refused =
+      node.one<RefuseAttempt>(choose(kOther, {"1"}, {{"0", "pid 4242 (python3) of alice"}}, true));
+
+  EXPECT_EQ(refused.error.message, "node-a: 1 GPU wanted of 1, 0 free");
+  EXPECT_TRUE(refused.busy);
+}
+
 TEST(NodeGpus, ARestartedTraindGivesNobodyTheGpusOfWorkersThatLive) {
   Node node;
   SupervisorHello hello{"r1", kFirst.value, 1, cpus(1, 1), {"0"}, ""};

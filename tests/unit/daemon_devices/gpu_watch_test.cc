@@ -162,6 +162,15 @@ TEST_F(ForeignProcesses, AreThoseBelowNoSupervisor) {
             fmt::format("pid 20 (python3){0}, pid 21 (traind){0}", owner()));
 }
 
+// A worker of a run that ends just now belongs to nobody any more.
+TEST_F(ForeignProcesses, AreNotThoseThatEndMeanwhile) {
+  process(20, 1, "python3", "python3");
+  process(21, 20, "loader", "loader");
+  fs::remove(proc_ / "20/stat");
+
+  EXPECT_EQ(foreign_processes({20, 21}, proc_.string()), "");
+}
+
 TEST_F(ForeignProcesses, AreNamedUpToALimitAndSafely) {
   for (int pid = 30; pid < 36; ++pid) process(pid, 1, "\x1b[2Jx", "x");
 

@@ -1,7 +1,10 @@
 // Backends in a real supervisor, with this test as the launcher and as the ranks of another node.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
 
+#include <cerrno>
 #include <fstream>
 #include <sstream>
 
@@ -78,8 +81,11 @@ TEST(RendezvousValuesTest, KeepsWhatRanksPut) {
   const std::string big(64u << 10, 'x');
   int kept = 0;
   while (ask(HttpMethod::Put, {"full", std::to_string(kept)}, big) == "200 " && kept < 1000) ++kept;
-  EXPECT_EQ(kept, 255);
+  EXPECT_EQ(kept, 254);
   EXPECT_EQ(ask(HttpMethod::Put, {"full", "0"}, big), "200 ") << "it replaces the one before";
+  int empty = 0;  // a small one takes memory, too
+  while (ask(HttpMethod::Put, {"a", std::to_string(empty)}) == "200 " && empty < 1'000'000) ++empty;
+  EXPECT_LT(empty, 1000);
 }
 
 class BackendsTest : public testing::Test {
@@ -89,7 +95,7 @@ class BackendsTest : public testing::Test {
     supervisor_.attach(1);
     supervisor_.order().ports_per_worker = ports;
     supervisor_.order().bind_address = "127.0.0.1";
-    supervisor_.order().stop_grace_ms = 20'000;
+    supervisor_.order().stop_grace_ms = 3'600'000;
     supervisor_.prepare(2);
     prepared_ = supervisor_.wait_for<Prepared>();
     StartWorkers start;
@@ -256,6 +262,69 @@ TEST_F(BackendsTest, AStopWhileHooksRunEndsThem) {
   EXPECT_TRUE(ends(hook));
   EXPECT_THAT(text("shut-2"), HasSubstr("on_shutdown"));
   EXPECT_FALSE(std::ifstream(supervisor_.dir() + "/started").is_open());
+}
+
+TEST_F(BackendsTest, AStopEndsHooksAlsoWithoutOnShutdown) {
+  BackendProfile backend = custom();
+  backend.publish = {"sh", "-c", "echo $$ > pid-$RANK; exec sleep 1000"};
+  backend.on_shutdown.clear();
+  start(backend, "touch started");
+  ASSERT_TRUE(fakes::eventually(
+      [&] { return text("pid-2").ends_with('\n') && text("pid-3").ends_with('\n'); }));
+
+  supervisor_.send(StopWorkers{1000, "asked"});
+  supervisor_.wait_for<GroupGone>();
+
+  for (const char* file : {"pid-2", "pid-3"}) {
+    EXPECT_NE(::kill(std::stoi(text(file)), 0), 0) << file << ": it has ended before";
+    EXPECT_EQ(errno, ESRCH);
+  }
+}
+
+// The launcher answers the last one to publish, and is told to stop at the same moment.
+TEST_F(BackendsTest, NoHookStartsOnceTheAttemptShutsDown) {
+  BackendProfile backend = custom();
+  backend.on_start = {"sh", "-c", "sleep 0.1; echo on_start >> order-$RANK"};
+  backend.on_shutdown = {"sh", "-c", "echo on_shutdown >> order-$RANK; sleep 0.5"};
+  start(backend, "touch started");
+  const std::uint64_t sequence = supervisor_.wait_for<CollectiveJoin>().sequence;
+  supervisor_.wait_for<CollectiveJoin>();
+
+  supervisor_.send_together(
+      CollectiveResult{.sequence = sequence, .parts = {"1", "2", "3", "4"}, .error = ""},
+      StopWorkers{1000, "asked"});
+  supervisor_.wait_for<GroupGone>();
+
+  for (const char* file : {"order-2", "order-3"}) EXPECT_EQ(text(file), "on_shutdown\n");
+  EXPECT_FALSE(std::ifstream(supervisor_.dir() + "/started").is_open());
+}
+
+TEST_F(BackendsTest, AStopAtOnceDoesNotWaitForOnShutdown) {
+  BackendProfile backend{.name = "custom"};
+  backend.on_shutdown = {"sh", "-c", "touch shuts-$RANK; exec sleep 1000"};
+  start(backend, "true");
+  meet("publish of the backend", "null");
+  ASSERT_TRUE(
+      fakes::eventually([&] { return std::ifstream(supervisor_.dir() + "/shuts-2").is_open(); }));
+
+  supervisor_.send(StopWorkers{0, "asked again"});
+
+  supervisor_.wait_for<GroupGone>();
+}
+
+TEST_F(BackendsTest, HooksRunOnTheCpusOfTheirWorkers) {
+  cpu_set_t allowed;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &allowed)) cpus.push_back(cpu);
+  if (cpus.size() < 2) GTEST_SKIP() << "two CPUs";
+  supervisor_.order().bindings = {{.cpus = std::to_string(cpus[0])},
+                                  {.cpus = std::to_string(cpus[1])}};
+  start({.name = "custom", .publish = {"sh", "-c", "taskset -cp $$ | sed 's/.*: //'"}}, "true");
+
+  EXPECT_EQ(meet("publish of the backend", "null"),
+            (std::vector<std::string>{std::to_string(cpus[0]), std::to_string(cpus[1])}));
 }
 
 }  // namespace

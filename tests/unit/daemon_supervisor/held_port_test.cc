@@ -130,7 +130,7 @@ TEST(HeldPort, AnAddressThatIsNoneOrIsNotHereIsSaid) {
   const auto elsewhere = HeldPort::bind("203.0.113.7");  // RFC 5737: an address of no machine
   ASSERT_FALSE(elsewhere);
   EXPECT_EQ(elsewhere.error().message,
-            "binding the master port on 203.0.113.7: Cannot assign requested address");
+            "binding a port for the workers on 203.0.113.7: Cannot assign requested address");
 }
 
 }  // namespace

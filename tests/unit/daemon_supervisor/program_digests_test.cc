@@ -100,6 +100,49 @@ TEST_F(ProgramDigests, LooksInLdLibraryPathAsWell) {
   EXPECT_TRUE(digests({"./program"}, "libs").missing.empty());  // from the working folder on
 }
 
+// As a virtual environment starts python3: the linker takes the folder of the file, not of the
+// link.
+TEST_F(ProgramDigests, AProgramBehindALinkHasItsLibrariesBesideTheFile) {
+  put_program();
+  put_library();
+  fs::create_directory(folder_ + "/bin");
+  fs::create_symlink("../program", folder_ + "/bin/link");
+
+  const NodeDigests found = digests({"bin/link"});
+
+  EXPECT_TRUE(found.missing.empty());
+  EXPECT_NE(digest_of_file(found, "libtrainrun_digest.so"), "none");
+}
+
+// "LD_LIBRARY_PATH=/x:$LD_LIBRARY_PATH" ends in a colon if there was none before.
+TEST_F(ProgramDigests, AnEmptyFolderIsTheWorkingFolder) {
+  fs::create_directory(folder_ + "/bin");
+  fs::copy_file(DIGEST_PROGRAM, folder_ + "/bin/program");
+  put_library();
+
+  EXPECT_EQ(digests({"bin/program"}, "/nowhere").missing.size(), 1u);
+  EXPECT_EQ(digests({"bin/program"}, "").missing.size(), 1u);
+  for (const char* path : {"/nowhere:", ":/nowhere", "/nowhere::/none"})
+    EXPECT_TRUE(digests({"bin/program"}, path).missing.empty()) << path;
+}
+
+TEST_F(ProgramDigests, RelativePathsInAProgramCountFromTheWorkingFolder) {
+  fs::create_directories(folder_ + "/bin/libs");
+  fs::copy_file(DIGEST_RELATIVE_PROGRAM, folder_ + "/bin/program");
+  EXPECT_EQ(digests({"bin/program"}).missing.size(), 2u);
+
+  fs::create_directory(folder_ + "/libs");
+  fs::copy_file(DIGEST_LIBRARY, folder_ + "/libs/libtrainrun_digest.so");
+  fs::copy_file(DIGEST_PATH_LIBRARY, folder_ + "/libs/libtrainrun_by_path.so");
+  EXPECT_TRUE(digests({"bin/program"}).missing.empty());
+}
+
+TEST_F(ProgramDigests, WithoutPathAProgramIsFoundWhereItWouldBeStarted) {
+  const NodeDigests found = program_digests(
+      {.command = {"cat"}, .working_dir = folder_, .path = "", .library_path = ""}, folder_);
+  EXPECT_NE(digest_of_file(found, "cat"), "none");
+}
+
 TEST_F(ProgramDigests, AnotherFileHasAnotherDigestWhereverItLies) {
   put("train.py", "print(1)\n");
   put("same.py", "print(1)\n");

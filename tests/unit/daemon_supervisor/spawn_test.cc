@@ -169,6 +169,17 @@ TEST_F(SpawnTest, AFileThatIsNoProgramIsNamedAsThat) {
   EXPECT_EQ(error.hint, "the file has no #! line and is not an executable for this machine");
 }
 
+TEST_F(SpawnTest, WhatIsTooLargeToStartIsNamed) {
+  const Error error =
+      error_of({.argv = {"sh", "-c", "true"}, .env = {{"TF_CONFIG", std::string(200'000, 'x')}}});
+
+  EXPECT_EQ(error.message, "starting 'sh': Argument list too long");
+  EXPECT_EQ(error.hint,
+            "a variable or a word of the command may have 128 KiB, and all together a quarter of "
+            "the limit of the stack (ulimit -s): these have 200017 bytes, 200009 of them in "
+            "TF_CONFIG");
+}
+
 TEST_F(SpawnTest, ItDiesWithTheOneWhoStartedIt) {
   int said[2] = {-1, -1}, go[2] = {-1, -1};
   ASSERT_EQ(::pipe2(said, O_CLOEXEC), 0);

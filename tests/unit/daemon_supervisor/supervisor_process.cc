@@ -153,9 +153,9 @@ std::optional<int> SupervisorProcess::wait_for_end() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-void SupervisorProcess::send_frame(const Frame& frame) {
+void SupervisorProcess::send_frames(std::initializer_list<Frame> frames) {
   std::string bytes;
-  append_frame(frame, bytes);
+  for (const Frame& frame : frames) append_frame(frame, bytes);
   for (std::size_t sent = 0; sent < bytes.size();) {
     const ssize_t size = ::send(link_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
     if (size <= 0) throw std::runtime_error("the supervisor takes nothing");

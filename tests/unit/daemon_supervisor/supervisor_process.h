@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,7 +36,12 @@ class SupervisorProcess {
 
   template <class Message>
   void send(const Message& message) {
-    send_frame(encode(message, attempt_));
+    send_frames({encode(message, attempt_)});
+  }
+  /// Send two messages so that it reads both at once.
+  template <class First, class Second>
+  void send_together(const First& first, const Second& second) {
+    send_frames({encode(first, attempt_), encode(second, attempt_)});
   }
   /// Tell it that a launcher of this generation is there.
   void attach(std::uint64_t generation);
@@ -61,7 +67,7 @@ class SupervisorProcess {
   std::optional<int> wait_for_end();
 
  private:
-  void send_frame(const Frame& frame);
+  void send_frames(std::initializer_list<Frame> frames);
   StartWorkers program() const;
 
   const Attempt attempt_;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/model/backend_profile.h"
+
 namespace train {
 namespace {
 
@@ -87,6 +89,15 @@ TEST(CollectiveTracker, NamesTheMissingRanksOnceAfterAMinute) {
             Texts{"barrier (call 7): waiting for ranks 0, 1, 3 for 1 min 0 s"});
   EXPECT_EQ(board.overdue(kStart + seconds(61)), Texts{});
   EXPECT_EQ(board.next_deadline(), std::nullopt);
+}
+
+// Supervisors number theirs above 2^63.
+TEST(CollectiveTracker, CallsOfBackendsHaveNumbersThatPeopleCanRead) {
+  CollectiveTracker board(2);
+  board.join(Rank{1}, kBackendCollectives + 3, "MPI barrier", "", kStart);
+
+  EXPECT_EQ(board.overdue(kStart + seconds(60)),
+            Texts{"MPI barrier (call 3): waiting for rank 0 for 1 min 0 s"});
 }
 
 TEST(ListRanks, ShortensLongLists) {

@@ -68,12 +68,28 @@ TEST(DigestComparison, NamesMissingLibrariesAlsoWhereAllNodesLackThem) {
             Texts{"n0, n1 do not have libgone.so.2, which ./train needs"});
 }
 
-TEST(DigestComparison, LeavesOutNodesThatTellNothing) {
+// Otherwise a node with a slow file system would pass with any program.
+TEST(DigestComparison, NamesNodesThatTellNothing) {
   DigestComparison comparison;
   comparison.add(NodeId{0}, "n0", digests());
+  comparison.add(NodeId{2}, "n2", {});
   comparison.add(NodeId{1}, "n1", {});
 
-  EXPECT_EQ(comparison.finding().texts, Texts{});
+  EXPECT_EQ(comparison.finding().node, NodeId{1});
+  EXPECT_EQ(comparison.finding().texts,
+            Texts{"n2, n1 did not tell what they would run: the program is not there, or its files "
+                  "could not be read in time"});
+}
+
+TEST(DigestComparison, WhereNoNodeTellsAnythingOnlyRefuseSaysSo) {
+  DigestComparison comparison;
+  comparison.add(NodeId{0}, "n0", {});
+  EXPECT_EQ(comparison.finding(DigestCheck::Refuse).texts, Texts{}) << "alone";
+
+  comparison.add(NodeId{1}, "n1", {});
+
+  EXPECT_EQ(comparison.finding(DigestCheck::Refuse).texts.size(), 1u);
+  EXPECT_EQ(comparison.finding(DigestCheck::Warn).texts, Texts{});
 }
 
 TEST(DigestComparison, StaysShortWhateverNodesTell) {

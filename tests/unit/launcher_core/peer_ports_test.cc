@@ -37,6 +37,18 @@ TEST(PeerPorts, SeveralOfARankFollowEachOther) {
             (std::vector<std::string>{"h:1", "h:2", "h:3", "h:4", "h:5", "h:6"}));
 }
 
+TEST(PeerPorts, MayBeSoManyThatOneVariableHasThemAll) {
+  JobSpec spec;
+  spec.backend = Backend::Custom;
+  spec.backend_config.ports = 2;
+  EXPECT_TRUE(check_peers(spec, 2048));
+  EXPECT_EQ(check_peers(spec, 2049).error().message,
+            "backend custom tells each worker of all others: at most 2048 workers with 2 ports "
+            "each");
+  spec.backend = Backend::Mpi;
+  EXPECT_TRUE(check_peers(spec, 65'536));
+}
+
 TEST(PeerPorts, NoneAreAskedForByMostBackends) {
   JobSpec spec;
   for (const auto& [backend, ports] : std::map<Backend, int>{{Backend::Torch, 0},

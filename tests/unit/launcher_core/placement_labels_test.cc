@@ -90,6 +90,18 @@ TEST(PlacementLabels, SaysWhichLabelsThereAreIfNoNodeIsAccepted) {
   EXPECT_FALSE(place(workers(1, 1, {{{"gpu", "H100"}}}), nodes, 3).never);  // one may yet answer
 }
 
+TEST(PlacementLabels, SaysNoMoreThanOneCanRead) {
+  Labels many;
+  for (int i = 10; i < 74; ++i) many["l" + std::to_string(i)] = std::string(63, 'v');
+  std::vector<NodeCapacity> nodes;
+  for (int i = 0; i < 1000; ++i) nodes.push_back(node(i, many));
+
+  const std::string reason = place(workers(1, 1, {{{"gpu", "H100"}}}), nodes, 1000).reason;
+
+  EXPECT_LT(reason.size(), 8000u);
+  EXPECT_TRUE(reason.ends_with(" and 56 more; 992 more nodes")) << reason;
+}
+
 TEST(PlacementLabels, SaysWhichNodesHaveOtherLabelsIfThereIsTooLittleRoom) {
   const std::vector<NodeCapacity> nodes{node(0, {{"rack", "r1"}}), node(1, {{"rack", "r2"}})};
 

@@ -92,6 +92,20 @@ TEST(StartWatch, ASetupOfNodesHasItsOwnTimeBesideThatOfTheStart) {
   EXPECT_EQ(driven.run.state(), RunState::TearingDown);
 }
 
+TEST(StartWatch, CommandsOfABackendAreNamedAsWhatMayTakeLong) {
+  JobSpec spec = job();
+  spec.backend = Backend::Custom;
+  spec.backend_config.on_start = {"./on_start.sh"};
+  Driven driven(spec);
+  driven.nodes();
+  driven.prepared(kFirst);
+
+  EXPECT_EQ(notes(driven.handle(Tick{}, minutes(1))),
+            std::vector<std::string>{
+                "still waiting after 1 min 0 s for node-a, node-b to run the commands of "
+                "backend_config and start its processes in '/home/a'"});
+}
+
 TEST(StartWatch, ACheckpointMayTakeAnyTimeToBringUnlessTheSpecSaysOtherwise) {
   Driven driven(job(), {.checkpoint = checkpoint(3), .expected_nodes = 2});
   driven.nodes();

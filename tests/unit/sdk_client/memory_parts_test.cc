@@ -214,5 +214,29 @@ TEST(NamedStacks, AreBoundedAndLoseNoBytes) {
   EXPECT_EQ(stacks.names().at(all.back().addresses.at(0)), "[other stacks]");
 }
 
+// The supervisor takes 65,536 names and 2 Mi addresses, and drops a worker that sends more.
+TEST(NamedStacks, HaveNoMoreNamesAndAddressesThanASupervisorTakes) {
+  NamedStacks stacks;
+  for (std::size_t i = 0; i < 600; ++i) {
+    std::string frames;
+    for (std::size_t at = 0; at < kAllocationDepthMax; ++at)
+      frames += std::to_string(i * kAllocationDepthMax + at) + "\n";
+    stacks.add(frames, 1, 0, 1);
+  }
+  EXPECT_LE(stacks.names().size(), 65536u);
+  std::string deep;
+  for (std::size_t i = 0; i < kAllocationDepthMax; ++i) deep += "f\n";
+  for (std::size_t i = 0; i < 2 * NamedStacks::kStacksMax; ++i) stacks.add(deep, 1, 0, 1);
+
+  std::size_t addresses = 0;
+  std::uint64_t allocated = 0;
+  for (const AllocationStack& stack : stacks.take()) {
+    addresses += stack.addresses.size();
+    allocated += stack.allocated;
+  }
+  EXPECT_LE(addresses, std::size_t{2} << 20);
+  EXPECT_EQ(allocated, 600 + 2 * NamedStacks::kStacksMax);
+}
+
 }  // namespace
 }  // namespace train::sdk

@@ -1,18 +1,24 @@
 // Sums of the ranks of one node, in memory that they share and over Gloo.
 #include "sdk/torch/shared_memory.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <train/torch.h>
 #include <unistd.h>
 
 #include <functional>
+#include <sstream>
 #include <string_view>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include "lib/base/file_descriptor.h"
 #include "sdk/torch/failure.h"
 #include "tests/unit/sdk_torch/fake_session.h"
 #include "tests/unit/sdk_torch/ranks.h"
@@ -264,6 +270,42 @@ TEST(SharedMemory, OpensNothingElse) {
                                         "99999999999999999999 1 2 3"};
   for (const std::string& other : others)
     EXPECT_FALSE(sdk::SharedMemory::open(other, 1, 2)) << other;
+}
+
+/// Memory of the right name that is not what make() made.
+TEST(SharedMemory, OpensNoMemoryOfAnotherKind) {
+  const auto made = sdk::SharedMemory::make(0, 2);
+  ASSERT_TRUE(made);
+  std::istringstream words((*made)->name());
+  std::string pid;
+  int fd = -1;
+  words >> pid >> fd;
+  struct stat status {};
+  ASSERT_EQ(::fstat(fd, &status), 0);
+  const auto opens = [&](off_t size, int seals) {
+    const FileDescriptor file(::memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    struct stat other {};
+    EXPECT_EQ(::ftruncate(file.get(), size), 0);
+    EXPECT_EQ(::fcntl(file.get(), F_ADD_SEALS, seals), 0);
+    EXPECT_EQ(::fstat(file.get(), &other), 0);
+    const std::string name = pid + " " + std::to_string(file.get()) + " " +
+                             std::to_string(other.st_dev) + " " + std::to_string(other.st_ino);
+    return sdk::SharedMemory::open(name, 1, 2).has_value();
+  };
+  EXPECT_TRUE(opens(status.st_size, F_SEAL_SHRINK));
+  EXPECT_FALSE(opens(status.st_size, 0)) << "its maker could cut it off under the other ranks";
+  EXPECT_FALSE(opens(status.st_size - 4096, F_SEAL_SHRINK));
+  EXPECT_FALSE(opens(status.st_size + 4096, F_SEAL_SHRINK));
+}
+
+/// It is a file for the kernel; to exceed the limit is a signal that ends the rank.
+TEST(SharedMemory, IsNotUsedUnderALowerLimitOfFiles) {
+  const auto found = results(run_ranks(2, [](int) {
+    const rlimit small{1 << 20, 1 << 20};
+    if (::setrlimit(RLIMIT_FSIZE, &small) != 0) return std::string("the limit stays");
+    return backend() + " " + std::to_string(add_up(torch::ones({3}))[2].item<int>());
+  }));
+  EXPECT_THAT(found, ElementsAre("gloo 2", "gloo 2"));
 }
 
 }  // namespace
