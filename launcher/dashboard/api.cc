@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "launcher/dashboard/run_routes.h"
+#include "launcher/dashboard/sweeps/sweep_routes.h"
 #include "lib/base/host.h"
 #include "lib/base/time.h"
 #include "lib/base/user_account.h"
@@ -37,7 +38,8 @@ struct Api::Route {
   HttpMethod method;
   std::string path;  // as in openapi.yaml
   Result<HttpResponse> (Api::*answer)(const HttpRequest&, const Parts&) = nullptr;
-  Result<HttpResponse> (*of_run)(const RunRequest&) = nullptr;  // of routes about one run
+  Result<HttpResponse> (*of_run)(const RunRequest&) = nullptr;      // of routes about one run
+  Result<HttpResponse> (*of_sweep)(const SweepRequest&) = nullptr;  // or one sweep
   std::vector<std::string> pattern = split(path);
 
   /// Return whether the path is of this route, and what stands in place of its {…}.
@@ -83,6 +85,10 @@ const std::vector<Api::Route>& Api::all_routes() {
       {HttpMethod::Post, "/api/v1/runs/{run}/checkpoint", &Api::checkpoint},
       {HttpMethod::Post, "/api/v1/runs/{run}/profile", &Api::profile},
       {HttpMethod::Post, "/api/v1/runs/{run}/stop", &Api::stop},
+      {HttpMethod::Get, "/api/v1/sweeps", &Api::sweeps},
+      {HttpMethod::Get, "/api/v1/sweeps/{sweep}", nullptr, nullptr, answer_sweep},
+      {HttpMethod::Get, "/api/v1/sweeps/{sweep}/trials", nullptr, nullptr, answer_trials},
+      {HttpMethod::Get, "/api/v1/sweeps/{sweep}/curves", nullptr, nullptr, answer_curves},
       {HttpMethod::Get, "/api/v1/sd", &Api::targets},
       {HttpMethod::Get, "/metrics", &Api::metrics},
   };
@@ -106,8 +112,9 @@ HttpResponse Api::answer(const HttpRequest& request) {
       other_method = true;
       continue;
     }
-    auto answer = route.answer != nullptr ? (this->*route.answer)(request, parts)
-                                          : of_run(request, route, parts);
+    auto answer = route.answer != nullptr   ? (this->*route.answer)(request, parts)
+                  : route.of_run != nullptr ? of_run(request, route, parts)
+                                            : of_sweep(request, route, parts);
     return answer ? std::move(*answer) : problem(answer.error());
   }
   if (other_method)
@@ -123,6 +130,12 @@ Result<HttpResponse> Api::of_run(const HttpRequest& request, const Route& route,
   return run->with([&](RunData& data) {
     return route.of_run({data, request.target.query, rest, facts_.actions});
   });
+}
+
+Result<HttpResponse> Api::of_sweep(const HttpRequest& request, const Route& route,
+                                   const Parts& parts) {
+  TRY(const std::shared_ptr<SweepReader> sweep, catalog_.find_sweep(parts[0]));
+  return sweep->with([&](SweepData& data) { return route.of_sweep({data, request.target.query}); });
 }
 
 void Api::used(const std::shared_ptr<RunReader>& run) {
@@ -161,9 +174,11 @@ Result<HttpResponse> Api::runs(const HttpRequest& request, const Parts&) {
   TRY(const std::int64_t limit, query.whole("limit", 1000, 1, 5000));
   wanted.skip = static_cast<std::size_t>(skip);
   wanted.limit = static_cast<std::size_t>(limit);
+  TRY(const bool with_trials, wants_trials(query));
   std::vector<RunRow> rows;
   for (const auto& run : catalog_.runs())
-    rows.push_back(run->with([](RunData& data) { return data.row(); }));
+    if (with_trials || !run->is_trial())
+      rows.push_back(run->with([](RunData& data) { return data.row(); }));
   std::size_t matching = 0;
   JsonWriter json;
   json.object().key("runs").array();
@@ -174,6 +189,18 @@ Result<HttpResponse> Api::runs(const HttpRequest& request, const Parts&) {
   }
   json.end().member("total", rows.size()).member("matching", matching);
   json.member("now", now_text()).end();
+  return json_response(std::move(json));
+}
+
+Result<HttpResponse> Api::sweeps(const HttpRequest&, const Parts&) {
+  JsonWriter json;
+  json.object().key("sweeps").array();
+  for (const auto& sweep : catalog_.sweeps()) {
+    json.object();
+    sweep->with([&](const SweepData& data) { put_sweep_row(json, data); });
+    json.end();
+  }
+  json.end().member("now", now_text()).end();
   return json_response(std::move(json));
 }
 

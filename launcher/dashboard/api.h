@@ -40,9 +40,11 @@ class Api {
   static const std::vector<Route>& all_routes();
 
   Result<HttpResponse> of_run(const HttpRequest& request, const Route& route, const Parts& parts);
+  Result<HttpResponse> of_sweep(const HttpRequest& request, const Route& route, const Parts& parts);
   void used(const std::shared_ptr<RunReader>& run);
   Result<HttpResponse> about(const HttpRequest& request, const Parts& parts);
   Result<HttpResponse> runs(const HttpRequest& request, const Parts& parts);
+  Result<HttpResponse> sweeps(const HttpRequest& request, const Parts& parts);
   Result<HttpResponse> task(const HttpRequest& request, const Parts& parts);
   Result<HttpResponse> take_stacks(const HttpRequest& request, const Parts& parts);
   Result<HttpResponse> profile(const HttpRequest& request, const Parts& parts);

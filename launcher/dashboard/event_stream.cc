@@ -6,10 +6,12 @@
 #include <array>
 #include <boost/json/parse.hpp>
 #include <charconv>
+#include <utility>
 
 #include "launcher/dashboard/json_members.h"
 #include "launcher/dashboard/run_json.h"
 #include "launcher/dashboard/run_routes.h"
+#include "launcher/dashboard/sweeps/sweep_routes.h"
 #include "lib/base/utf8.h"
 #include "lib/net/blocking.h"
 #include "lib/net/within.h"
@@ -17,9 +19,10 @@
 namespace train {
 namespace {
 
-constexpr std::array<std::string_view, 7> kTopics{"runs",  "run",  "events", "metrics",
-                                                  "ranks", "logs", "tasks"};
-constexpr std::size_t kEventsMax = 1000;  // in a frame
+constexpr std::array<std::string_view, 10> kTopics{"runs",  "sweeps", "run",   "events", "metrics",
+                                                   "ranks", "logs",   "tasks", "sweep",  "trials"};
+constexpr std::size_t kEventsMax = 1000;             // in a frame
+constexpr std::size_t kTrialsBytesMax = 512u << 10;  // in a frame
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
@@ -35,6 +38,14 @@ std::string row_text(const RunRow& row) {
   JsonWriter json;
   json.object();
   put_row(json, row);
+  json.end();
+  return std::move(json).take();
+}
+
+std::string row_text(const SweepData& sweep, bool with_duration) {
+  JsonWriter json;
+  json.object();
+  put_sweep_row(json, sweep, with_duration);
   json.end();
   return std::move(json).take();
 }
@@ -57,9 +68,13 @@ Result<std::unique_ptr<EventStream>> EventStream::open(asio::thread_pool& reader
   std::unique_ptr<EventStream> stream(new EventStream(readers, catalog, tasks, request));
   if (const std::string* run = stream->query_.find("run")) {
     TRY(stream->run_, catalog.find(*run));
+  } else if (const std::string* sweep = stream->query_.find("sweep")) {
+    TRY(stream->sweep_, catalog.find_sweep(*sweep));
   }
-  const bool of_run = stream->run_ != nullptr;
-  const std::string usual = of_run ? "run,events,metrics,ranks,tasks" : "runs";
+  TRY(stream->trials_, wants_trials(stream->query_));
+  const std::string usual = stream->run_ != nullptr     ? "run,events,metrics,ranks,tasks"
+                            : stream->sweep_ != nullptr ? "sweep,trials"
+                                                        : "runs";
   const std::string* topics = stream->query_.find("topics");
   stream->topics_ = split(topics != nullptr ? *topics : usual);
   for (const std::string& topic : stream->topics_)
@@ -96,7 +111,9 @@ void EventStream::add(std::string& frames, std::string_view event, std::string_v
 
 Task<std::string> EventStream::next() {
   for (;;) {
-    if (!first_) CO_TRY_VOID(co_await pause_for(run_ != nullptr ? kFrameEvery : kRunsEvery));
+    if (!first_)
+      CO_TRY_VOID(
+          co_await pause_for(run_ != nullptr || sweep_ != nullptr ? kFrameEvery : kRunsEvery));
     CO_TRY(std::string frames, co_await run_on<std::string>(
                                    readers_, [this]() -> Result<std::string> { return look(); }));
     const TimePoint now = std::chrono::steady_clock::now();
@@ -111,30 +128,87 @@ Task<std::string> EventStream::next() {
 
 std::string EventStream::look() {
   std::string frames;
-  if (run_ == nullptr)
-    look_at_runs(frames);
-  else
+  if (run_ != nullptr) {
     run_->with([&](RunData& run) { look_at(run, frames); });
+  } else if (sweep_ != nullptr) {
+    sweep_->with([&](SweepData& sweep) { look_at_sweep(sweep, frames); });
+  } else {
+    if (wants("runs")) look_at_runs(frames);
+    if (wants("sweeps")) look_at_sweeps(frames);
+  }
   return frames;
 }
 
 void EventStream::look_at_runs(std::string& frames) {
-  std::map<std::string, std::string> rows;
-  std::string changed;
+  std::vector<Row> rows;
   for (const auto& run : catalog_.runs()) {
+    if (!trials_ && run->is_trial()) continue;
     const RunRow row = run->with([](RunData& data) { return data.row(); });
-    std::string text = row_without_time(row);
-    const auto before = rows_.find(row.id);
-    if (before == rows_.end() || before->second != text)
-      changed += (changed.empty() ? "" : ",") + row_text(row);
-    rows[row.id] = std::move(text);
+    rows.push_back({row.id, row_text(row), row_without_time(row)});
   }
-  const bool any_gone = std::any_of(rows_.begin(), rows_.end(),
-                                    [&](const auto& row) { return !rows.contains(row.first); });
-  rows_ = std::move(rows);
+  add_rows(frames, "runs", rows);
+}
+
+void EventStream::look_at_sweeps(std::string& frames) {
+  std::vector<Row> rows;
+  for (const auto& sweep : catalog_.sweeps())
+    sweep->with([&](const SweepData& data) {
+      rows.push_back({data.id(), row_text(data, true), row_text(data, false)});
+    });
+  add_rows(frames, "sweeps", rows);
+}
+
+/// Add the rows that have changed, or `reset` if one has gone.
+void EventStream::add_rows(std::string& frames, const std::string& topic,
+                           const std::vector<Row>& rows) {
+  std::map<std::string, std::string> sent;
+  std::string changed;
+  for (const Row& row : rows) {
+    const auto before = rows_[topic].find(row.id);
+    if (before == rows_[topic].end() || before->second != row.compared)
+      changed += (changed.empty() ? "" : ",") + row.text;
+    sent[row.id] = row.compared;
+  }
+  const bool any_gone = std::any_of(rows_[topic].begin(), rows_[topic].end(),
+                                    [&](const auto& row) { return !sent.contains(row.first); });
+  rows_[topic] = std::move(sent);
   if (first_) return;
   if (any_gone) add(frames, "reset", "{}");
-  if (!any_gone && !changed.empty()) add(frames, "runs", "{\"runs\":[" + changed + "]}");
+  if (!any_gone && !changed.empty())
+    add(frames, topic, fmt::format("{{\"{}\":[{}]}}", topic, changed));
+}
+
+void EventStream::look_at_sweep(SweepData& sweep, std::string& frames) {
+  if (wants("sweep")) {
+    std::string compared = row_text(sweep, false);
+    std::string& sent = rows_["sweep"][sweep.id()];
+    if (sent != compared) add(frames, "sweep", row_text(sweep, true));
+    sent = std::move(compared);
+  }
+  if (wants("trials")) look_at_trials(sweep, frames);
+}
+
+void EventStream::look_at_trials(SweepData& sweep, std::string& frames) {
+  const std::uint64_t before = std::exchange(version_, sweep.version());
+  const bool anew = std::exchange(readings_, sweep.readings()) != sweep.readings();
+  if (first_ || (!anew && before == version_)) return;
+  JsonWriter json;
+  std::size_t bytes = 0;
+  json.object().key("trials").array();
+  const auto trials = static_cast<int>(sweep.table().trials.size());
+  for (int trial = 0; trial < trials && bytes <= kTrialsBytesMax; ++trial) {
+    if (sweep.version(trial) <= before) continue;
+    JsonWriter row;
+    put_trial_row(row, sweep.row(trial));
+    const std::string text = std::move(row).take();
+    bytes += text.size();
+    json.raw(text);
+  }
+  json.end().end();
+  if (anew || bytes > kTrialsBytesMax)
+    add(frames, "reset", "{}");
+  else if (bytes > 0)
+    add(frames, "trials", std::move(json).take());
 }
 
 void EventStream::look_at(RunData& run, std::string& frames) {
@@ -143,8 +217,9 @@ void EventStream::look_at(RunData& run, std::string& frames) {
   if (wants("run")) {
     const RunRow row = run.row();
     std::string text = row_without_time(row);
-    if (rows_[row.id] != text) add(frames, "run", row_text(row));
-    rows_[row.id] = std::move(text);
+    std::string& sent = rows_["run"][row.id];
+    if (sent != text) add(frames, "run", row_text(row));
+    sent = std::move(text);
   }
   if (wants("metrics")) {
     const std::uint64_t reports = run.series(0).series().reports();

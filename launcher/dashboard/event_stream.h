@@ -42,6 +42,14 @@ class EventStream final : public HttpStream {
   void resume(const std::string& last_event_id);
   std::string look();
   void look_at_runs(std::string& frames);
+  void look_at_sweeps(std::string& frames);
+  void look_at_sweep(SweepData& sweep, std::string& frames);
+  void look_at_trials(SweepData& sweep, std::string& frames);
+  /// A row as it is sent, and as it is compared with the one before.
+  struct Row {
+    std::string id, text, compared;
+  };
+  void add_rows(std::string& frames, const std::string& topic, const std::vector<Row>& rows);
   void look_at(RunData& run, std::string& frames);
   void look_at_events(RunData& run, std::string& frames);
   void look_at_logs(RunData& run, std::string& frames);
@@ -53,12 +61,15 @@ class EventStream final : public HttpStream {
   RunCatalog& catalog_;
   RunTasks& tasks_;
   const HttpQuery query_;
-  std::shared_ptr<RunReader> run_;  // null: of all runs
+  std::shared_ptr<RunReader> run_;      // of one run,
+  std::shared_ptr<SweepReader> sweep_;  // or one sweep; neither: of all
   std::vector<std::string> topics_;
   bool first_ = true, resumed_ = false;
-  std::map<std::string, std::string> rows_;  // by run: as it was sent
+  std::map<std::string, std::map<std::string, std::string>> rows_;  // by topic and id, as sent
+  bool trials_ = true;                                              // among runs
   std::map<std::string, std::string> tasks_sent_;
-  std::uint64_t seq_ = 0, reports_ = 0;
+  std::uint64_t seq_ = 0, reports_ = 0, version_ = 0;
+  int readings_ = 0;
   std::int64_t samples_ms_ = 0;
   std::string log_after_;
   TimePoint alive_ = {};

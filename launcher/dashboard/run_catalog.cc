@@ -49,6 +49,22 @@ Result<std::shared_ptr<RunReader>> RunCatalog::find(const std::string& id) {
   return Error{Errc::NotFound, fmt::format("no run has the id \"{}\"", utf8_text(id, 160))};
 }
 
+std::vector<std::shared_ptr<SweepReader>> RunCatalog::sweeps() {
+  const std::lock_guard lock(mutex_);
+  look();
+  std::vector<std::shared_ptr<SweepReader>> all;
+  for (const auto& [location, sweep] : sweeps_) all.push_back(sweep);
+  return all;
+}
+
+Result<std::shared_ptr<SweepReader>> RunCatalog::find_sweep(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  look();
+  const auto found = sweeps_by_id_.find(id);
+  if (found != sweeps_by_id_.end()) return found->second;
+  return Error{Errc::NotFound, fmt::format("no sweep has the id \"{}\"", utf8_text(id, 160))};
+}
+
 std::vector<PlaceState> RunCatalog::places() {
   const std::lock_guard lock(mutex_);
   look();
@@ -78,14 +94,14 @@ void RunCatalog::look() {
   if (looked_at_ && now - *looked_at_ < kLookEvery) return;
   looked_at_ = now;
   states_.clear();
-  Runs found;
+  Found found;
   for (const std::string& place : places_) {
     PlaceState state{.place = place};
     std::error_code failed;
     if (is_object_url(place)) {
       const Fetched& fetched = fetched_[place];
       state.error = fetched.error;
-      if (!fetched.folder.empty()) add(state, FolderFiles(fetched.folder), place, found);
+      if (!fetched.folder.empty()) add(state, FolderFiles(fetched.folder), place, {}, found);
     } else if (!fs::is_directory(place, failed)) {
       state.error = failed ? failed.message() : "it is no folder";
     } else if (::access(place.c_str(), R_OK | X_OK) != 0) {
@@ -97,30 +113,60 @@ void RunCatalog::look() {
     }
     states_.push_back(std::move(state));
   }
-  runs_ = std::move(found);
+  runs_ = std::move(found.runs);
+  sweeps_ = std::move(found.sweeps);
+  sweeps_by_id_.clear();
+  for (const auto& [location, sweep] : sweeps_) sweeps_by_id_[sweep->id()] = sweep;
   by_id_.clear();
   for (const auto& [location, run] : runs_) by_id_[run->id()] = run;
 }
 
-void RunCatalog::look_into(PlaceState& state, const FolderFiles& files, int depth, Runs& found) {
-  if (files.stamp("events.jsonl")) return add(state, files, files.folder(), found);
+void RunCatalog::look_into(PlaceState& state, const FolderFiles& files, int depth, Found& found) {
+  if (files.stamp("events.jsonl")) return add(state, files, files.folder(), {}, found);
+  if (files.stamp("sweep.jsonl")) return add_sweep(state, files, found);
   if (depth == kDepthMax) return;
   for (const std::string& name : files.list(""))
     if (files.is_folder(name)) look_into(state, files.of(name), depth + 1, found);
 }
 
+void RunCatalog::add_sweep(PlaceState& state, const FolderFiles& files, Found& found) {
+  if (found.sweeps.size() >= kSweepsMax) {
+    state.error = fmt::format("more than {} sweeps: the rest is left out", kSweepsMax);
+    return;
+  }
+  const std::string& location = files.folder();
+  std::shared_ptr<SweepReader>& sweep = found.sweeps[location];
+  if (sweep != nullptr) return;
+  const auto known = sweeps_.find(location);
+  sweep = known != sweeps_.end() ? known->second
+                                 : std::make_shared<SweepReader>(run_id_of(location), files);
+  const FolderFiles trials = files.of("trials");
+  for (const std::string& name : trials.list("")) {
+    const auto trial = trial_in(name);
+    if (!trial) continue;
+    const FolderFiles run = trials.of(name);
+    if (runs_.contains(run.folder()) || run.stamp("events.jsonl"))
+      add(state, run, run.folder(),
+          TrialOfSweep{.sweep = sweep->id(),
+                       .name = fs::path(location).filename().string(),
+                       .trial = *trial},
+          found);
+  }
+}
+
 void RunCatalog::add(PlaceState& state, const FolderFiles& files, const std::string& location,
-                     Runs& found) {
-  if (found.size() >= kRunsMax) {
+                     const std::optional<TrialOfSweep>& trial, Found& found) {
+  if (found.runs.size() >= kRunsMax) {
     state.error = fmt::format("more than {} runs: the rest is left out", kRunsMax);
     return;
   }
   ++state.runs;
-  std::shared_ptr<RunReader>& run = found[location];
+  std::shared_ptr<RunReader>& run = found.runs[location];
   if (run != nullptr) return;
   const auto known = runs_.find(location);
-  run = known != runs_.end() ? known->second
-                             : std::make_shared<RunReader>(run_id_of(location), files, location);
+  run = known != runs_.end()
+            ? known->second
+            : std::make_shared<RunReader>(run_id_of(location), files, location, trial);
 }
 
 }  // namespace train

@@ -59,10 +59,12 @@ void JsonFile::update(const FolderFiles& files) {
   object_ = read_object(files, name_, kJsonBytesMax);
 }
 
-RunData::RunData(std::string id, FolderFiles files, std::string location)
+RunData::RunData(std::string id, FolderFiles files, std::string location,
+                 std::optional<TrialOfSweep> trial)
     : id_(std::move(id)),
       location_(std::move(location)),
       name_(std::filesystem::path(location_).filename().string()),
+      trial_(std::move(trial)),
       files_(std::move(files)),
       owner_(name_of(files_.owner())) {}
 
@@ -93,6 +95,7 @@ RunRow RunData::row() const {
   if (report_) put_report(row, *report_);
   put_time(row, time());
   row.error = journal_.damage();
+  row.trial = trial_;
   return row;
 }
 

@@ -43,8 +43,9 @@ class RunData {
  public:
   static constexpr std::size_t kSeriesMax = 4;  // ranks whose metrics stay
 
-  /// `location`: as the user names the run: the folder, or its URL.
-  RunData(std::string id, FolderFiles files, std::string location);
+  /// `location`: as the user names the run: the folder, or its URL. `trial`: of a sweep's trial.
+  RunData(std::string id, FolderFiles files, std::string location,
+          std::optional<TrialOfSweep> trial = {});
 
   const std::string& id() const { return id_; }
   const std::string& location() const { return location_; }
@@ -82,6 +83,7 @@ class RunData {
   void read_time();
 
   const std::string id_, location_, name_;
+  const std::optional<TrialOfSweep> trial_;
   const FolderFiles files_;
   std::string owner_;
   JournalReader journal_{files_};
@@ -100,10 +102,12 @@ class RunData {
 /// Lets one thread at a time use a RunData.
 class RunReader {
  public:
-  RunReader(const std::string& id, FolderFiles files, const std::string& location)
-      : id_(id), data_(id, std::move(files), location) {}
+  RunReader(const std::string& id, FolderFiles files, const std::string& location,
+            std::optional<TrialOfSweep> trial = {})
+      : id_(id), is_trial_(trial.has_value()), data_(id, std::move(files), location, trial) {}
 
   const std::string& id() const { return id_; }
+  bool is_trial() const { return is_trial_; }
   /// Bring the data up to date, and call `use` with it.
   template <class Use>
   auto with(Use&& use) {
@@ -114,6 +118,7 @@ class RunReader {
 
  private:
   const std::string id_;
+  const bool is_trial_;
   std::mutex mutex_;
   RunData data_;
 };

@@ -108,7 +108,18 @@ void put_row(JsonWriter& json, const RunRow& row) {
   json.key("goodput");
   put_time(json, row.time);
   json.text_or_null("cause", row.cause).text_or_null("checkpoint", row.checkpoint);
-  json.text_or_null("host", row.host).text_or_null("error", row.error);
+  json.text_or_null("host", row.host).text_or_null("error", row.error).key("sweep");
+  if (!row.trial) return void(json.null());
+  json.object().member("id", row.trial->sweep).member("name", row.trial->name);
+  json.member("trial", row.trial->trial).end();
+}
+
+Result<bool> wants_trials(const HttpQuery& query) {
+  const std::string* text = query.find("trials");
+  if (text == nullptr || *text == "true") return true;
+  if (*text == "false") return false;
+  return Error{Errc::InvalidArgument,
+               fmt::format("'trials' is '{}', but true or false is needed", utf8_text(*text, 32))};
 }
 
 Result<Unit> parse_states(std::string_view text, RunQuery& query) {

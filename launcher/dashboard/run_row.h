@@ -10,10 +10,17 @@
 #include "launcher/dashboard/run_view.h"
 #include "lib/base/metrics.h"
 #include "lib/base/result.h"
+#include "lib/http/request.h"
 #include "lib/model/time_accounts.h"
 #include "lib/observe/json_text.h"
 
 namespace train {
+
+/// Which trial of which sweep a run is.
+struct TrialOfSweep {
+  std::string sweep, name;  // the sweep's id and name
+  int trial = 0;
+};
 
 struct RunRow {
   std::string id, name, path, owner;
@@ -28,6 +35,7 @@ struct RunRow {
   std::optional<double> goodput_ratio;
   TimeAccounts time;  // what its workers' time was used for
   std::string cause, checkpoint, host, error;
+  std::optional<TrialOfSweep> trial;
 };
 
 inline constexpr std::size_t kRowMetricsMax = 32;
@@ -54,6 +62,10 @@ struct RunQuery {
   bool descending = true;
   std::size_t skip = 0, limit = 1000;
 };
+
+/// Return whether `trials` of a list's query asks for runs that are trials of sweeps, too, as it
+/// does unless it is `false`.
+Result<bool> wants_trials(const HttpQuery& query);
 
 /// Parse "running,live". InvalidArgument names a state that does not exist.
 Result<Unit> parse_states(std::string_view text, RunQuery& query);

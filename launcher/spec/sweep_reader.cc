@@ -389,17 +389,77 @@ void read_median(Reading& reading, const Cursor& cursor, MedianSpec& median) {
   }
 }
 
+/// Read the paths of the parameters that change. They are checked once the parameters are known.
+std::vector<std::string> read_mutate(const Cursor& cursor) {
+  std::vector<std::string> paths;
+  for (const Cursor& item : cursor.items()) {
+    if (paths.size() == kParametersMax) {
+      item.error("is one parameter too many", "name each once");
+      break;
+    }
+    if (auto path = item.text()) paths.push_back(std::move(*path));
+  }
+  return paths;
+}
+
+void read_pbt(Reading& reading, const Cursor& cursor, PbtSpec& pbt) {
+  constexpr std::array<std::string_view, 6> kPbtKeys{"interval", "burn_in", "quantile",
+                                                     "resample", "mutate",  "synchronous"};
+  const auto share = [](const Cursor& value, double max) {
+    const auto number = value.number();
+    if (!number || (*number >= 0 && *number <= max)) return number.value_or(0);
+    value.error(fmt::format("is {}, not from 0 to {}", *number, max),
+                "write a share, such as 0.25");
+    return 0.0;
+  };
+  for (const Cursor::Entry& entry : cursor.entries()) {
+    reading.remember(entry.value);
+    if (entry.key == "interval") {
+      pbt.interval = entry.value.integer(1, kTimeMax).value_or(1);
+    } else if (entry.key == "burn_in") {
+      pbt.burn_in = entry.value.integer(0, kTimeMax).value_or(0);
+    } else if (entry.key == "quantile") {
+      pbt.quantile = share(entry.value, 0.5);
+    } else if (entry.key == "resample") {
+      pbt.resample = share(entry.value, 1);
+    } else if (entry.key == "mutate") {
+      pbt.mutate = read_mutate(entry.value);
+    } else if (entry.key == "synchronous") {
+      if (entry.value.boolean().value_or(false))
+        entry.value.error("is true, but trials do not wait for each other",
+                          "remove it: each trial is compared when it has come to its checkpoint");
+    } else {
+      report_unknown_key(reading, entry.key_at, cursor.path(), entry.key, kPbtKeys);
+    }
+  }
+}
+
+/// Check that the parameters that change exist, and can.
+void check_mutate(Reading& reading, const Cursor& cursor, const SearchSpec& sweep) {
+  const auto* pbt = std::get_if<PbtSpec>(&sweep.scheduler);
+  if (pbt == nullptr || reading.diagnostics.has_errors()) return;
+  std::vector<std::string_view> known;
+  for (const Parameter& parameter : sweep.parameters)
+    if (parameter.kind != ParameterKind::Const) known.push_back(parameter.path);
+  for (const std::string& path : pbt->mutate)
+    if (std::find(known.begin(), known.end(), path) == known.end())
+      cursor.error(fmt::format("changes {}, which is no parameter that differs from trial to trial",
+                               in_quotes(path)),
+                   yaml::suggest(path, known));
+}
+
 void read_scheduler(Reading& reading, const Cursor& cursor, SchedulerSpec& scheduler) {
-  constexpr std::array<std::string_view, 3> kSchedulers{"none", "asha", "median_stopping"};
+  constexpr std::array<std::string_view, 4> kSchedulers{"none", "asha", "median_stopping", "pbt"};
   if (!cursor.node().is(Node::Kind::Map)) {
     const auto word = cursor.choice(kSchedulers);
     if (!word) return;
     if (kSchedulers[*word] == "median_stopping") scheduler = MedianSpec{};
+    if (kSchedulers[*word] == "pbt") scheduler = PbtSpec{};
     if (kSchedulers[*word] == "asha")
       cursor.error("has no max_time", "write {asha: {max_time: 64}}");
     return;
   }
-  constexpr std::array<std::string_view, 2> kNamed{"asha", "median_stopping"};
+  constexpr std::array<std::string_view, 3> kNamed{"asha", "median_stopping", "pbt"};
   bool given = false;
   for (const Cursor::Entry& entry : cursor.entries()) {
     if (std::find(kNamed.begin(), kNamed.end(), entry.key) == kNamed.end()) {
@@ -408,6 +468,9 @@ void read_scheduler(Reading& reading, const Cursor& cursor, SchedulerSpec& sched
       entry.value.error("is a second scheduler", "remove one of the two");
     } else if (entry.key == "asha") {
       read_asha(reading, entry.value, scheduler.emplace<AshaSpec>());
+    } else if (entry.key == "pbt") {
+      PbtSpec& pbt = scheduler.emplace<PbtSpec>();
+      if (!entry.value.is_null()) read_pbt(reading, entry.value, pbt);
     } else {
       MedianSpec& median = scheduler.emplace<MedianSpec>();
       if (!entry.value.is_null()) read_median(reading, entry.value, median);
@@ -498,6 +561,8 @@ void read_sweep(Reading& reading, const Cursor& cursor) {
                  "write what to search, such as {lr: {log_uniform: [1.0e-5, 0.1]}}");
   if (sweep.search == SearchKind::Random && given("num_trials") == nullptr)
     cursor.error("has no num_trials, which a random search needs", "add num_trials: 20");
+  if (const auto* scheduler = given("scheduler"); scheduler != nullptr)
+    check_mutate(reading, scheduler->value, sweep);
   if (sweep.search == SearchKind::Grid && !reading.diagnostics.has_errors())
     check_grid(cursor, sweep);
   reading.sweep = std::move(sweep);

@@ -30,6 +30,15 @@ json::object parameter_value(const Parameter& parameter) {
   return value;
 }
 
+json::object pbt_value(const PbtSpec& pbt) {
+  json::object value{{"interval", pbt.interval},
+                     {"burn_in", pbt.burn_in},
+                     {"quantile", pbt.quantile},
+                     {"resample", pbt.resample}};
+  if (!pbt.mutate.empty()) value["mutate"] = json::array(pbt.mutate.begin(), pbt.mutate.end());
+  return value;
+}
+
 json::value scheduler_value(const SchedulerSpec& scheduler) {
   return std::visit(
       Overloaded{[](const NoScheduler&) -> json::value { return "none"; },
@@ -45,6 +54,9 @@ json::value scheduler_value(const SchedulerSpec& scheduler) {
                    return json::object{
                        {"median_stopping", json::object{{"grace_time", median.grace_time},
                                                         {"min_samples", median.min_samples}}}};
+                 },
+                 [](const PbtSpec& pbt) -> json::value {
+                   return json::object{{"pbt", pbt_value(pbt)}};
                  }},
       scheduler);
 }
@@ -58,6 +70,9 @@ json::object whole(std::int64_t min, std::int64_t max, std::string_view what) {
 }
 json::object text(std::string_view what) {
   return {{"type", "string"}, {"minLength", 1}, {"description", what}};
+}
+json::object share(double max, std::string_view what) {
+  return {{"type", "number"}, {"minimum", 0}, {"maximum", max}, {"description", what}};
 }
 template <class Words>
 json::object words(const Words& choices, std::string_view what) {
@@ -76,12 +91,25 @@ json::object scheduler_schema() {
       {"grace_time", whole(0, std::int64_t{1} << 53, "No trial stops before this time.")},
       {"min_samples", whole(1, kTrialsMax, "How many others must have come so far.")},
   });
-  json::object one = closed({{"asha", std::move(asha)}, {"median_stopping", std::move(median)}});
+  json::object pbt = closed({
+      {"interval", whole(1, std::int64_t{1} << 53, "How often trials are compared.")},
+      {"burn_in", whole(0, std::int64_t{1} << 53, "No trial is compared before this time.")},
+      {"quantile", share(0.5, "The share of trials that take over from as many of the best.")},
+      {"resample", share(1, "The chance that a value is drawn anew.")},
+      {"mutate", json::object{{"type", "array"},
+                              {"maxItems", kParametersMax},
+                              {"items", text("A parameter.")},
+                              {"description", "The parameters that change; default: all."}}},
+      {"synchronous", json::object{{"const", false}, {"description", "Trials do not wait."}}},
+  });
+  json::object one = closed(
+      {{"asha", std::move(asha)}, {"median_stopping", std::move(median)}, {"pbt", std::move(pbt)}});
   one["minProperties"] = 1;
   one["maxProperties"] = 1;
-  return {{"description", "Which trials stop before their own end."},
-          {"oneOf", json::array{json::object{{"enum", json::array{"none", "median_stopping"}}},
-                                std::move(one)}}};
+  return {
+      {"description", "Which trials stop before their own end, or go on from others."},
+      {"oneOf", json::array{json::object{{"enum", json::array{"none", "median_stopping", "pbt"}}},
+                            std::move(one)}}};
 }
 
 }  // namespace

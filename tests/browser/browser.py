@@ -73,6 +73,17 @@ class Browser:
     def shot(self, name):
         self.current.screenshot(path=self.artefacts / f"{name}.png", full_page=True)
 
+    def shots(self, page, name):
+        """Keep pictures in both themes, wide and narrow; return whether the page scrolls sideways in none."""
+        fits = True
+        for theme in ("light", "dark"):
+            page.emulate_media(color_scheme=theme)
+            for width in (1280, 400):
+                page.set_viewport_size({"width": width, "height": 860})
+                page.screenshot(path=self.artefacts / f"{name}-{width}-{theme}.png", full_page=True)
+                fits = fits and page.evaluate("document.documentElement.scrollWidth") <= width
+        return fits
+
     # What the page must show within WAIT_MS.
 
     def see(self, locator, text):

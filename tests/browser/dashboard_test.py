@@ -346,7 +346,7 @@ class Dashboard(unittest.TestCase):
         self.browser.see(hungry, "map stretch")
         self.browser.see_count(train.locator("figure.chart canvas").locator("visible=true").first, 1)
         self.browser.see(page.get_by_role("region", name="Dataset val", exact=True), "Epoch")
-        self.shots(page, "data-live")
+        self.assertTrue(self.browser.shots(page, "data-live"))
 
         end.write_text("")
         run.wait(timeout=60)
@@ -356,16 +356,7 @@ class Dashboard(unittest.TestCase):
         page.reload()
         self.browser.see(notice, held_up)
         self.browser.see_count(train.locator("figure.chart canvas").locator("visible=true").first, 1)
-        self.shots(page, "data-finished")
-
-    def shots(self, page, name):
-        """Keep pictures in both themes, wide and narrow; narrow, the page must not scroll sideways."""
-        for theme in ("light", "dark"):
-            page.emulate_media(color_scheme=theme)
-            for width in (1280, 400):
-                page.set_viewport_size({"width": width, "height": 860})
-                page.screenshot(path=self.artefacts / f"{name}-{width}-{theme}.png", full_page=True)
-                self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), width, name)
+        self.assertTrue(self.browser.shots(page, "data-finished"))
 
     def test_a_drained_node_says_so_and_why(self):
         place = self.world.path / "drained"
@@ -530,8 +521,4 @@ class Dashboard(unittest.TestCase):
 
 if __name__ == "__main__":
     BUILD = os.path.abspath(sys.argv[1])
-    output = os.environ.get("GTEST_OUTPUT", "").partition(":")[2]
-    loader = unittest.TestLoader()
-    if "-k" in sys.argv:
-        loader.testNamePatterns = [f"*{sys.argv[sys.argv.index('-k') + 1]}*"]
-    sys.exit(results.run(loader.loadTestsFromTestCase(Dashboard), output))
+    sys.exit(results.main(Dashboard))

@@ -1,5 +1,7 @@
 """Write what unittest found as GoogleTest writes it, for packaging/count_tests.py."""
 
+import os
+import sys
 import unittest
 import xml.etree.ElementTree as xml
 
@@ -42,3 +44,12 @@ def run(tests, path):
     if path:
         xml.ElementTree(root).write(path, encoding="utf-8")
     return 0 if result.wasSuccessful() else 1
+
+
+def main(case):
+    """Run the tests of a class, only those with NAME in theirs after `-k NAME`; return the exit code."""
+    loader = unittest.TestLoader()
+    if "-k" in sys.argv:
+        loader.testNamePatterns = [f"*{sys.argv[sys.argv.index('-k') + 1]}*"]
+    output = os.environ.get("GTEST_OUTPUT", "").partition(":")[2]
+    return run(loader.loadTestsFromTestCase(case), output)

@@ -101,6 +101,19 @@ class World:
         job.write_text(json.dumps(spec))
         return self.start(name, job)
 
+    def sweep(self, name, sweep, config=None, place=None):
+        """Start a sweep of sweep_worker, named `name`, below the folder `place`; return its process."""
+        spec = {
+            "command": [str(self.build / "tests/programs/sweep_worker")],
+            "train_loop_config": config or {},
+            "scaling_config": {"resources_per_worker": {"CPU": 0}},
+            "run_config": {"name": name, "storage_path": str(place or self.runs)},
+            "sweep": sweep,
+        }
+        job = self.path / f"{name}.yaml"
+        job.write_text(json.dumps(spec))
+        return self.start(name, "sweep", job)
+
     def dashboard(self, *arguments, name="dashboard", place=None):
         """Start a dashboard of the runs below `place`; return it, with the link that it prints."""
         arguments = ("dashboard", place or self.runs, "--listen", "127.0.0.1:0", *arguments)

@@ -63,7 +63,27 @@ TEST_F(Dashboard, EachAnswerIsAsOpenapiSays) {
       {tools_python(), TRAIN_SOURCE_DIR "/tests/e2e/programs/check_dashboard.py", url_, token_});
 
   EXPECT_EQ(check.wait(), 0) << check.out() << check.err();
-  EXPECT_TRUE(contains(check.out(), " answers of 1 runs")) << check.out();
+  EXPECT_TRUE(contains(check.out(), " answers of 1 runs and 0 sweeps")) << check.out();
+}
+
+TEST_F(Dashboard, AnswersAboutASweepAreAsOpenapiSays) {
+  if (tools_python().empty()) GTEST_SKIP() << "the tools' Python is not installed";
+  ASSERT_EQ(
+      cluster_.run(
+          {"sweep", cluster_.job("job", "command: [" + program("sdk_worker") +
+                                            "]\ntrain_loop_config: {mode: trial}\nscaling_config: "
+                                            "{resources_per_worker: {CPU: 0}}\nsweep:\n  metric: "
+                                            "loss\n  num_trials: 3\n  parameters: {x: {uniform: "
+                                            "[0.125, 2]}, y: {choice: [a, [1, {b: null}]]}}")}),
+      0);
+  start();
+
+  Process& check = cluster_.start(
+      {tools_python(), TRAIN_SOURCE_DIR "/tests/e2e/programs/check_dashboard.py", url_, token_});
+
+  EXPECT_EQ(check.wait(), 0) << check.out() << check.err();
+  EXPECT_TRUE(contains(check.out(), " answers of 3 runs and 1 sweeps")) << check.out();
+  EXPECT_TRUE(contains(get("/api/v1/runs?trials=false"), "\"total\":0"));
 }
 
 TEST_F(Dashboard, GoodputAndStragglersOfARunningRunAreShownAndAreAsOpenapiSays) {

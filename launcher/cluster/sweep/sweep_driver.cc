@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <cerrno>
+#include <deque>
 #include <map>
 #include <thread>
 
@@ -15,6 +16,7 @@
 #include "launcher/cluster/sweep/sweep_folder.h"
 #include "launcher/cluster/sweep/sweep_screen.h"
 #include "launcher/cluster/sweep/sweep_view.h"
+#include "launcher/cluster/sweep/trial_command.h"
 #include "launcher/cluster/sweep/trial_process.h"
 #include "launcher/cluster/sweep/trial_reports.h"
 #include "launcher/core/search/sweep_records.h"
@@ -37,21 +39,10 @@ constexpr Duration kDaemonEndMax = seconds(5);
 constexpr int kLaunchesMax = 3;  // of a trial whose train-run is killed
 constexpr int kDaemonFailuresMax = 3;
 constexpr std::uint64_t kRequestBytesMax = 4096;
+constexpr std::size_t kScoresMax = 4096;  // reports in which a checkpoint's is looked for
 
 std::string wall_time() { return format_utc(std::chrono::system_clock::now()); }
 TimePoint now() { return std::chrono::steady_clock::now(); }
-
-/// Return KEY=VALUE for --set, whose value is YAML: JSON is.
-std::string assignment(std::string_view key, const boost::json::value& value) {
-  return fmt::format("{}={}", key, boost::json::serialize(value));
-}
-
-/// Return the text for a key in which ${NAME} would be replaced.
-std::string literal(std::string text) {
-  for (std::size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 3))
-    text.insert(at, "$");
-  return text;
-}
 
 class SweepDriver {
  public:
@@ -66,11 +57,19 @@ class SweepDriver {
   Result<int> run();
 
  private:
+  /// A checkpoint that train-run has told of.
+  struct Committed {
+    std::string path;
+    std::uint64_t attempt = 0, report = 0;
+  };
   struct Live {
     TrialProcess process;
     TrialReports reports;
-    bool told = false;     // to stop, by the search
-    bool invalid = false;  // its end says so
+    int part = 1;
+    std::deque<MetricAtTime> newest = {};  // kScoresMax of them
+    std::deque<Committed> committed = {};  // whose reports have not been read yet
+    bool told = false;                     // to stop, by the search
+    bool invalid = false;                  // its end says so
     std::string cause = {};
     int launches = 1;
   };
@@ -80,15 +79,18 @@ class SweepDriver {
   Result<Unit> go_on();
   Result<TrialFolder> wait_for_trial(int trial);
   void say_who_has(int trial);
+  const TrialState& state_of(int trial) const;
+  RunFolder run_of(int trial) const;
+  TrialReports reports_of(int trial) const;
   Result<Unit> go_on_with(int trial, const TrialFolder& found, int launches = 1);
   Result<Unit> look_at_taken();
   Result<Unit> launch(int trial, bool resume, int launches = 1);
-  std::vector<std::string> words_of(int trial, bool resume) const;
   Result<std::optional<EndSearch>> act();
   Result<Unit> write_records();
   void wait();
   Result<Unit> look_at(int trial, Live& live);
   Result<Unit> read_reports(int trial, Live& live, std::uint64_t end);
+  Result<Unit> score_checkpoints(int trial, Live& live);
   Result<Unit> process_ended(int trial, Live& live, const TrialProcess::End& end);
   void end_trial(int trial, TrialEnd how, int code, std::string cause);
   void take_signals();
@@ -114,8 +116,9 @@ class SweepDriver {
   std::optional<int> stop_code_;  // we are told to stop
   int signals_taken_ = 0;
   TimePoint looked_ = {}, written_ = {};
-  bool changed_ = true;  // since trials.csv was written
-  std::optional<int> linked_;
+  bool changed_ = true;                        // since trials.csv was written
+  bool kept_changed_ = true;                   // others of the kept checkpoints may be needed
+  std::optional<std::pair<int, int>> linked_;  // the trial, and its part
 };
 
 // ---- opening
@@ -163,11 +166,14 @@ Result<Unit> SweepDriver::open_daemon() {
 /// Wait until no train-run has the trial's run any more, which one of an earlier driver may still
 /// be stopping, and look at what it has left. Only before trials of ours run.
 Result<TrialFolder> SweepDriver::wait_for_trial(int trial) {
-  const RunFolder run(folder_.trial(trial));
+  const RunFolder run = run_of(trial);
+  const int part = state_of(trial).part;
+  const RunFolder before(folder_.trial(trial, std::max(1, part - 1)));
   bool said = false;
   for (;;) {
     TRY(const bool held, is_held(run.lock()));
-    if (!held) return look_into_trial(files_, run);
+    TRY(const bool before_held, is_held(before.lock()));
+    if (!held && !before_held) return look_into_trial(files_, run);
     if (!std::exchange(said, true)) say_who_has(trial);
     pollfd polled{signals_.fd(), POLLIN, 0};
     ::poll(&polled, 1, 100);
@@ -177,14 +183,28 @@ Result<TrialFolder> SweepDriver::wait_for_trial(int trial) {
   }
 }
 
+const TrialState& SweepDriver::state_of(int trial) const {
+  return search_.trials()[static_cast<std::size_t>(trial)];
+}
+
+/// Return the folder of the run of the trial's newest part.
+RunFolder SweepDriver::run_of(int trial) const {
+  return RunFolder(folder_.trial(trial, state_of(trial).part));
+}
+
+TrialReports SweepDriver::reports_of(int trial) const {
+  const auto& from = state_of(trial).from;
+  return TrialReports(run_of(trial), search_.spec().metric, search_.spec().time_attribute,
+                      from ? from->time : 0);
+}
+
 void SweepDriver::say_who_has(int trial) {
   screen_.warn(fmt::format("waiting for trial {}, which an earlier train-run is stopping", trial));
 }
 
 /// Go on with a trial that was begun, and that no train-run has now, from what it has left.
 Result<Unit> SweepDriver::go_on_with(int trial, const TrialFolder& found, int launches) {
-  TrialReports reports(RunFolder(folder_.trial(trial)), search_.spec().metric,
-                       search_.spec().time_attribute);
+  TrialReports reports = reports_of(trial);
   TRY(const auto metrics, reports.read(std::numeric_limits<std::uint64_t>::max()));
   for (const MetricAtTime& metric : metrics) {
     const TrialReported report{trial, metric.time, metric.value};
@@ -207,7 +227,7 @@ Result<Unit> SweepDriver::look_at_taken() {
   if (stop_code_) taken_.clear();  // nothing is begun any more; they can go on
   for (auto next = taken_.begin(); next != taken_.end();) {
     const auto [trial, launches] = *next;
-    const RunFolder run(folder_.trial(trial));
+    const RunFolder run = run_of(trial);
     TRY(const bool held, is_held(run.lock()));
     if (held) {
       ++next;
@@ -235,35 +255,15 @@ Result<Unit> SweepDriver::go_on() {
 
 // ---- trials
 
-std::vector<std::string> SweepDriver::words_of(int trial, bool resume) const {
-  std::vector<std::string> words{options_.program, resume ? "resume" : "run"};
-  words.push_back(resume ? folder_.trial(trial) : folder_.resolved_spec());
-  words.insert(words.end(), {"--driver-fd", "{FD}", "--on-driver-exit", "stop"});
-  if (daemon_) words.insert(words.end(), {"--shared-daemon", daemon_->runtime_dir()});
-  if (resume) return words;
-  const auto set = [&](const std::string& text) { words.insert(words.end(), {"--set", text}); };
-  set("sweep=null");
-  set("name=" + boost::json::serialize(boost::json::string(SweepFolder::trial_name(trial))));
-  set(assignment("run_config.storage_path", boost::json::string(literal(folder_.trials()))));
-  set(fmt::format("env.TRAINRUN_TRIAL=\"{}\"", trial));
-  if (options_.shorten_orphans) set("run_config.failure_config.orphan_timeout=10s");
-  constexpr std::string_view kOfSpec = "spec.";
-  for (const auto& [path, value] : search_.trials()[static_cast<std::size_t>(trial)].values) {
-    const std::string_view key = path;
-    set(key.starts_with(kOfSpec) ? assignment(key.substr(kOfSpec.size()), value)
-                                 : assignment(fmt::format("train_loop_config.{}", key), value));
-  }
-  return words;
-}
-
 Result<Unit> SweepDriver::launch(int trial, bool resume, int launches) {
-  TRY(auto process, TrialProcess::start(words_of(trial, resume), options_.variables));
+  const auto words = trial_command(options_, folder_, state_of(trial), trial, resume,
+                                   daemon_ ? daemon_->runtime_dir() : "");
+  TRY(auto process, TrialProcess::start(words, options_.variables));
   live_.erase(trial);
-  live_.emplace(trial,
-                Live{.process = std::move(process),
-                     .reports = TrialReports(RunFolder(folder_.trial(trial)), search_.spec().metric,
-                                             search_.spec().time_attribute),
-                     .launches = launches});
+  live_.emplace(trial, Live{.process = std::move(process),
+                            .reports = reports_of(trial),
+                            .part = state_of(trial).part,
+                            .launches = launches});
   return Unit{};
 }
 
@@ -273,6 +273,8 @@ Result<Unit> SweepDriver::write_records() {
   TRY_VOID(journal_->append(records_, wall_time()));
   records_.clear();
   changed_ = true;
+  if (std::exchange(kept_changed_, false))
+    remove_checkpoints(folder_, search_.needed_checkpoints());
   return Unit{};
 }
 
@@ -280,6 +282,7 @@ Result<Unit> SweepDriver::write_records() {
 Result<std::optional<EndSearch>> SweepDriver::act() {
   std::optional<EndSearch> end;
   std::vector<int> starts;
+  std::vector<TrialExploited> exploits;
   TRY_VOID(write_records());
   for (const SearchAction& action : search_.next_actions()) {
     std::visit(Overloaded{[&](const StartTrial& start) { starts.push_back(start.trial); },
@@ -290,6 +293,11 @@ Result<std::optional<EndSearch>> SweepDriver::act() {
                             live->second.cause = stop.why;
                             live->second.process.ask_to_stop();
                           },
+                          [&](const ExploitTrial& found) {
+                            // Later, if another train-run still has its run.
+                            if (live_.contains(found.exploit.trial))
+                              exploits.push_back(found.exploit);
+                          },
                           [&](const EndSearch& found) { end = found; }},
                action);
   }
@@ -298,7 +306,15 @@ Result<std::optional<EndSearch>> SweepDriver::act() {
     records_.push_back(
         record_of(TrialStarted{trial}, search_.trials()[static_cast<std::size_t>(trial)].values));
   }
+  for (const TrialExploited& exploit : exploits) {
+    records_.push_back(record_of(exploit, state_of(exploit.trial)));
+    search_.handle(exploit);
+  }
   TRY_VOID(write_records());
+  for (const TrialExploited& exploit : exploits) {
+    screen_.trial_exploited(exploit.trial);
+    live_.at(exploit.trial).process.ask_to_stop();  // process_ended() begins the next part
+  }
   for (const int trial : starts) {
     TRY_VOID(launch(trial, false));
     screen_.trial_started(trial);
@@ -310,15 +326,48 @@ void SweepDriver::end_trial(int trial, TrialEnd how, int code, std::string cause
   const TrialEnded ended{trial, how, code, std::move(cause)};
   records_.push_back(record_of(ended, search_.trials()[static_cast<std::size_t>(trial)]));
   search_.handle(ended);
+  kept_changed_ = true;
   screen_.trial_ended(trial);
 }
 
 Result<Unit> SweepDriver::read_reports(int trial, Live& live, std::uint64_t end) {
   TRY(const auto metrics, live.reports.read(end));
+  if (live.part != state_of(trial).part) return Unit{};  // it stops, and nobody looks at it
   for (const MetricAtTime& metric : metrics) {
+    live.newest.push_back(metric);
+    if (live.newest.size() > kScoresMax) live.newest.pop_front();
     const TrialReported report{trial, metric.time, metric.value};
     if (search_.is_decisive(report)) records_.push_back(record_of(report));
     search_.handle(report);
+  }
+  return Unit{};
+}
+
+/// Keep those of its new checkpoints that the search wants to compare, and tell it. A checkpoint
+/// counts as the report that it came with.
+Result<Unit> SweepDriver::score_checkpoints(int trial, Live& live) {
+  while (!live.committed.empty() && !live.newest.empty()) {
+    const Committed& committed = live.committed.front();
+    const auto order = [](const auto& one) { return std::pair(one.attempt, one.report); };
+    if (order(committed) > order(live.newest.back())) return Unit{};  // not read yet
+    const auto its = std::find_if(live.newest.begin(), live.newest.end(),
+                                  [&](const auto& one) { return order(one) == order(committed); });
+    if (its != live.newest.end() && live.part == state_of(trial).part && !live.told &&
+        search_.wants_checkpoint(trial, its->time)) {
+      const std::string name = fmt::format("{}-{}", SweepFolder::trial_name(trial, live.part),
+                                           committed.path.substr(committed.path.rfind('_') + 1));
+      const auto kept = keep_checkpoint(files_, folder_, committed.path, name);
+      const TrialCheckpointed event{trial, live.part, {its->time, its->value, name}};
+      if (kept) {
+        records_.push_back(record_of(event));
+        search_.handle(event);
+        kept_changed_ = true;
+      } else {
+        screen_.warn(fmt::format("trial {} is not compared at this checkpoint: {}", trial,
+                                 kept.error().describe()));
+      }
+    }
+    live.committed.pop_front();
   }
   return Unit{};
 }
@@ -336,11 +385,20 @@ Result<Unit> SweepDriver::look_at(int trial, Live& live) {
       const auto* bytes = event.if_contains(kind == "run" ? "logged" : "bytes");
       if (bytes != nullptr && bytes->is_int64() && bytes->as_int64() >= 0)
         TRY_VOID(read_reports(trial, live, static_cast<std::uint64_t>(bytes->as_int64())));
+    } else if (kind == "checkpoint") {
+      const auto number = [&](std::string_view name) {
+        const auto* value = event.if_contains(name);
+        return value != nullptr && value->is_int64() ? static_cast<std::uint64_t>(value->as_int64())
+                                                     : 0;
+      };
+      live.committed.push_back({text("path"), number("attempt"), number("report_seq")});
+      if (live.committed.size() > kScoresMax) live.committed.pop_front();
     } else if (kind == "end") {
       if (!live.told) live.cause = text("cause");
       live.invalid = code_in(event) == exit_code::kBadSpec;
     }
   }
+  TRY_VOID(score_checkpoints(trial, live));
   const std::string said = live.process.said();
   if (!end) return Unit{};
   if (live.cause.empty()) live.cause = said;
@@ -348,10 +406,14 @@ Result<Unit> SweepDriver::look_at(int trial, Live& live) {
 }
 
 Result<Unit> SweepDriver::process_ended(int trial, Live& live, const TrialProcess::End& end) {
+  if (live.part != state_of(trial).part) {  // its next part begins, however this one has ended
+    live_.erase(trial);
+    return stop_code_ ? Result<Unit>(Unit{}) : launch(trial, false);
+  }
   if (end.killed && !stop_code_ && !live.told && live.launches < kLaunchesMax) {
     screen_.warn(fmt::format("the train-run of trial {} was killed by signal {}: it is resumed",
                              trial, end.code - 128));
-    const bool begun = look_into_trial(files_, RunFolder(folder_.trial(trial))).begun;
+    const bool begun = look_into_trial(files_, run_of(trial)).begun;
     return launch(trial, begun, live.launches + 1);  // `live` is gone from here on
   }
   // One that an earlier driver had started came first: it stops, since that driver is gone.
@@ -439,9 +501,10 @@ void SweepDriver::write_tables(bool at_end) {
   if (const auto written = write_trials_csv(folder_, search_); !written)
     screen_.warn(written.error().describe());
   const auto best = search_.best();
-  if (!best || best == linked_) return;
-  linked_ = best;
-  if (const auto linked = link_best(folder_, *best); !linked)
+  if (!best) return;
+  const std::pair part{*best, state_of(*best).best_part};
+  if (std::exchange(linked_, part) == part) return;
+  if (const auto linked = link_best(folder_, part.first, part.second); !linked)
     screen_.warn(linked.error().describe());
 }
 

@@ -10,6 +10,8 @@
 #include <filesystem>
 
 #include "lib/observe/append_file.h"
+#include "lib/storage/checkpoint_store.h"
+#include "lib/storage/manifest.h"
 
 namespace train {
 namespace {
@@ -41,7 +43,9 @@ bool is_there(const std::string& path) {
 
 }  // namespace
 
-std::string SweepFolder::trial_name(int trial) { return fmt::format("{:04}", trial); }
+std::string SweepFolder::trial_name(int trial, int part) {
+  return part == 1 ? fmt::format("{:04}", trial) : fmt::format("{:04}.{}", trial, part);
+}
 
 bool is_sweep(const std::string& path) { return is_there(SweepFolder(path).journal()); }
 
@@ -68,7 +72,11 @@ std::optional<std::string> find_trial(const std::string& given, const std::strin
     return std::nullopt;
   const auto sweep = find_sweep(given.substr(0, slash), storage_path);
   if (!sweep) return std::nullopt;
-  return SweepFolder(*sweep).trial(number);
+  const SweepFolder folder(*sweep);
+  int part = 1;
+  std::error_code ec;
+  while (std::filesystem::exists(folder.trial(number, part + 1), ec)) ++part;
+  return folder.trial(number, part);
 }
 
 std::string stop_text(const LockHolder& owner) {
@@ -86,6 +94,45 @@ TrialFolder look_into_trial(FileSystem& files, const RunFolder& run) {
   const auto exit = boost::json::parse(text ? *text : "", ec);
   if (!ec && exit.is_object()) found.code = code_in(exit.as_object());
   return found;
+}
+
+Result<Unit> keep_checkpoint(FileSystem& files, const SweepFolder& folder,
+                             const std::string& checkpoint, const std::string& name) {
+  namespace fs = std::filesystem;
+  const std::string made = folder.donors() + "/.new";
+  std::error_code ec;
+  fs::remove_all(made, ec);
+  fs::remove_all(folder.donor(name), ec);  // of a driver that died before it was recorded
+  fs::create_directories(folder.donors(), ec);
+  const auto linked = fs::copy_options::recursive | fs::copy_options::create_hard_links;
+  fs::copy(checkpoint, made, linked, ec);
+  if (ec && ec != std::errc::no_such_file_or_directory) {  // no links there, or too many
+    fs::remove_all(made, ec);
+    ec.clear();
+    fs::copy(checkpoint, made, fs::copy_options::recursive, ec);
+  }
+  const auto whole = [&]() -> Result<Unit> {
+    if (ec == std::errc::no_such_file_or_directory)
+      return Error{Errc::NotFound, "the run has removed " + checkpoint + " meanwhile"};
+    if (ec) return system_error(ec.value(), "keeping " + checkpoint);
+    TRY(const Manifest manifest, read_manifest(files, made));
+    TRY_VOID(check_all_here(checkpoint, manifest));
+    return check_structure(files, made, manifest);
+  }();
+  if (whole) {
+    TRY_VOID(files.rename(made, folder.donor(name)));
+    return files.sync_folder(folder.donors());
+  }
+  fs::remove_all(made, ec);
+  return whole.error();
+}
+
+void remove_checkpoints(const SweepFolder& folder, const std::set<std::string>& needed) {
+  std::error_code ec;
+  std::vector<std::filesystem::path> others;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.donors(), ec))
+    if (!needed.contains(entry.path().filename())) others.push_back(entry.path());
+  for (const auto& other : others) std::filesystem::remove_all(other, ec);
 }
 
 Result<Unit> write_trials_csv(const SweepFolder& folder, const SearchController& search) {
@@ -108,8 +155,8 @@ Result<Unit> write_trials_csv(const SweepFolder& folder, const SearchController&
   return replace_file(folder.trials_csv(), text);
 }
 
-Result<Unit> link_best(const SweepFolder& folder, int trial) {
-  const std::string to = "trials/" + SweepFolder::trial_name(trial);
+Result<Unit> link_best(const SweepFolder& folder, int trial, int part) {
+  const std::string to = "trials/" + SweepFolder::trial_name(trial, part);
   const std::string made = folder.path() + "/.best";
   ::unlink(made.c_str());
   if (::symlink(to.c_str(), made.c_str()) != 0 ||

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 
 #include "launcher/core/search/search_controller.h"
@@ -30,8 +31,14 @@ class SweepFolder {
   std::string trials() const { return path_ + "/trials"; }
   std::string trials_csv() const { return path_ + "/trials.csv"; }
   std::string best() const { return path_ + "/best"; }
-  static std::string trial_name(int trial);
-  std::string trial(int number) const { return trials() + "/" + trial_name(number); }
+  /// Checkpoints that trials may take over from others, each a folder.
+  std::string donors() const { return path_ + "/donors"; }
+  std::string donor(const std::string& checkpoint) const { return donors() + "/" + checkpoint; }
+  /// "0003"; of a trial that has begun anew, "0003.2".
+  static std::string trial_name(int trial, int part = 1);
+  std::string trial(int number, int part = 1) const {
+    return trials() + "/" + trial_name(number, part);
+  }
 
  private:
   std::string path_;
@@ -45,7 +52,8 @@ bool holds_trials(const std::string& storage_path);
 /// Return the folder of the sweep that a user names, by its path or by its name below
 /// `storage_path`; none if there is no such sweep.
 std::optional<std::string> find_sweep(std::string given, const std::string& storage_path);
-/// Return the folder of the trial that SWEEP/3 names; none if that is not what `given` is.
+/// Return the folder of the trial that SWEEP/3 names, of its newest part; none if that is not what
+/// `given` is.
 std::optional<std::string> find_trial(const std::string& given, const std::string& storage_path);
 
 /// Return the text of a request to stop that is for this owner of the sweep: one that was for an
@@ -55,9 +63,17 @@ std::string stop_text(const LockHolder& owner);
 /// Return what a train-run has left of a trial; it may have died anywhere.
 TrialFolder look_into_trial(FileSystem& files, const RunFolder& run);
 
+/// Keep a committed checkpoint of a trial for others, whatever becomes of it there: as links to the
+/// same files where the file system has these, else as copies. `name`: below `donors`. NotFound:
+/// the run has removed it meanwhile, or not all of it is here.
+Result<Unit> keep_checkpoint(FileSystem& files, const SweepFolder& folder,
+                             const std::string& checkpoint, const std::string& name);
+/// Remove the kept checkpoints but those of these names.
+void remove_checkpoints(const SweepFolder& folder, const std::set<std::string>& needed);
+
 /// Write the table of all trials, as a whole.
 Result<Unit> write_trials_csv(const SweepFolder& folder, const SearchController& search);
-/// Let the link `best` lead to the trial.
-Result<Unit> link_best(const SweepFolder& folder, int trial);
+/// Let the link `best` lead to that part of the trial.
+Result<Unit> link_best(const SweepFolder& folder, int trial, int part);
 
 }  // namespace train

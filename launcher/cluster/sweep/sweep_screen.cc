@@ -86,6 +86,19 @@ void SweepScreen::trial_started(int trial) {
     say(trial_line({.metric = search_.spec().metric}, sweep_row(search_, trial)));
 }
 
+void SweepScreen::trial_exploited(int trial) {
+  const TrialExploited& from = *search_.trials()[static_cast<std::size_t>(trial)].from;
+  if (mode_ == OutputMode::Json) {
+    boost::json::object event = trial_json(search_, trial);
+    event["event"] = "trial_exploited";
+    return print_event(std::move(event));
+  }
+  const std::string& time = search_.spec().time_attribute;
+  say(fmt::format("trial {} goes on from trial {} at {} {}: {}", trial, from.from,
+                  time.empty() ? "report" : time, short_number(from.time),
+                  parameters_text(search_.spec(), from.values)));
+}
+
 void SweepScreen::trial_ended(int trial) {
   if (mode_ == OutputMode::Json) {
     boost::json::object event = trial_json(search_, trial);

@@ -17,6 +17,8 @@ class SweepScreen {
   void began(const std::string& name, const std::string& folder, int at_once, bool resumed);
   void trial_started(int trial);
   void trial_ended(int trial);
+  /// It goes on from another one's checkpoint.
+  void trial_exploited(int trial);
   /// Show the running trials again, if it is time and this is a terminal.
   void refresh(TimePoint now);
   void warn(const std::string& text);

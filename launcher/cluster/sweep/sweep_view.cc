@@ -82,6 +82,10 @@ boost::json::object trial_json(const SearchController& search, int trial) {
                            {"value", json_number(state.value)},
                            {"best", json_number(state.best)},
                            {"best_time", json_number(state.best_time)}};
+  if (state.from) {
+    json["part"] = state.part;
+    json["from"] = state.from->from;
+  }
   if (state.ended) {
     json["code"] = state.ended->code;
     json["cause"] = state.ended->cause;

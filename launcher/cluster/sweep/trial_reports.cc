@@ -61,10 +61,12 @@ std::uint64_t TrialReports::before(std::uint64_t attempt) {
 std::optional<MetricAtTime> TrialReports::taken(const ReportRecord& report) {
   const auto value = number_of(report.metrics, metric_);
   if (!value) return std::nullopt;
-  if (time_attribute_.empty())
-    return MetricAtTime{static_cast<double>(before(report.attempt) + report.report_seq), *value};
-  const auto time = number_of(report.metrics, time_attribute_);
-  return time ? std::optional(MetricAtTime{*time, *value}) : std::nullopt;
+  const auto time = time_attribute_.empty()
+                        ? std::optional(begun_at_ + static_cast<double>(before(report.attempt) +
+                                                                        report.report_seq))
+                        : number_of(report.metrics, time_attribute_);
+  if (!time) return std::nullopt;
+  return MetricAtTime{*time, *value, report.attempt, report.report_seq};
 }
 
 Result<std::vector<MetricAtTime>> TrialReports::read(std::uint64_t end) {

@@ -20,6 +20,7 @@ namespace train {
 struct MetricAtTime {
   double time = 0;
   double value = 0;
+  std::uint64_t attempt = 0, report = 0;  // its number in the attempt
   bool operator==(const MetricAtTime&) const = default;
 };
 
@@ -31,9 +32,11 @@ std::map<std::uint64_t, std::uint64_t> reports_before_attempts(
 
 class TrialReports {
  public:
-  /// `time_attribute`: empty: the number of the report.
-  TrialReports(RunFolder folder, std::string metric, std::string time_attribute)
-      : folder_(std::move(folder)),
+  /// `time_attribute`: empty: the number of the report, counted on from `begun_at`.
+  TrialReports(RunFolder folder, std::string metric, std::string time_attribute,
+               double begun_at = 0)
+      : begun_at_(begun_at),
+        folder_(std::move(folder)),
         metric_(std::move(metric)),
         time_attribute_(std::move(time_attribute)) {}
 
@@ -45,6 +48,7 @@ class TrialReports {
   std::optional<MetricAtTime> taken(const ReportRecord& report);
   std::uint64_t before(std::uint64_t attempt);
 
+  const double begun_at_;
   const RunFolder folder_;
   const std::string metric_, time_attribute_;
   FileDescriptor file_;

@@ -39,24 +39,27 @@ bool fail_alike(const TrialEnded& a, const TrialEnded& b) {
          kind_of_cause(a.cause) == kind_of_cause(b.cause);
 }
 
+int trials_in_all(const SearchSpec& spec, int invalid) {
+  const auto planned = static_cast<int>(trial_count(spec));
+  // Of a grid, an invalid point stays one. No more trials are replaced than were asked for.
+  const int replaced = spec.search == SearchKind::Random ? std::min(invalid, planned) : 0;
+  return std::min(planned + replaced, kTrialsMax);
+}
+
 SearchController::SearchController(SearchSpec spec) : spec_(std::move(spec)) {
   const std::int64_t trials = trial_count(spec_);
   if (const auto* asha = std::get_if<AshaSpec>(&spec_.scheduler))
     asha_.emplace(*asha, spec_.mode, trials);
   if (const auto* median = std::get_if<MedianSpec>(&spec_.scheduler))
     median_.emplace(*median, spec_.mode);
+  if (std::holds_alternative<PbtSpec>(spec_.scheduler)) pbt_.emplace(spec_);
 }
 
 bool SearchController::is_better(double a, double b) const {
   return spec_.mode == SearchMode::Min ? a < b : a > b;
 }
 
-int SearchController::trials_in_all() const {
-  const auto planned = static_cast<int>(trial_count(spec_));
-  // Of a grid, an invalid point stays one. No more trials are replaced than were asked for.
-  const int replaced = spec_.search == SearchKind::Random ? std::min(invalid_, planned) : 0;
-  return std::min(planned + replaced, kTrialsMax);
-}
+int SearchController::trials_in_all() const { return train::trials_in_all(spec_, invalid_); }
 
 std::vector<int> SearchController::running() const {
   std::vector<int> running;
@@ -110,6 +113,7 @@ void SearchController::restore(const TrialReported& report) {
   if (std::isfinite(report.value) && (!trial.best || is_better(report.value, *trial.best))) {
     trial.best = report.value;
     trial.best_time = report.time;
+    trial.best_part = report.part > 0 ? report.part : trial.part;
   }
 }
 
@@ -123,10 +127,60 @@ void SearchController::handle(const TrialReported& report) {
   if (median_) trial.stops = median_->reported(report.trial, report.time, report.value);
 }
 
+bool SearchController::wants_checkpoint(int trial, double time) const {
+  const auto index = static_cast<std::size_t>(trial);
+  if (!pbt_ || index >= trials_.size() || trials_[index].ended || exploits_.contains(trial))
+    return false;
+  return std::isfinite(time) && pbt_->is_due(trial, time);
+}
+
+void SearchController::handle(const TrialCheckpointed& checkpointed) {
+  const int trial = checkpointed.trial;
+  if (!wants_checkpoint(trial, checkpointed.scored.time)) return;
+  const TrialState& state = trials_[static_cast<std::size_t>(trial)];
+  if (checkpointed.part != state.part) return;
+  const auto donor = pbt_->checkpointed(trial, state.part, checkpointed.scored);
+  if (!donor) return;
+  const ScoredCheckpoint& taken = *pbt_->newest(*donor);
+  const auto& values = trials_[static_cast<std::size_t>(*donor)].values;
+  exploits_[trial] = {.trial = trial,
+                      .part = state.part + 1,
+                      .from = *donor,
+                      .time = taken.time,
+                      .checkpoint = taken.checkpoint,
+                      .values = pbt_->explored(values, trial, state.part + 1)};
+}
+
+void SearchController::handle(const TrialExploited& exploited) {
+  const auto index = static_cast<std::size_t>(exploited.trial);
+  if (!pbt_ || index >= trials_.size() || trials_[index].ended) return;
+  TrialState& trial = trials_[index];
+  if (exploited.part != trial.part + 1) return;
+  exploits_.erase(exploited.trial);
+  pbt_->exploited(exploited.trial, exploited.time);
+  trial.part = exploited.part;
+  trial.values = exploited.values;
+  trial.from = exploited;
+}
+
+std::set<std::string> SearchController::needed_checkpoints() const {
+  std::set<std::string> needed;
+  if (!pbt_) return needed;
+  for (const auto& [trial, exploit] : exploits_) needed.insert(exploit.checkpoint);
+  for (std::size_t i = 0; i < trials_.size(); ++i) {
+    if (trials_[i].ended) continue;
+    if (const auto& newest = pbt_->newest(static_cast<int>(i))) needed.insert(newest->checkpoint);
+    if (trials_[i].from) needed.insert(trials_[i].from->checkpoint);
+  }
+  return needed;
+}
+
 void SearchController::handle(const TrialEnded& ended) {
   const auto index = static_cast<std::size_t>(ended.trial);
   if (index >= trials_.size() || trials_[index].ended) return;
   trials_[index].ended = ended;
+  exploits_.erase(ended.trial);
+  if (pbt_) pbt_->ended(ended.trial);
   --running_;
   if (first_ends_.size() < kAlikeFailures) first_ends_.push_back(ended);
   if (ended.end == TrialEnd::Invalid) ++invalid_;
@@ -168,6 +222,8 @@ std::vector<SearchAction> SearchController::next_actions() {
   }
   for (std::size_t i = 0; i < trials_.size(); ++i)
     if (trials_[i].stops) stop(i, "others were better at that time");
+  for (const auto& [trial, exploit] : exploits_)
+    if (!asked_[static_cast<std::size_t>(trial)]) actions.push_back(ExploitTrial{exploit});
   const int room = std::min(fit_, spec_.max_concurrent_trials.value_or(fit_)) - running_;
   const int left = trials_in_all() - static_cast<int>(trials_.size());
   for (int i = 0; i < std::min(room, left); ++i)

@@ -7,12 +7,14 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "launcher/core/search/asha.h"
 #include "launcher/core/search/median_rule.h"
+#include "launcher/core/search/pbt.h"
 #include "launcher/core/search/search_spec.h"
 
 namespace train {
@@ -29,7 +31,26 @@ struct TrialReported {
   int trial = 0;
   double time = 0;  // the time attribute, or the number of the report
   double value = 0;
+  int part = 0;  // of the trial; 0: its newest
   bool operator==(const TrialReported&) const = default;
+};
+/// The trial has committed a checkpoint with a report of the metric, and the driver has kept it for
+/// others (`donors`).
+struct TrialCheckpointed {
+  int trial = 0;
+  int part = 1;
+  ScoredCheckpoint scored = {};
+  bool operator==(const TrialCheckpointed&) const = default;
+};
+/// The trial is about to begin anew as its next part, from a checkpoint of another one.
+struct TrialExploited {
+  int trial = 0;
+  int part = 2;
+  int from = 0;
+  double time = 0;              // of the checkpoint
+  std::string checkpoint = {};  // its name below `donors`
+  boost::json::object values = {};
+  bool operator==(const TrialExploited&) const = default;
 };
 /// Invalid: the trial says that its values make no sense. Another one takes its place.
 enum class TrialEnd { Finished, Stopped, Failed, Invalid };
@@ -54,13 +75,18 @@ struct StopTrial {
   std::string why;
   bool operator==(const StopTrial&) const = default;
 };
+/// Let the trial's run end, and begin the trial's next part.
+struct ExploitTrial {
+  TrialExploited exploit = {};
+  bool operator==(const ExploitTrial&) const = default;
+};
 /// Everything is done. A code other than 0: the sweep has failed, with this cause.
 struct EndSearch {
   int code = 0;
   std::string cause = {};
   bool operator==(const EndSearch&) const = default;
 };
-using SearchAction = std::variant<StartTrial, StopTrial, EndSearch>;
+using SearchAction = std::variant<StartTrial, StopTrial, ExploitTrial, EndSearch>;
 
 // ----
 
@@ -76,6 +102,9 @@ struct TrialState {
   std::optional<double> value = {};  // the newest
   std::optional<double> best = {};   // finite
   std::optional<double> best_time = {};
+  int part = 1;                             // how often it has begun: each part is a run of its own
+  int best_part = 1;                        // that had the best value
+  std::optional<TrialExploited> from = {};  // where the part began; none: at the beginning
 };
 
 class SearchController {
@@ -86,17 +115,25 @@ class SearchController {
   /// before handle() is called.
   bool is_decisive(const TrialReported& report) const;
 
+  /// Return whether a checkpoint with a report of this time is to be kept for others, and told.
+  bool wants_checkpoint(int trial, double time) const;
+  /// Return the names of the kept checkpoints that may still be needed.
+  std::set<std::string> needed_checkpoints() const;
+
   void handle(const TrialStarted& started);
   /// Reports that a trial repeats after a restart change nothing.
   void handle(const TrialReported& report);
+  /// Only of a trial that has not ended, and of its newest part.
+  void handle(const TrialCheckpointed& checkpointed);
+  void handle(const TrialExploited& exploited);
   void handle(const TrialEnded& ended);
   /// Take in what a report came to that the scheduler has not seen, or has seen before.
   void restore(const TrialReported& report);
   /// So many trials may run at once, for example because no more fit.
   void limit_trials(int trials) { fit_ = trials; }
 
-  /// Return what to do now, each action once. StartTrial counts only once handle(TrialStarted) has
-  /// been called.
+  /// Return what to do now, each action once. StartTrial and ExploitTrial count only once
+  /// handle() has been called of them.
   std::vector<SearchAction> next_actions();
 
   const SearchSpec& spec() const { return spec_; }
@@ -123,7 +160,12 @@ class SearchController {
   bool ended_ = false;                  // EndSearch has been returned
   std::optional<Asha> asha_;
   std::optional<MedianRule> median_;
+  std::optional<Pbt> pbt_;
+  std::map<int, TrialExploited> exploits_;  // by trial: to be returned
 };
+
+/// Return how many trials there will be if so many have turned out to be invalid.
+int trials_in_all(const SearchSpec& spec, int invalid);
 
 /// Return whether two trials have failed for the same reason: names of ranks, nodes and numbers in
 /// the causes do not count.

@@ -51,10 +51,19 @@ struct MedianSpec {
   int min_samples = 3;
   bool operator==(const MedianSpec&) const = default;
 };
+/// Population based training.
+struct PbtSpec {
+  std::int64_t interval = 60;            // how often trials are compared
+  std::int64_t burn_in = 0;              // not before this time
+  double quantile = 0.25;                // the share of the worst, and of the best
+  double resample = 0.25;                // the chance that a value is drawn anew
+  std::vector<std::string> mutate = {};  // paths of the parameters that change; empty: all
+  bool operator==(const PbtSpec&) const = default;
+};
 struct NoScheduler {
   bool operator==(const NoScheduler&) const = default;
 };
-using SchedulerSpec = std::variant<NoScheduler, AshaSpec, MedianSpec>;
+using SchedulerSpec = std::variant<NoScheduler, AshaSpec, MedianSpec, PbtSpec>;
 
 struct SearchSpec {
   std::string metric;  // of rank 0's reports

@@ -1,6 +1,7 @@
 #include "launcher/core/search/sweep_records.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "lib/base/exit_code.h"
@@ -36,6 +37,53 @@ boost::json::value json_number(std::optional<double> number) {
   return *number;
 }
 
+constexpr int kPartsMax = 1'000'000;
+
+/// Return the name of a kept checkpoint, which is that of a folder; "" if it cannot be one.
+std::string kept_name_in(const boost::json::object& record) {
+  const std::string_view name = text_in(record, "checkpoint");
+  const bool plain = !name.empty() && name.front() != '.' && name.find('/') == name.npos;
+  return plain ? std::string(name) : "";
+}
+
+bool take_checkpointed(SearchController& search, const boost::json::object& record, int trial) {
+  const auto at = number_in(record, "at");
+  const auto part = whole_in(record, "part", kPartsMax);
+  std::string name = kept_name_in(record);
+  if (!at || !part || name.empty()) return false;
+  const double value = number_in(record, "value").value_or(std::nan(""));
+  search.handle(TrialCheckpointed{trial, *part, {*at, value, std::move(name)}});
+  return true;
+}
+
+/// Take in the best value that the trial had, as a record tells it.
+void take_best(SearchController& search, const boost::json::object& record, int trial) {
+  const auto at = number_in(record, "best_at"), best = number_in(record, "best");
+  const int part = whole_in(record, "best_part", kPartsMax).value_or(1);
+  if (at && best) search.restore({trial, *at, *best, part});
+}
+
+bool take_exploited(SearchController& search, const boost::json::object& record, int trial) {
+  const int known = static_cast<int>(search.trials().size());
+  const auto at = number_in(record, "at");
+  const auto part = whole_in(record, "part", kPartsMax), from = whole_in(record, "from", known - 1);
+  const auto* values = member(record, "parameters");
+  TrialExploited exploited{.trial = trial, .checkpoint = kept_name_in(record)};
+  if (!at || !part || !from || exploited.checkpoint.empty()) return false;
+  if (values == nullptr || !values->is_object() ||
+      *part != search.trials()[static_cast<std::size_t>(trial)].part + 1)
+    return false;
+  exploited.part = *part;
+  exploited.from = *from;
+  exploited.time = *at;
+  exploited.values = values->as_object();
+  for (const Parameter& parameter : search.spec().parameters)
+    if (!exploited.values.contains(parameter.path)) return false;
+  take_best(search, record, trial);
+  search.handle(exploited);
+  return true;
+}
+
 }  // namespace
 
 boost::json::object record_of(const TrialStarted& started, const boost::json::object& values) {
@@ -49,21 +97,47 @@ boost::json::object record_of(const TrialReported& report) {
           {"value", json_number(report.value)}};
 }
 
-boost::json::object record_of(const TrialEnded& ended, const TrialState& state) {
-  return {{"event", "trial_ended"},
-          {"trial", ended.trial},
-          {"end", kTrialEnds[static_cast<std::size_t>(ended.end)]},
-          {"code", ended.code},
-          {"cause", ended.cause},
-          {"at", json_number(state.time)},
-          {"value", json_number(state.value)},
+boost::json::object record_of(const TrialCheckpointed& checkpointed) {
+  return {{"event", "trial_checkpointed"},
+          {"trial", checkpointed.trial},
+          {"part", checkpointed.part},
+          {"at", checkpointed.scored.time},
+          {"value", json_number(checkpointed.scored.value)},
+          {"checkpoint", checkpointed.scored.checkpoint}};
+}
+
+boost::json::object record_of(const TrialExploited& exploited, const TrialState& state) {
+  return {{"event", "trial_exploited"},
+          {"trial", exploited.trial},
+          {"part", exploited.part},
+          {"from", exploited.from},
+          {"at", exploited.time},
+          {"checkpoint", exploited.checkpoint},
+          {"parameters", exploited.values},
           {"best", json_number(state.best)},
-          {"best_at", json_number(state.best_time)}};
+          {"best_at", json_number(state.best_time)},
+          {"best_part", state.best_part}};
+}
+
+boost::json::object record_of(const TrialEnded& ended, const TrialState& state) {
+  boost::json::object record{{"event", "trial_ended"},
+                             {"trial", ended.trial},
+                             {"end", kTrialEnds[static_cast<std::size_t>(ended.end)]},
+                             {"code", ended.code},
+                             {"cause", ended.cause},
+                             {"at", json_number(state.time)},
+                             {"value", json_number(state.value)},
+                             {"best", json_number(state.best)},
+                             {"best_at", json_number(state.best_time)}};
+  if (state.part > 1) record["best_part"] = state.best_part;
+  return record;
 }
 
 bool take_in(SearchController& search, const boost::json::object& record) {
   const std::string_view event = text_in(record, "event");
-  if (event != "trial_started" && event != "trial_reported" && event != "trial_ended") return true;
+  constexpr std::array<std::string_view, 5> kEvents{
+      "trial_started", "trial_reported", "trial_checkpointed", "trial_exploited", "trial_ended"};
+  if (std::find(kEvents.begin(), kEvents.end(), event) == kEvents.end()) return true;
   const auto trial = whole_in(record, "trial", kTrialsMax - 1);
   const int known = static_cast<int>(search.trials().size());
   if (!trial) return false;
@@ -79,16 +153,15 @@ bool take_in(SearchController& search, const boost::json::object& record) {
     search.handle(TrialReported{*trial, *at, number_in(record, "value").value_or(std::nan(""))});
     return true;
   }
+  if (event == "trial_checkpointed") return take_checkpointed(search, record, *trial);
+  if (event == "trial_exploited") return take_exploited(search, record, *trial);
   const auto end = std::find(kTrialEnds.begin(), kTrialEnds.end(), text_in(record, "end"));
   const auto code = whole_in(record, "code", 255);
   if (end == kTrialEnds.end() || !code) return false;
   // What its reports came to, of which the journal has only the decisive ones.
-  const auto tell = [&](std::string_view time, std::string_view value) {
-    const auto at = number_in(record, time), found = number_in(record, value);
-    if (at) search.restore({*trial, *at, found.value_or(std::nan(""))});
-  };
-  tell("best_at", "best");
-  tell("at", "value");
+  take_best(search, record, *trial);
+  const auto at = number_in(record, "at"), value = number_in(record, "value");
+  if (at) search.restore({*trial, *at, value.value_or(std::nan(""))});
   search.handle(TrialEnded{*trial, static_cast<TrialEnd>(end - kTrialEnds.begin()), *code,
                            std::string(text_in(record, "cause"))});
   return true;

@@ -12,6 +12,9 @@ namespace train {
 
 boost::json::object record_of(const TrialStarted& started, const boost::json::object& values);
 boost::json::object record_of(const TrialReported& report);
+boost::json::object record_of(const TrialCheckpointed& checkpointed);
+/// `state`: of the trial before that.
+boost::json::object record_of(const TrialExploited& exploited, const TrialState& state);
 /// `state`: what the trial's reports came to.
 boost::json::object record_of(const TrialEnded& ended, const TrialState& state);
 

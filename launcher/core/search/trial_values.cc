@@ -14,24 +14,6 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Return 64 random bits for a parameter of a trial. They do not change with other parameters.
-std::uint64_t random_bits(std::int64_t seed, int trial, const std::string& path) {
-  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
-  for (const char c : path) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return mixed(mixed(mixed(static_cast<std::uint64_t>(seed)) ^ static_cast<std::uint64_t>(trial)) ^
-               hash);
-}
-
-/// Return a number of [0, 1).
-double fraction(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
-
-/// Return a number of 0 … n − 1; n = 0 stands for 2^64.
-std::uint64_t below(std::uint64_t bits, std::uint64_t n) {
-  if (n == 0) return bits;
-  __extension__ using Wide = unsigned __int128;
-  return static_cast<std::uint64_t>((static_cast<Wide>(bits) * n) >> 64);
-}
-
 /// Return the value at `part` of the range, 0 to 1.
 double within(const Parameter& parameter, double part) {
   double value = parameter.low * (1 - part) + parameter.high * part;
@@ -49,21 +31,6 @@ std::int64_t from_least(const Parameter& parameter, std::uint64_t steps) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(parameter.least) + steps);
 }
 
-boost::json::value drawn(const Parameter& parameter, std::uint64_t bits) {
-  switch (parameter.kind) {
-    case ParameterKind::Const:
-      return parameter.values.front();
-    case ParameterKind::Choice:
-      return parameter.values[below(bits, parameter.values.size())];
-    case ParameterKind::Uniform:
-    case ParameterKind::LogUniform:
-      return within(parameter, fraction(bits));
-    case ParameterKind::Int:
-      return from_least(parameter, below(bits, integers(parameter)));
-  }
-  return nullptr;
-}
-
 std::int64_t grid_points(const SearchSpec& spec) {
   std::int64_t points = 1;
   for (const Parameter& parameter : spec.parameters)
@@ -72,6 +39,36 @@ std::int64_t grid_points(const SearchSpec& spec) {
 }
 
 }  // namespace
+
+std::uint64_t random_bits(std::int64_t seed, int trial, const std::string& what) {
+  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (const char c : what) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return mixed(mixed(mixed(static_cast<std::uint64_t>(seed)) ^ static_cast<std::uint64_t>(trial)) ^
+               hash);
+}
+
+double random_fraction(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
+
+std::uint64_t number_below(std::uint64_t bits, std::uint64_t n) {
+  if (n == 0) return bits;
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<std::uint64_t>((static_cast<Wide>(bits) * n) >> 64);
+}
+
+boost::json::value drawn_value(const Parameter& parameter, std::uint64_t bits) {
+  switch (parameter.kind) {
+    case ParameterKind::Const:
+      return parameter.values.front();
+    case ParameterKind::Choice:
+      return parameter.values[number_below(bits, parameter.values.size())];
+    case ParameterKind::Uniform:
+    case ParameterKind::LogUniform:
+      return within(parameter, random_fraction(bits));
+    case ParameterKind::Int:
+      return from_least(parameter, number_below(bits, integers(parameter)));
+  }
+  return nullptr;
+}
 
 std::int64_t grid_count(const Parameter& parameter) {
   switch (parameter.kind) {
@@ -145,10 +142,10 @@ boost::json::object trial_values(const SearchSpec& spec, int trial) {
     const boost::json::value* given =
         trial < points ? spec.points[static_cast<std::size_t>(trial)].if_contains(parameter.path)
                        : nullptr;
-    values[parameter.path] = given != nullptr ? *given
-                             : grid
-                                 ? grid_value(parameter, places[i])
-                                 : drawn(parameter, random_bits(spec.seed, trial, parameter.path));
+    values[parameter.path] =
+        given != nullptr ? *given
+        : grid           ? grid_value(parameter, places[i])
+                         : drawn_value(parameter, random_bits(spec.seed, trial, parameter.path));
   }
   return values;
 }

@@ -23,4 +23,14 @@ std::int64_t trial_count(const SearchSpec& spec);
 /// out is drawn; of a grid it is the parameter's first value.
 boost::json::object trial_values(const SearchSpec& spec, int trial);
 
+/// Return 64 random bits for something of a trial, such as a parameter. They do not change with
+/// anything else.
+std::uint64_t random_bits(std::int64_t seed, int trial, const std::string& what);
+/// Make random bits a number of [0, 1).
+double random_fraction(std::uint64_t bits);
+/// Make random bits a number of 0 … n − 1; n = 0 stands for 2^64.
+std::uint64_t number_below(std::uint64_t bits, std::uint64_t n);
+/// Return the value of the parameter that the bits draw.
+boost::json::value drawn_value(const Parameter& parameter, std::uint64_t bits);
+
 }  // namespace train

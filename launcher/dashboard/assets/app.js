@@ -3,6 +3,7 @@
 //
 //   #/runs?q=…&state=…                      every run             #/compare?run=ID&run=ID    runs over each other
 //   #/runs/ID[/metrics|workers|data|…]      one run, by tabs      #/runs/ID/workers/RANK     one worker
+//   #/sweeps                                every sweep           #/sweeps/ID                one sweep
 
 import {Problem, server_now} from './api.js';
 import {show_keys} from './dialogs.js';
@@ -13,6 +14,8 @@ import {stop_following} from './live.js';
 const kRoutes = [
   [/^\/?$/, () => import('./page_runs.js')],
   [/^\/runs$/, () => import('./page_runs.js')],
+  [/^\/sweeps$/, () => import('./page_sweeps.js')],
+  [/^\/sweeps\/(?<sweep>[^/]+)$/, () => import('./page_sweep.js')],
   [/^\/compare$/, () => import('./page_compare.js')],
   [/^\/runs\/(?<run>[^/]+)\/workers\/(?<rank>\d+)$/, () => import('./page_worker.js')],
   [/^\/runs\/(?<run>[^/]+)(?:\/(?<tab>[a-z]+))?$/, () => import('./page_run.js')],

@@ -43,7 +43,8 @@ function rows_of(series) {
 }
 
 /// Options: title, unit, format(value), binary: ticks at powers of two; x_format(x), x_axis(x): short label, min_y,
-/// group: charts whose cursors move together, on_zoom(from, to) or on_zoom(null). Elements: `element`.
+/// group: charts whose cursors move together, on_zoom(from, to) or on_zoom(null), height, on_nearest(index or null):
+/// the series that the pointer is nearest to. Elements: `element`.
 export class Chart {
   constructor(options) {
     this.options = {format: metric_text, x_format: String, ...options};
@@ -52,7 +53,7 @@ export class Chart {
     this.cursor = null;
     this.visible = true;  // only these follow another chart's cursor
     this.readout = h('div', {class: 'chart-readout'});
-    this.plot = h('div', {class: 'chart-plot', css: {height: `${kHeight}px`}});
+    this.plot = h('div', {class: 'chart-plot', css: {height: `${options.height ?? kHeight}px`}});
     this.note = h('span', {class: 'chart-note'});
     this.element = h('figure',
       {class: 'chart', tabindex: 0, on: {keydown: (event) => this.on_key(event), blur: () => this.select(null)}},
@@ -69,7 +70,8 @@ export class Chart {
     this.graph = null;
   }
 
-  /// series: [{label, x, mid, low?, high?, faint?}]; marks: [{x, text}]: vertical lines; note: a text at the title.
+  /// series: [{label, x, mid, low?, high?, faint?, quiet?: not in the readout, css?: its colour's name, width?,
+  /// dash?}]; marks: [{x, text}]: vertical lines; note: a text at the title.
   update(series, {marks = [], note = '', log = false, window = null} = {}) {
     Object.assign(this, {series, marks, log});
     set_text(this.note, note);
@@ -105,8 +107,8 @@ export class Chart {
   style() {
     const series = {};
     this.series.forEach((one, index) => (series[`s${index}`] = {
-      color: series_color(one.color ?? index),
-      strokeWidth: one.faint ? 0.8 : 1.6,
+      color: one.css ? css(one.css) : series_color(one.color ?? index),
+      strokeWidth: one.width ?? (one.faint ? 0.8 : 1.6),
       strokePattern: one.dash ?? null
     }));
     return {series, gridLineColor: css('--grid'), axisLineColor: css('--line-strong')};
@@ -142,8 +144,15 @@ export class Chart {
         },
         y: {axisLabelFormatter: (y) => this.options.format(y) ?? '', axisLabelWidth: 58, pixelsPerLabel: 26},
       },
-      highlightCallback: (_event, x) => this.select_group(x),
-      unhighlightCallback: () => this.select_group(null),
+      ...(this.options.on_nearest ? {highlightSeriesOpts: {strokeWidth: 2.2}, highlightSeriesBackgroundAlpha: 1} : {}),
+      highlightCallback: (_event, x, _points, _row, name) => {
+        this.select_group(x);
+        this.options.on_nearest?.(name === undefined ? null : Number(name.slice(1)));
+      },
+      unhighlightCallback: () => {
+        this.select_group(null);
+        this.options.on_nearest?.(null);
+      },
       zoomCallback: (from, to) => this.options.on_zoom?.(from, to),
       underlayCallback: (canvas, area, graph) => this.draw_marks(canvas, area, graph),
       interactionModel: this.interaction(),
@@ -206,19 +215,19 @@ export class Chart {
   }
 
   show_readout(row) {
-    const shown = this.series.map((one, index) => [one, index]).filter(([one]) => !one.faint);
+    const shown = this.series.map((one, index) => [one, index]).filter(([one]) => !one.faint && !one.quiet);
     const items = shown.map(([one, index]) => {
       const value = row ? row[index + 1][1] : one.mid.findLast((mid) => mid !== null && !Number.isNaN(mid));
       const text = value === undefined || value === null || Number.isNaN(value) ? '–' : this.options.format(value);
       return h('span', {class: 'chart-value'},
-        h('i', {css: {background: `var(--series-${((one.color ?? index) % 8) + 1})`}}),
-        shown.length > 1 && h('span', {class: 'chart-name'}, one.label), h('b', {}, text));
+        h('i', {css: {background: `var(${one.css ?? `--series-${((one.color ?? index) % 8) + 1}`})`}}),
+        (shown.length > 1 || this.options.on_nearest) && h('span', {class: 'chart-name'}, one.label), h('b', {}, text));
     });
     replace(this.readout, items, row && h('span', {class: 'chart-x'}, this.options.x_format(row[0])));
   }
 
   describe() {
-    const parts = this.series.filter((one) => !one.faint).map((one) => {
+    const parts = this.series.filter((one) => !one.faint && !one.quiet).map((one) => {
       const values = one.mid.filter((value) => value !== null && !Number.isNaN(value));
       if (values.length === 0) return `${one.label}: no values`;
       const text = (value) => this.options.format(value);

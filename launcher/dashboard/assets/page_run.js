@@ -20,6 +20,8 @@ const kTabs = [
   ['spec', 'Spec', () => import('./tab_spec.js')],
 ];
 
+/// The run's name; of a trial, which has only a number, that.
+const title_of = (run) => (run.sweep ? `Trial ${run.sweep.trial}` : run.name);
 export const run_href = (id, tab = '') => `#/runs/${encodeURIComponent(id)}${tab && `/${tab}`}`;
 
 /// The tabs of a run; `current` is the one that is shown.
@@ -75,8 +77,9 @@ export async function show(context) {
   if (!tab) throw new Error(`a run has no part “${parts.tab}”`);
   const loading = tab[2]();
   let run = await get(run_path(parts.run), {}, signal);
-  set_crumbs(
-    [['Runs', '#/runs'], [run.name, run_href(run.id)], ...(tab[0] ? [[tab[1], run_href(run.id, tab[0])]] : [])]);
+  const above = run.sweep ? [['Sweeps', '#/sweeps'], [run.sweep.name, `#/sweeps/${encodeURIComponent(run.sweep.id)}`]]
+                          : [['Runs', '#/runs']];
+  set_crumbs([...above, [title_of(run), run_href(run.id)], ...(tab[0] ? [[tab[1], run_href(run.id, tab[0])]] : [])]);
 
   const head = h('div', {class: 'head'});
   const warnings = h('div', {class: 'notices'});
@@ -84,7 +87,7 @@ export async function show(context) {
   const body = h('div', {class: 'tab-body'});
   const show_head = () => {
     replace(
-      head, h('h1', {}, run.name), state_badge(run.state), actions_of(run), h('p', {class: 'sub mono'}, run.path));
+      head, h('h1', {}, title_of(run)), state_badge(run.state), actions_of(run), h('p', {class: 'sub mono'}, run.path));
     replace(warnings, notices(run, tab[0]));
     if (tabs.dataset.shown !== `${run.workers} ${run.nodes}`) replace(tabs, tabs_of(run, tab[0]));
     tabs.dataset.shown = `${run.workers} ${run.nodes}`;

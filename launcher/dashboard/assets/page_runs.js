@@ -4,7 +4,7 @@ import {get, query} from './api.js';
 import {button, choice, h, icon, replace, set_text, throttled} from './dom.js';
 import {count, duration, metric, or_unknown, percent, plural, seconds_of, time_element, unknown} from './format.js';
 import {follow} from './live.js';
-import {elapsed, goodput_meter, last_metrics} from './parts.js';
+import {elapsed, goodput_meter, last_metrics, list_tabs} from './parts.js';
 import {state_badge} from './states.js';
 import {cell, Table} from './table.js';
 
@@ -37,7 +37,8 @@ function columns(on_tick) {
       by: true,
       wide: true,
       cell: (run) => cell(run.id + run.name + run.cause + run.error,
-        () => [h('a', {class: 'run-name', href: href(run), title: run.path}, run.name),
+        () => [h('a', {class: 'run-name', href: href(run), title: run.path},
+                 run.sweep ? `${run.sweep.name}/${run.sweep.trial}` : run.name),
           run.error ? h('div', {class: 'cause', title: run.error}, run.error)
                     : run.cause && h('div', {class: 'cause', title: run.cause}, run.cause)])
     },
@@ -114,7 +115,8 @@ export async function show({main, signal, query: asked, fail, set_crumbs}) {
     q: asked.get('q') ?? '',
     state: asked.get('state') ?? '',
     sort: asked.get('sort') ?? 'began',
-    order: asked.get('order') ?? 'desc'
+    order: asked.get('order') ?? 'desc',
+    trials: asked.get('trials') ?? 'false'
   };
   const rows = new Map();
   const compare = button('Compare',
@@ -167,10 +169,15 @@ export async function show({main, signal, query: asked, fail, set_crumbs}) {
   const change = (values) => {
     Object.assign(filter, values);
     const usual = filter.sort === 'began' && filter.order === 'desc';
-    history.replaceState(null, '',
-      `#/runs${query({q: filter.q, state: filter.state, ...(usual ? {} : {sort: filter.sort, order: filter.order})})}`);
+    history.replaceState(null, '', `#/runs${query({
+      q: filter.q,
+      state: filter.state,
+      trials: filter.trials === 'true' ? 'true' : '',
+      ...(usual ? {} : {sort: filter.sort, order: filter.order})
+    })}`);
     load_soon();
   };
+  const follow_runs = () => follow({topics: 'runs', trials: filter.trials}, {runs: ({runs}) => changed(runs)}, load);
   const changed = (runs) => {
     if (runs.length === 0) return;
     const known = runs.every((run) => rows.has(run.id) && rows.get(run.id).state === run.state);
@@ -190,14 +197,26 @@ export async function show({main, signal, query: asked, fail, set_crumbs}) {
     'aria-label': 'Search runs',
     on: {input: () => change({q: search.value})}
   });
-  replace(main, h('div', {class: 'head'}, h('h1', {}, 'Runs'), summary),
+  const with_trials = h('input', {
+    type: 'checkbox',
+    checked: filter.trials === 'true',
+    on: {
+      change: () => {
+        change({trials: String(with_trials.checked)});
+        follow_runs();
+      }
+    }
+  });
+  replace(main, list_tabs('runs'), h('div', {class: 'head'}, h('h1', {}, 'Runs'), summary),
     h('div', {class: 'tools'}, h('span', {class: 'search'}, icon('search'), search),
-      choice('State', kStates, filter.state, (state) => change({state})), h('span', {class: 'grow'}), compare),
+      choice('State', kStates, filter.state, (state) => change({state})),
+      h('label', {class: 'labelled'}, with_trials, h('span', {}, 'Trials of sweeps')), h('span', {class: 'grow'}),
+      compare),
     h('section', {class: 'card', 'aria-label': 'Runs'}, table.element));
   show_compare();
   await load();
   if (signal.aborted) return null;
-  follow({topics: 'runs'}, {runs: ({runs}) => changed(runs)}, load);
+  follow_runs();
   return {destroy: () => load_soon.cancel()};
 }
 

@@ -107,6 +107,11 @@ export function goodput_line(seconds) {
 export const behind_text = ({behind_ratio, phase}) =>
   `${percent(behind_ratio)} behind the median${phase ? ` in ${phase}` : ''}`;
 
+/// The lists that there are; `current` is the one that is shown.
+export const list_tabs = (current) => h('nav', {class: 'tabs', 'aria-label': 'Lists'},
+  [['runs', 'Runs'], ['sweeps', 'Sweeps']].map(
+    ([key, label]) => h('a', {href: `#/${key}`, 'aria-current': key === current ? 'page' : undefined}, label)));
+
 /// A card with a heading.
 export function card(title, {note, tools, id} = {}, ...children) {
   return h('section', {class: 'card', id, 'aria-label': title},

@@ -23,6 +23,8 @@ const kStates = {
   hung: ['bad', 'bang', 'hung'],
   ended: ['good', 'check', 'ended'],
   failed: ['bad', 'cross', 'failed'],
+  // trials
+  invalid: ['warn', 'bang', 'invalid'],
   // nodes
   up: ['good', 'check', 'up'],
   lost: ['bad', 'cross', 'lost'],
@@ -42,6 +44,7 @@ export const state_kind = (state) => of(state)[0];
 const kMeaning = {
   interrupted: 'nobody controls the run, and it has not ended: train-run resume takes it up again',
   unknown: 'nothing in the folder says',
+  invalid: 'its parameters make no sense: the program, or the spec, says so',
   scheduling: 'it waits for room on its nodes',
   waiting: 'in a collective call that another rank has not entered',
   suspect: 'half of its limit without a sign of life has passed',

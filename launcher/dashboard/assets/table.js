@@ -30,7 +30,7 @@ function compare(a, b) {
 /// Columns: {key, label, title?, cell(row) -> text or cell(), by?(row) -> value to sort by, number?, wide?, hide?('m'):
 /// in narrow windows, width?: in px, of a table whose columns all have a fixed width but the wide one; it appears
 /// faster}. Options: caption (for screen readers), key(row), sort {key, descending}, on_sort(sort): sort elsewhere;
-/// row_class(row), empty().
+/// row_class(row), empty(), limit: so many rows, after they are sorted; on_row(row or null): it is pointed at.
 export class Table {
   constructor(columns, options) {
     this.columns = columns;
@@ -40,6 +40,7 @@ export class Table {
     this.by_key = new Map();
     this.head = h('tr', {}, columns.map((column) => this.header(column)));
     this.body = h('tbody');
+    if (options.on_row) this.tell_rows();
     const widths = columns.some((column) => column.width) &&
       h('colgroup', {},
         columns.map(
@@ -51,6 +52,14 @@ export class Table {
     this.element = h('div', {class: 'table-frame'},
       h('div', {class: 'table-scroll', tabindex: 0, role: 'region', 'aria-label': options.caption}, this.table),
       this.empty);
+  }
+
+  tell_rows() {
+    const {on_row} = this.options;
+    this.body.addEventListener('pointerover', (event) => on_row(event.target.closest('tr')?.row ?? null));
+    this.body.addEventListener('pointerleave', () => on_row(null));
+    this.body.addEventListener('focusin', (event) => on_row(event.target.closest('tr')?.row ?? null));
+    this.body.addEventListener('focusout', () => on_row(null));
   }
 
   header(column) {
@@ -96,7 +105,7 @@ export class Table {
     this.table.hidden = rows.length === 0;
     this.empty.hidden = rows.length !== 0;
     if (rows.length === 0) replace(this.empty, this.options.empty?.() ?? 'Nothing yet.');
-    const sorted = this.sorted(rows);
+    const sorted = this.sorted(rows).slice(0, this.options.limit);
     const wanted = new Set(sorted.map(this.options.key));
     for (const [key, tr] of this.by_key)
       if (!wanted.has(key)) {
@@ -113,6 +122,7 @@ export class Table {
       const key = this.options.key(row);
       let tr = this.by_key.get(key);
       if (!tr) this.by_key.set(key, (tr = this.row_element()));
+      tr.row = row;
       this.columns.forEach((column, at) => fill(tr.children[at], column.cell(row)));
       tr.className = this.options.row_class?.(row) ?? '';
       if (this.body.children[index] !== tr) this.body.insertBefore(tr, this.body.children[index] ?? null);

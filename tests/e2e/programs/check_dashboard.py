@@ -1,4 +1,4 @@
-"""Asks a dashboard for every GET route of its openapi.yaml about every run, and checks each answer against its schema.
+"""Asks a dashboard for every GET route of its openapi.yaml about every run and sweep, and checks each answer against its schema.
 
 check_dashboard.py URL TOKEN: prints each answer that is wrong, then `checked N answers`; exits with 1 if one was wrong.
 """
@@ -56,7 +56,7 @@ for run in runs:
     files = check(here + "/files", "/api/v1/runs/{run}/files")["files"]
     numbers = [key["key"] for key in keys if key["kind"] == "number"]
     for route, methods in api["paths"].items():
-        if "get" not in methods or route in ("/api/v1/stream", "/api/v1/runs/{run}/tasks/{task}"):
+        if "get" not in methods or route in ("/api/v1/stream", "/api/v1/runs/{run}/tasks/{task}") or "{sweep}" in route:
             continue
         path = route.replace("{run}", urllib.parse.quote(run["id"])).replace("{attempt}", "latest").replace("{rank}", "0")
         if "{attempt}" in route and run["attempts"] == 0:
@@ -74,10 +74,18 @@ for run in runs:
     status, _, body = get(here + "/metrics")
     schema = schema_of(api["components"]["responses"]["Problem"])
     jsonschema.Draft202012Validator({**schema, "components": api["components"]}).validate(json.loads(body))
+sweeps = check("/api/v1/sweeps", "/api/v1/sweeps")["sweeps"]
+for sweep in sweeps:
+    for route in ("/api/v1/sweeps/{sweep}", "/api/v1/sweeps/{sweep}/trials", "/api/v1/sweeps/{sweep}/curves"):
+        path = route.replace("{sweep}", urllib.parse.quote(sweep["id"]))
+        if route.endswith("/curves"):
+            path += "?" + urllib.parse.urlencode([("trial", trial) for trial in range(min(sweep["trials"], 128))])
+        check(path, route)
+        checked += 1
 for name, response in api["components"]["responses"].items():
     content = response["content"]["application/json"]
     if "example" in content:  # the examples are answers, too
         jsonschema.Draft202012Validator({**content["schema"], "components": api["components"]}).validate(content["example"])
 print("\n".join(wrong))
-print(f"checked {checked} answers of {len(runs)} runs")
+print(f"checked {checked} answers of {len(runs)} runs and {len(sweeps)} sweeps")
 sys.exit(1 if wrong or not runs else 0)

@@ -12,6 +12,7 @@ namespace train {
 void PrintTo(const SearchAction& action, std::ostream* out) {
   std::visit(Overloaded{[&](const StartTrial& start) { *out << "start " << start.trial; },
                         [&](const StopTrial& stop) { *out << "stop " << stop.trial; },
+                        [&](const ExploitTrial& one) { *out << "exploit " << one.exploit.trial; },
                         [&](const EndSearch& end) { *out << "end " << end.code << end.cause; }},
              action);
 }
@@ -140,6 +141,83 @@ TEST(SearchController, GoesOnIfOneOfTheFirstThreeFailedOtherwise) {
     search.handle(failed(2));
     EXPECT_EQ(search.next_actions(), (Actions{StartTrial{3}}));
   }
+}
+
+// ---- population based training
+
+/// Four trials that have begun.
+SearchController population() {
+  SearchController search(
+      {.metric = "loss",
+       .num_trials = 4,
+       .parameters = {{.path = "x", .kind = ParameterKind::Choice, .values = {1, 2, 3}}},
+       .scheduler = PbtSpec{.interval = 10}});
+  start(search, 4);
+  return search;
+}
+TrialCheckpointed checkpointed(int trial, double time, double value, int part = 1) {
+  return {trial, part, {time, value, std::to_string(trial) + "-" + std::to_string(part)}};
+}
+
+/// Let all come to time 10, the worst first, so that each is the best when it does.
+void all_checkpointed(SearchController& search) {
+  for (int trial = 3; trial >= 0; --trial) search.handle(checkpointed(trial, 10, trial));
+}
+
+TEST(SearchController, AWorseTrialGoesOnFromABetterOnesCheckpoint) {
+  SearchController search = population();
+  EXPECT_FALSE(search.wants_checkpoint(0, 9));
+  EXPECT_TRUE(search.wants_checkpoint(0, 10));
+  all_checkpointed(search);
+  EXPECT_EQ(search.needed_checkpoints(), (std::set<std::string>{"0-1", "1-1", "2-1", "3-1"}));
+  EXPECT_EQ(search.next_actions(), Actions{});
+  search.handle(checkpointed(2, 20, 2));
+  EXPECT_EQ(search.next_actions(), Actions{}) << "it is not the worst";
+  search.handle(checkpointed(3, 20, 5));
+
+  const auto actions = search.next_actions();
+  ASSERT_EQ(actions.size(), 1U);
+  const TrialExploited exploit = std::get<ExploitTrial>(actions[0]).exploit;
+  EXPECT_EQ(exploit.trial, 3);
+  EXPECT_EQ(exploit.part, 2);
+  EXPECT_EQ(exploit.from, 0);
+  EXPECT_EQ(exploit.time, 10);
+  EXPECT_EQ(exploit.checkpoint, "0-1");
+  EXPECT_EQ(search.next_actions(), actions) << "until it is done";
+  search.handle(exploit);
+  EXPECT_EQ(search.next_actions(), Actions{});
+
+  const TrialState& trial = search.trials()[3];
+  EXPECT_EQ(trial.part, 2);
+  EXPECT_EQ(trial.values, exploit.values);
+  EXPECT_FALSE(search.wants_checkpoint(3, 19));
+  EXPECT_TRUE(search.wants_checkpoint(3, 20));
+  search.handle(checkpointed(3, 30, 0, /*part=*/1));
+  EXPECT_TRUE(search.wants_checkpoint(3, 20)) << "its first part counts no more";
+  search.handle(TrialEnded{0});
+  EXPECT_TRUE(search.needed_checkpoints().contains("0-1")) << "trial 3 may still need it";
+  search.handle(TrialEnded{3});
+  EXPECT_FALSE(search.needed_checkpoints().contains("0-1"));
+}
+
+TEST(SearchController, ATrialThatEndsTakesNothingOver) {
+  SearchController search = population();
+  all_checkpointed(search);
+  search.handle(checkpointed(3, 20, 5));
+  search.handle(TrialEnded{3});
+  EXPECT_EQ(search.next_actions(), Actions{});
+}
+
+TEST(SearchController, TheBestValueRemembersItsPart) {
+  SearchController search = population();
+  search.handle(TrialReported{3, 5, 0.5});
+  all_checkpointed(search);
+  search.handle(checkpointed(3, 20, 5));
+  search.handle(std::get<ExploitTrial>(search.next_actions().at(0)).exploit);
+  search.handle(TrialReported{3, 11, 0.75});
+  EXPECT_EQ(search.trials()[3].best_part, 1);
+  search.handle(TrialReported{3, 12, 0.25});
+  EXPECT_EQ(search.trials()[3].best_part, 2);
 }
 
 }  // namespace

@@ -47,6 +47,64 @@ TEST(SweepRecords, AreReadAgain) {
             R"("at":2.5E0,"value":2.5E-1,"best":2.5E-1,"best_at":2.5E0})");
 }
 
+SearchSpec population() {
+  return {.metric = "loss",
+          .num_trials = 2,
+          .parameters = {{.path = "x", .kind = ParameterKind::Choice, .values = {1, 2, 3}}},
+          .scheduler = PbtSpec{.interval = 10}};
+}
+
+TEST(SweepRecords, OfTrialsThatTakeOverAreReadAgain) {
+  SearchController search(population()), again(population());
+  std::vector<boost::json::object> records;
+  for (int trial = 0; trial < 2; ++trial) {
+    search.handle(TrialStarted{trial});
+    records.push_back(record_of(TrialStarted{trial}, search.trials().back().values));
+  }
+  search.handle(TrialReported{1, 4, 0.25});  // is in no record of its own
+  for (int trial = 0; trial < 2; ++trial) {
+    const TrialCheckpointed one{trial, 1, {10, trial + 1.0, "000" + std::to_string(trial) + "-1"}};
+    search.handle(one);
+    records.push_back(record_of(one));
+  }
+  const auto exploit = std::get<ExploitTrial>(search.next_actions().at(0)).exploit;
+  for (const auto& record : records) EXPECT_TRUE(take_in(again, record));
+  EXPECT_EQ(again.next_actions(), (std::vector<SearchAction>{ExploitTrial{exploit}}))
+      << "a driver that died before it was recorded";
+
+  const auto record = record_of(exploit, search.trials()[1]);
+  search.handle(exploit);
+  EXPECT_TRUE(take_in(again, record));
+  EXPECT_EQ(again.trials()[1].from, exploit);
+  EXPECT_EQ(again.trials()[1].best, 0.25);
+  EXPECT_EQ(again.trials()[1].best_part, 1);
+  EXPECT_EQ(again.next_actions(), std::vector<SearchAction>{});
+  EXPECT_EQ(again.needed_checkpoints(), search.needed_checkpoints());
+  EXPECT_FALSE(take_in(again, record)) << "the part has begun";
+  const TrialEnded end{1};
+  EXPECT_TRUE(take_in(again, record_of(end, search.trials()[1])));
+  EXPECT_EQ(again.trials()[1].best_part, 1);
+}
+
+TEST(SweepRecords, OfCheckpointsThatCannotBeAreRefused) {
+  for (
+      const char* text : {
+          R"({"event": "trial_checkpointed", "trial": 0, "part": 1, "at": 10, "value": 1})",
+          R"({"event": "trial_checkpointed", "trial": 0, "part": 1, "at": 10, "checkpoint": "../x"})",
+          R"({"event": "trial_checkpointed", "trial": 0, "part": 1, "at": 10, "checkpoint": ".new"})",
+          R"({"event": "trial_checkpointed", "trial": 2, "part": 1, "at": 10, "checkpoint": "x"})",
+          R"({"event": "trial_exploited", "trial": 0, "part": 3, "from": 1, "at": 1, "checkpoint": "x", "parameters": {"x": 1}})",
+          R"({"event": "trial_exploited", "trial": 0, "part": 2, "from": 2, "at": 1, "checkpoint": "x", "parameters": {"x": 1}})",
+          R"({"event": "trial_exploited", "trial": 0, "part": 2, "from": 1, "at": 1, "checkpoint": "x", "parameters": {}})",
+          R"({"event": "trial_exploited", "trial": 0, "part": 2, "from": 1, "at": 1, "checkpoint": "a/b", "parameters": {"x": 1}})",
+      }) {
+    SearchController search(population());
+    search.handle(TrialStarted{0});
+    search.handle(TrialStarted{1});
+    EXPECT_FALSE(take_in(search, boost::json::parse(text).as_object())) << text;
+  }
+}
+
 TEST(SweepRecords, ThatCannotBeAreRefused) {
   for (const char* text : {
            R"({"event": "trial_started"})",

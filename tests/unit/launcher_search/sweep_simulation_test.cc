@@ -1,10 +1,12 @@
 // A sweep of 1,000 trials whose driver dies at any record, from a seed: no trial runs twice, none
-// is lost, and never are there more than may run. SweepDriver performs the same steps.
+// is lost, never are there more than may run, and each checkpoint that a trial takes over is there.
+// SweepDriver performs the same steps.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 #include <random>
+#include <set>
 
 #include "launcher/core/search/sweep_records.h"
 #include "lib/base/overloaded.h"
@@ -28,8 +30,10 @@ struct World {
   std::mt19937_64 random;
   double death = 0;  // the chance at each step
   std::vector<boost::json::object> journal;
-  std::map<int, Run> runs;
-  int deaths = 0;
+  using Part = std::pair<int, int>;  // a trial, and which of its parts
+  std::map<Part, Run> runs;
+  std::set<std::string> kept;  // checkpoints
+  int deaths = 0, exploits = 0;
 
   bool chance(double of) { return std::uniform_real_distribution(0.0, 1.0)(random) < of; }
   void may_die() {
@@ -42,18 +46,22 @@ struct World {
   }
   int alive() const {
     int count = 0;
-    for (const auto& [trial, run] : runs) count += run.alive ? 1 : 0;
+    for (const auto& [part, run] : runs) count += run.alive ? 1 : 0;
     return count;
   }
-  void start(int trial) {
-    Run& run = runs[trial];
+  void start(int trial, const TrialState& state) {
+    Run& run = runs[{trial, state.part}];
     EXPECT_EQ(run.starts++, 0) << "trial " << trial << " is started twice";
+    if (state.part > 1) EXPECT_FALSE(runs[(Part{trial, state.part - 1})].alive);
+    if (state.from) EXPECT_TRUE(kept.contains(state.from->checkpoint)) << state.from->checkpoint;
+    if (state.from) run.reports = static_cast<int>(state.from->time);
     run.alive = true;
     EXPECT_LE(alive(), kAtOnce);
     may_die();
   }
-  void resume(int trial) {
-    Run& run = runs.at(trial);
+  void resume(int trial, const TrialState& state) {
+    Run& run = runs.at({trial, state.part});
+    if (state.from) EXPECT_TRUE(kept.contains(state.from->checkpoint)) << state.from->checkpoint;
     EXPECT_TRUE(!run.alive && run.starts == 1 && (!run.code || *run.code == 75));
     run.code.reset();
     run.alive = true;
@@ -63,7 +71,7 @@ struct World {
   /// Its trials stop in good order, or die too, or come to their own end just now.
   void driver_has_died() {
     ++deaths;
-    for (auto& [trial, run] : runs) {
+    for (auto& [part, run] : runs) {
       if (!run.alive) continue;
       run.alive = false;
       if (chance(0.5)) run.code = chance(0.1) ? 0 : 75;
@@ -80,16 +88,19 @@ class Driver {
   Driver(World& world, const SearchSpec& spec) : world_(world), search_(spec) {
     for (const boost::json::object& record : world_.journal) EXPECT_TRUE(take_in(search_, record));
     for (const int trial : search_.running()) {
-      const World::Run run = world_.runs[trial];
+      const World::Run run = run_of(trial);
       // What it has reported is read again from the beginning.
-      for (int report = 1; report <= run.reports; ++report) reported(trial, report);
+      const auto& from = state_of(trial).from;
+      for (int report = from ? static_cast<int>(from->time) + 1 : 1; report <= run.reports;
+           ++report)
+        reported(trial, report);
       const bool stops = search_.trials()[static_cast<std::size_t>(trial)].stops;
       switch (resume_step({.begun = run.starts > 0, .code = run.code}, stops)) {
         case ResumeStep::Start:
-          world_.start(trial);
+          world_.start(trial, state_of(trial));
           break;
         case ResumeStep::Resume:
-          world_.resume(trial);
+          world_.resume(trial, state_of(trial));
           break;
         case ResumeStep::End:
           ended(trial, stops ? 0 : *run.code, stops);
@@ -104,15 +115,19 @@ class Driver {
                                                 const TrialStarted started{start.trial};
                                                 world_.append(record_of(started, {}));
                                                 search_.handle(started);
-                                                world_.start(start.trial);
+                                                world_.start(start.trial, state_of(start.trial));
                                                 return false;
                                               },
                                               [&](const StopTrial& stop) {
-                                                World::Run& run = world_.runs.at(stop.trial);
+                                                World::Run& run = run_of(stop.trial);
                                                 run.alive = false;
                                                 run.code = 0;
                                                 world_.may_die();
                                                 ended(stop.trial, 0, true);
+                                                return false;
+                                              },
+                                              [&](const ExploitTrial& one) {
+                                                exploit(one.exploit);
                                                 return false;
                                               },
                                               [](const EndSearch&) { return true; }},
@@ -122,12 +137,13 @@ class Driver {
     const std::vector<int> running = search_.running();
     if (running.empty()) return true;
     const int trial = running[world_.random() % running.size()];
-    World::Run& run = world_.runs.at(trial);
+    World::Run& run = run_of(trial);
     EXPECT_TRUE(run.alive);
     const bool fails = trial > 10 && world_.chance(0.002), invalid = world_.chance(0.0005);
     if (run.reports < kReports && !fails && !invalid) {
       ++run.reports;
       reported(trial, run.reports);
+      checkpointed(trial, run.reports);
       return true;
     }
     run.alive = false;
@@ -147,9 +163,42 @@ class Driver {
   void ended(int trial, int code, bool told) {
     const TrialEnded ended{trial, *end_of(code, told), code, ""};
     world_.append(record_of(ended, search_.trials()[static_cast<std::size_t>(trial)]));
-    ++world_.runs.at(trial).ends;
+    ++run_of(trial).ends;
     search_.handle(ended);
+    remove_kept();
   }
+
+  /// Each report comes with a checkpoint; its file is there before the record is.
+  void checkpointed(int trial, int report) {
+    if (!search_.wants_checkpoint(trial, report)) return;
+    const int part = state_of(trial).part;
+    const std::string name =
+        std::to_string(trial) + "." + std::to_string(part) + "-" + std::to_string(report);
+    world_.kept.insert(name);
+    const TrialCheckpointed event{trial, part, {1.0 * report, world_.value(trial, report), name}};
+    world_.append(record_of(event));
+    search_.handle(event);
+    remove_kept();
+  }
+  void exploit(const TrialExploited& exploit) {
+    world_.append(record_of(exploit, state_of(exploit.trial)));
+    World::Run& before = run_of(exploit.trial);
+    search_.handle(exploit);
+    ++world_.exploits;
+    before.alive = false;
+    before.code = 0;
+    world_.may_die();
+    world_.start(exploit.trial, state_of(exploit.trial));
+    remove_kept();
+  }
+  void remove_kept() {
+    const std::set<std::string> needed = search_.needed_checkpoints();
+    std::erase_if(world_.kept, [&](const std::string& name) { return !needed.contains(name); });
+  }
+  const TrialState& state_of(int trial) const {
+    return search_.trials()[static_cast<std::size_t>(trial)];
+  }
+  World::Run& run_of(int trial) { return world_.runs[{trial, state_of(trial).part}]; }
 
   World& world_;
   SearchController search_;
@@ -181,6 +230,8 @@ void simulate(std::uint64_t seed, const SchedulerSpec& scheduler) {
     if (testing::Test::HasFailure()) return;
   }
   EXPECT_GT(world.deaths, 100);
+  EXPECT_EQ(world.kept, std::set<std::string>{});
+  if (std::holds_alternative<PbtSpec>(scheduler)) EXPECT_GT(world.exploits, 100);
   EXPECT_GE(std::ssize(at_end), kTrials) << "no trial is lost";
   EXPECT_EQ(world.alive(), 0);
   std::map<std::int64_t, int> ends;
@@ -196,6 +247,8 @@ void simulate(std::uint64_t seed, const SchedulerSpec& scheduler) {
   for (std::size_t trial = 0; trial < at_end.size(); ++trial) {
     EXPECT_EQ(again.trials()[trial].ended, at_end[trial].ended);
     EXPECT_EQ(again.trials()[trial].best, at_end[trial].best);
+    EXPECT_EQ(again.trials()[trial].part, at_end[trial].part);
+    EXPECT_EQ(again.trials()[trial].values, at_end[trial].values);
   }
 }
 
@@ -204,6 +257,7 @@ TEST(SweepSimulation, NoTrialIsLostOrRunsTwice) {
     simulate(seed, NoScheduler{});
     simulate(seed, AshaSpec{.max_time = kReports, .divisor = 4});
     simulate(seed, MedianSpec{.grace_time = 2});
+    simulate(seed, PbtSpec{.interval = 4});
   }
 }
 
