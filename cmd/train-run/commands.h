@@ -8,6 +8,7 @@
 
 #include "cmd/exit_code_of.h"
 #include "launcher/dashboard/dashboard.h"
+#include "launcher/kubernetes/options.h"
 #include "launcher/spec/job_flags.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/result.h"
@@ -130,6 +131,12 @@ struct ConvertCommand {
   bool newlines_in_values = false, include_paths = false;
 };
 
+struct K8sCommand {
+  JobOptions job;  // the file and --set
+  KubernetesOptions options;
+  std::string kind = "job";
+};
+
 struct CheckpointCommand {
   std::string which;  // a name, a number, latest or best; empty: up to the command
   std::string dir;
@@ -159,6 +166,8 @@ int stop_sweep_command(const std::string& path);
 int torchrun_command(const std::vector<std::string>& words);
 /// Write a first spec for a program, or for a torchrun command line, into a new file.
 int init_command(const std::string& path, const std::vector<std::string>& words);
+/// Print the objects with which Kubernetes runs a job, or a pool of nodes for many.
+int k8s_command(K8sCommand k8s);
 int validate_command(const JobOptions& job);
 int schema_command();
 int status_command(const RunReference& reference, bool json);

@@ -127,6 +127,13 @@ int main(int argc, char** argv) {
   init->add_option("-o,--file", starter_path, "The file to write, which must not exist")
       ->capture_default_str();
   init->add_option("program", starter_words, "The program and its arguments");
+  train::K8sCommand k8s;
+  train::add_k8s_options(
+      commands.add(app, "k8s",
+                   "Print the objects with which Kubernetes runs a job: train-run k8s job.yaml "
+                   "--image IMAGE | kubectl apply -f -",
+                   [&] { return train::k8s_command(k8s); }),
+      k8s);
   commands.add(app, "schema", "Print the JSON Schema of the job's YAML, for editors",
                [] { return train::schema_command(); });
 

@@ -21,6 +21,7 @@ void add_logs_options(CLI::App* command, LogsCommand& logs);
 void add_exec_options(CLI::App* command, ExecCommand& exec);
 void add_profile_options(CLI::App* command, ProfileCommand& profile);
 void add_dashboard_options(CLI::App* command, DashboardOptions& dashboard);
+void add_k8s_options(CLI::App* command, K8sCommand& k8s);
 void add_driver_options(CLI::App* command, RunCommand& run);
 void add_debugger_option(CLI::App* command, std::string& ranks);
 void add_requeue_option(CLI::App* command, RunCommand& run);

@@ -152,6 +152,12 @@ get_frameworks_venv() { python3 -m venv --copies . && ./bin/pip install -q --dis
 get_mpi_venv() { venv mpi-venv.txt; }
 get_tools_venv() { venv tools-venv.txt; }
 get_browser_venv() { venv browser-venv.txt; }
+# Only the strict schemas of three versions are kept: all of them have 108 MB.
+get_kubernetes_venv() {
+  venv kubernetes-venv.txt
+  find lib/python3*/site-packages/kubernetes_validate/kubernetes-json-schema -mindepth 1 -maxdepth 1 -type d \
+    ! -name 'v1.31.*-strict' ! -name 'v1.34.*-strict' ! -name 'v1.37.*-strict' -exec rm -rf {} +
+}
 # Uses the PyTorch of torch-venv. The packages that lock.sh leaves out are not needed.
 get_clients_venv() {
   python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes -r "$here/clients-venv.txt"
@@ -189,6 +195,7 @@ case "$goal" in
   test | clients | hdfs | mlflow) apt_packages iproute2 nftables openssh-client openssh-server procps util-linux libfaketime curl gdb prometheus chromium fonts-dejavu-core
         part browser-venv-1 get_browser_venv; part tools-venv-5 get_tools_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv
         part clients-venv-2 get_clients_venv; part "py-spy-$PY_SPY_VERSION" get_py_spy; part "webdataset-$WEBDATASET_VERSION" get_webdataset
+        part kubernetes-venv-1 get_kubernetes_venv
         part "memray-$MEMRAY_VERSION" get_memray
         part mpi-venv-1 get_mpi_venv
         [ "$goal" != clients ] || part frameworks-venv-1 get_frameworks_venv

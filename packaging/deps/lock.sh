@@ -29,6 +29,8 @@ lock() {
 lock tools tensorboard==2.20.0 jsonschema==4.25.1 "pyarrow==$(version PYARROW)" safetensors==0.8.0 numpy \
   'moto[server]==5.2.5' gcp-storage-emulator==2026.7.19
 lock browser playwright==1.65.2
+# Schemas of Kubernetes' objects, and the models of JobSet's that are made of its CRD.
+lock kubernetes kubernetes-validate==1.37.0 kubeflow-trainer-api==2.3.0
 lock torch "$torch" numpy
 # What only downloads from the internet and command lines need is left out: half of the packages.
 BESIDE=torch OMIT='aiohappyeyeballs aiohttp aiosignal annotated-doc annotated-types attrs click frozenlist hf-xet markdown-it-py mdurl

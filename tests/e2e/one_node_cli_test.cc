@@ -28,6 +28,7 @@ std::string two_worker_job(const Cluster& cluster) {
 TEST(Cli, HelpOfTrainRun) {
   Cluster cluster;
   expect_golden("train_run_help", said_by(cluster, cluster.train_run({"--help"})));
+  expect_golden("train_run_k8s_help", said_by(cluster, cluster.train_run({"k8s", "--help"})));
   expect_golden("train_run_run_help", said_by(cluster, cluster.train_run({"run", "--help"})));
 }
 
@@ -109,6 +110,54 @@ TEST(Cli, ValidateOfARightSpec) {
   Cluster cluster;
   two_worker_job(cluster);
   expect_golden("validate_right", said_by(cluster, cluster.train_run({"validate", "job.yaml"})));
+}
+
+TEST(Cli, MistakesOfAJobForKubernetesAreNamed) {
+  Cluster cluster;
+  cluster.write("job.yaml",
+                "name: My_Run\ncommand: [./train]\nscaling_config: {num_workers: 4}\n"
+                "run_config: {storage_path: /usr}\n");
+  cluster.write("wrong.yaml", "command: [./train]\nscaling_config: {num_workers: 0}\n");
+  cluster.write("base.yaml", "command: [./train]\n");
+  cluster.write("extends.yaml", "name: x\nextends: base.yaml\n");
+  cluster.write("variable.yaml", "name: x\ncommand: [\"${TRAINRUN_E2E}\"]\n");
+  std::string said;
+  const auto say = [&](const std::vector<std::string>& words) {
+    std::vector<std::string> all{"env", "TRAINRUN_E2E=here", built("train-run"), "k8s"};
+    all.insert(all.end(), words.begin(), words.end());
+    for (const std::string& word : words) said += (word.empty() ? "''" : word) + " ";
+    said += "\n" + said_by(cluster, cluster.start(all)) + "\n";
+  };
+  const std::string image = "--image=me/train:1";
+
+  say({});
+  say({"job.yaml"});
+  say({"none.yaml", image});
+  say({"wrong.yaml", image});
+  say({"extends.yaml", image});
+  say({"variable.yaml", image});
+  say({"job.yaml", "--image", ""});
+  say({"job.yaml", "--image", "me/Train"});
+  say({"job.yaml", image, "--kind", "deployment"});
+  say({"job.yaml", image, "--nodes", "0"});
+  say({"job.yaml", image, "--nodes", "9223372036854775808"});
+  say({"job.yaml", image, "--gpus-per-node", "-1"});
+  say({"job.yaml", image, "--uid", "0"});
+  say({"job.yaml", image});
+  say({"job.yaml", image, "--nodes", "2"});
+  say({"job.yaml", image, "--nodes", "2", "--name", "run"});
+  say({"job.yaml", image, "--nodes", "2", "--name", "2nd"});
+  say({"job.yaml", image, "--nodes", "2", "--name", std::string(62, 'a')});
+  say({"job.yaml", image, "--nodes", "2", "--name", "run", "--gpus-per-node", "8"});
+  say({"job.yaml", image, "--nodes", "2", "--name", "run", "--namespace", "a.b"});
+  say({"job.yaml", image, "--nodes", "2", "--name", "run", "--storage-claim", "a_b"});
+  say({"job.yaml", image, "--nodes", "2", "--name", "run", "--token-secret", "-"});
+  say({"job.yaml", image, "--nodes", "2", "--name", "run", "--queue", "Team"});
+  say({"job.yaml", image, "--nodes", "2", "--name", "run", "--node-label", "gpu"});
+  say({"job.yaml", image, "--nodes", "2", "--name", "run", "--folder", "work"});
+  say({"job.yaml", image, "--nodes", "2", "--set", "cluster.nodes=[a:1]"});
+  say({"job.yaml", image, "--nodes", "2", "--set", "run_config.user=alice"});
+  expect_golden("k8s_errors", said);
 }
 
 TEST(Cli, DryRunStartsNothing) {
