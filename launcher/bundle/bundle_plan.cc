@@ -39,7 +39,8 @@ std::vector<std::string_view> components_of(std::string_view path) {
 Kind kind_at_top(std::string_view name) {
   if (is_one_of(name, {"spec.yaml", "spec.resolved.yaml", "run.json", "exit.json", ".lock"}))
     return Kind::Facts;
-  if (is_one_of(name, {"events.jsonl", "launcher.log", "setup.log"}) || name.starts_with("train-run.log"))
+  if (is_one_of(name, {"events.jsonl", "launcher.log", "setup.log"}) ||
+      name.starts_with("train-run.log"))
     return Kind::Story;
   if (is_one_of(name, {"samples.jsonl", ".samples.now.jsonl"})) return Kind::Samples;
   return is_one_of(name, {"metrics.jsonl", "progress.csv"}) ? Kind::Series : Kind::None;

@@ -21,8 +21,7 @@ std::string mebibytes(std::uint64_t bytes) {
 /// Return what the container claims. Where no GPUs bound the number of workers, a limit of CPUs
 /// does, from which traind knows how many the pod has.
 json::object resources(const PodPlan& plan, PodRole role) {
-  if (role == PodRole::Launcher)
-    return {{"requests", {{"cpu", "1"}, {"memory", "1024Mi"}}}};
+  if (role == PodRole::Launcher) return {{"requests", {{"cpu", "1"}, {"memory", "1024Mi"}}}};
   const double cores = std::ceil(plan.workers_claim.cpu);
   json::object requests{{"cpu", cores > 0 ? fmt::format("{:.0f}", cores) : "100m"}}, limits;
   if (plan.gpus == 0 && cores > 0) limits["cpu"] = requests["cpu"];

@@ -12,16 +12,10 @@ namespace train {
 namespace {
 
 constexpr std::size_t kErrorBytesMax = 2048;  // the newest of what a hook wrote to stderr
-constexpr Duration kOutputEndMax = seconds(2);  // for pipes that something keeps open
-constexpr Duration kKillMax = seconds(2);       // for the end of what was killed
-constexpr Duration kHurriedMax = seconds(5);    // for on_shutdown, if the run stops at once
+constexpr Duration kKillMax = seconds(2);     // for the end of what was killed
+constexpr Duration kHurriedMax = seconds(5);  // for on_shutdown, if the run stops at once
 
 constexpr const char* kOnShutdown = "on_shutdown";
-
-std::string end_text(const WaitStatus& status) {
-  return status.signaled ? fmt::format("it was killed by signal {}", status.status)
-                         : fmt::format("it exited with {}", status.status);
-}
 
 /// Return where the text ends, without the spaces and newlines after it.
 std::size_t end_of_text(std::string_view text) { return text.find_last_not_of(" \r\n") + 1; }
@@ -115,20 +109,14 @@ Task<std::string> BackendHooks::run(Rank rank, std::string name, std::vector<std
   env["TRAINRUN_HOOK"] = name;
   env.erase("TRAINRUN_SOCKET");  // it is the worker's
   std::string out, err;
-  bool too_much =parts_.confinement.worker_group(fmt::format("hook-{}", false;
+  bool too_much = false;
   CommandRunner::Order order{.name = "hook",
                              .argv = std::move(command),
-                             SpawnRequest request{.argv = command,
-                       .working_dir = parts_.orders.start->working_dir,
-                             
-                       .env = std::move(env),
-                             .limit = limit};
-                       .inherit_fds = {},
-                       .cgroup = hook->cgroup,
-                       .rules = parts_.confinement.rules()};
-  bind(request.rules, parts_.orders.binding_of(rank));
-  const auto spawned = spawn_piped(parts_.executor, std::move(request));
-  if (spawned.has_error()) co_return named(spawned.error(), name, rank);
+                             .working_dir = parts_.orders.start->working_dir,
+                             .env = std::move(env),
+                             .limit = limit,
+                             .as_worker = true,
+                             .binding = parts_.orders.binding_of(rank)};
   order.output = [&](std::string_view data, bool of_errors) {
     std::string& text = of_errors ? err : out;
     text.append(data);
@@ -137,10 +125,7 @@ Task<std::string> BackendHooks::run(Rank rank, std::string name, std::vector<std
       text.resize(BackendCalls::kDataBytesMax);
       too_much = true;
     }
-  };running_.erase(hook);
-  changed_.notify();
-  if (status.has_error()) co_return status.error();
-  const SystemClock clock;
+  };
   auto running = commands_.run(std::move(order));
   const auto end = co_await std::move(running);
   if (end.has_error()) co_return named(end.error(), name, rank);
@@ -163,15 +148,14 @@ Task<std::string> BackendHooks::run(Rank rank, std::string name, std::vector<std
 
 asio::awaitable<void> BackendHooks::shut_down() {
   while (phase_ == Phase::ShuttingDown) {  // for another caller
-    const auto woken = false;
-  commands_.kill_all();co_await changed_.wait_until(TimePoint::max());
+    const auto woken = co_await changed_.wait_until(TimePoint::max());
     if (woken.has_error()) co_return;
   }
   if (phase_ != Phase::Starting) co_return;
   phase_ = Phase::ShuttingDown;
-  kill_all();
-  auto ending = wait_until_none_runs();
-  co_await std::move(ending);
+  commands_.kill_all();
+  auto ending = commands_.none_runs(kKillMax);
+  (void)co_await std::move(ending);  // one that hangs in a file system outlives its SIGKILL
   const auto progress = std::make_shared<Progress>();
   if (!parts_.orders.start->backend.on_shutdown.empty()) {
     progress->left = parts_.orders.start->workers.size();
@@ -189,11 +173,7 @@ asio::awaitable<void> BackendHooks::shut_down() {
 
 void BackendHooks::hurry() {
   hurried_ = true;
-  if (phase_ == Phase::ShuttingDown) kill_all();
-}
-
-void BackendHooks::kill_all() const {
-  for (const auto& hook : running_) hook->kill();
+  if (phase_ == Phase::ShuttingDown) commands_.kill_all();
 }
 
 Duration BackendHooks::shutdown_limit() const {
@@ -201,15 +181,6 @@ Duration BackendHooks::shutdown_limit() const {
   return std::min<Duration>(
       milliseconds(parts_.orders.start->backend.hook_timeout_ms),
       std::max<Duration>(milliseconds(parts_.orders.prepare->stop_grace_ms), seconds(1)));
-}
-
-// One that hangs in a file system outlives its SIGKILL.
-asio::awaitable<void> BackendHooks::wait_until_none_runs() {
-  const TimePoint give_up = SystemClock().now() + kKillMax;
-  while (!running_.empty() && SystemClock().now() < give_up) {
-    const auto woken = co_await changed_.wait_until(give_up);
-    if (woken.has_error()) co_return;
-  }
 }
 
 asio::awaitable<void> BackendHooks::shut_down_rank(Rank rank, Duration limit, Shared progress) {

@@ -61,8 +61,6 @@ class BackendHooks {
                         Duration limit);
   asio::awaitable<void> shut_down_rank(Rank rank, Duration limit, Shared progress);
   Duration shutdown_limit() const;
-  void kill_all() const;
-  asio::awaitable<void> wait_until_none_runs();
 
   const Parts parts_;
   Notifier changed_;

@@ -60,12 +60,14 @@ Task<CommandRunner::End> CommandRunner::run(Order order) {
   command->cgroup =
       order.as_worker ? confinement_.worker_group(group) : confinement_.group_without_claim(group);
   command->output = std::move(order.output);
-  const auto spawned = spawn_piped(executor_, {.argv = std::move(order.argv),
-                                               .working_dir = std::move(order.working_dir),
-                                               .env = std::move(order.env),
-                                               .inherit_fds = {},
-                                               .cgroup = command->cgroup,
-                                               .rules = confinement_.rules()});
+  SpawnRequest request{.argv = std::move(order.argv),
+                       .working_dir = std::move(order.working_dir),
+                       .env = std::move(order.env),
+                       .inherit_fds = {},
+                       .cgroup = command->cgroup,
+                       .rules = confinement_.rules()};
+  bind(request.rules, order.binding);
+  const auto spawned = spawn_piped(executor_, std::move(request));
   if (spawned.has_error()) {
     if (command->cgroup) command->cgroup->remove();
     co_return spawned.error();
@@ -83,6 +85,7 @@ Task<CommandRunner::End> CommandRunner::run(Order order) {
     status = co_await std::move(killed);
   }
   running_.erase(command);
+  changed_.notify();
   if (status.has_error()) {
     command->output = {};
     co_return status.error();
@@ -96,6 +99,14 @@ Task<CommandRunner::End> CommandRunner::run(Order order) {
   command->output = {};  // what it refers to ends with us
   if (command->cgroup) command->cgroup->remove();
   co_return End{*status, late};
+}
+
+Task<Unit> CommandRunner::none_runs(Duration limit) {
+  const TimePoint give_up = SystemClock().now() + limit;
+  while (!running_.empty() && SystemClock().now() < give_up) {
+    CO_TRY([[maybe_unused]] const bool woken, co_await changed_.wait_until(give_up));
+  }
+  co_return Unit{};
 }
 
 void CommandRunner::kill_all() const {

@@ -27,6 +27,7 @@ class CommandRunner {
     std::map<std::string, std::string> env = {};  // the complete environment
     Duration limit{};                             // then it is killed
     bool as_worker = false;                       // within the limits of one worker
+    WorkerBinding binding = {};                   // to CPUs and memory; none: as we are
     /// Takes what it writes, until run() has ended.
     std::function<void(std::string_view data, bool of_errors)> output = {};
   };
@@ -44,6 +45,8 @@ class CommandRunner {
   Task<End> run(Order order);
   /// Kill all that run now. Their run() ends soon after.
   void kill_all() const;
+  /// Wait until none runs, at most so long.
+  Task<Unit> none_runs(Duration limit);
 
  private:
   struct Running;

@@ -518,8 +518,8 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec) {
       return std::move(read).error().with_context("resume_from_checkpoint " +
                                                   spec.resume_from_checkpoint);
   }
-  start_.expected_nodes = std::max<std::size_t>(1, spec.cluster.nodes.size());
-  start_.sets_up = !spec.setup.empty() && !setup().run_done() && !start_.living && !start_.ended;nodes_.size());
+  start_.expected_nodes = std::max<std::size_t>(1, nodes_.size());
+  start_.sets_up = !spec.setup.empty() && !setup().run_done() && !start_.living && !start_.ended;
   start_.finds_nodes = spec.cluster.finds_nodes();
   return Unit{};
 }
