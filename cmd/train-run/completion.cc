@@ -200,6 +200,10 @@ void add_values(const Line& line, const CLI::Option& option, Candidates& out) {
   const std::string& name = option.get_single_name();
   if (name == "set") return add_spec_keys(out);
   if (name == "hosts") return add_hosts(line, out);
+  if (name == "member") {
+    for (const char* source : {"dns:", "hosts:", "slurm"}) out.add(source);
+    return;
+  }
   if (name == "runtime-dir" || name.starts_with("storage") || name == "tls")
     return out.add_paths(Paths::Folders);
   if (name.ends_with("-file") || name == "o" || name == "archive" || name.starts_with("tls-"))

@@ -209,9 +209,11 @@ class Member {
       if (again) return;
       print_error(again.error());
     }
-    failed_ = end->signal != 0 || !traind_.is_ready();
+    failed_ = !launcher_code_ && (end->signal != 0 || !traind_.is_ready());
     traind_code_ = end->signal != 0 ? exit_code::kUnavailable : end->code;
-    if (failed_ && launcher_) launcher_->send_signal(SIGTERM);
+    if (!failed_ || !launcher_) return;
+    asked_ = SIGTERM;
+    launcher_->send_signal(asked_);
   }
 
   void launcher_ended(const MemberProcess::End& end) {
