@@ -54,7 +54,8 @@ class DaemonLinkTest : public NetTest {
                              ADD_FAILURE() << error.describe();
                              return true;
                            },
-                       .reached = [](const std::string&) { return std::string(); }});
+                       .reached = [](const std::string&) { return std::string(); },
+                       .vanished = [] {}});
       scope.spawn("link", link.run());
       co_await scope.join();
     });
