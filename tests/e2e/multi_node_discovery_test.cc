@@ -125,6 +125,21 @@ TEST_F(Discovery, AFileThatMakesNoSenseForAWhileChangesNothing) {
   EXPECT_TRUE(contains(run.err() + run.out(), "'-x' has a host that is no name")) << run.out();
 }
 
+TEST_F(Discovery, ANodeThatIsListedUnderAnotherAddressTooIsOne) {
+  nodes->start_all();
+  list(line(0) + line(1));
+  Process& run = nodes->train_run(job("{min: 2, max: 3}"), 0, {"--hosts-file", hosts_file()});
+  ASSERT_TRUE(held(0, 2)) << run.out() << run.err();
+
+  list(line(0) + line(1) + fmt::format("[::ffff:{}]\n", network->address(1)));
+  ASSERT_TRUE(says(run, fmt::format("is the same traind as {}", nodes->endpoint(1))))
+      << run.out() << run.err();
+  go_on(0);
+
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_EQ(world_sizes(), (std::vector<int>{2}));
+}
+
 TEST_F(Discovery, ALauncherThatResumesFindsItsNodesInAnyOrder) {
   nodes->start_all();
   list(line(0) + line(1));
@@ -166,7 +181,7 @@ TEST_F(Discovery, AHostsFileThatIsWrongEndsTheStart) {
       {"--hosts-file", cluster->write("empty", "# soon\n")});
   EXPECT_EQ(waiting.wait(), 69);
   EXPECT_TRUE(contains(waiting.err(), "waiting for nodes: the hosts file")) << waiting.err();
-  EXPECT_TRUE(contains(waiting.err(), "names no host (waited 3s)")) << waiting.err();
+  EXPECT_TRUE(contains(waiting.err(), "names no host (waited 3.0 s)")) << waiting.err();
 }
 
 class DnsDiscovery : public Discovery {

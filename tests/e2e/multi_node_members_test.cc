@@ -163,7 +163,7 @@ TEST_F(Members, WhenTheNodeOfTheLauncherDiesTheOthersEndAndSayWhy) {
   for (const int node : {1, 2}) {
     EXPECT_EQ(members[node]->wait(), 69) << said();
     EXPECT_TRUE(contains(members[node]->err(),
-                         "the launcher of the run job died, and no other one came within 4s"))
+                         "the launcher of the run job died, and no other one came within 4.0 s"))
         << said();
   }
   EXPECT_TRUE(nothing_left(*cluster));

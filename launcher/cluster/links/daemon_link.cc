@@ -108,7 +108,7 @@ Task<Dialled> DaemonLink::open() {
     co_return peer.error();
   }
   if (const std::string other = handlers_.reached(peer->instance); !other.empty()) {
-    Error error{Errc::AlreadyExists,
+    Error error{Errc::InvalidArgument,
                 fmt::format("{} is the same traind as {}", endpoint_text_, other),
                 "name each node once"};
     reject(error);

@@ -32,7 +32,7 @@ TEST(RunEndWatch, GivesUpIfNoLauncherComes) {
   ASSERT_TRUE(end);
   EXPECT_EQ(end->exit_code, 69);
   EXPECT_EQ(end->problem,
-            "no launcher has come within 30m: look at the member that starts the run");
+            "no launcher has come within 30 min 0 s: look at the member that starts the run");
 }
 
 TEST(RunEndWatch, WaitsForAnotherLauncherAsLongAsTheWorkersDo) {
@@ -50,7 +50,8 @@ TEST(RunEndWatch, WaitsForAnotherLauncherAsLongAsTheWorkersDo) {
 
   ASSERT_TRUE(end);
   EXPECT_EQ(end->exit_code, 69);
-  EXPECT_EQ(end->problem, "the launcher of the run vit died, and no other one came within 10m");
+  EXPECT_EQ(end->problem,
+            "the launcher of the run vit died, and no other one came within 10 min 0 s");
 }
 
 TEST(RunEndWatch, ALauncherThatConnectsAgainReplacesItsOlderLink) {
