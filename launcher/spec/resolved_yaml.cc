@@ -37,8 +37,7 @@ class Printer {
       if (value.is_object() && !value.as_object().empty()) {
         line(start, {});
         mapping(value.as_object(), below, indent + 2);
-      } else if (value.is_array() && !value.as_array().empty() &&
-                 value.as_array().back().is_object()) {
+      } else if (value.is_array() && !value.as_array().empty() && value.as_array()[0].is_object()) {
         line(start, below);
         for (const json::value& item : value.as_array())
           line(fmt::format("{:{}}- {}", "", indent + 2, flow(item)), {});

@@ -469,10 +469,11 @@ void check_validation(Reading& reading, JobSpec& spec) {
                     "scaling_config.use_gpu"));
 }
 
-void check_setup(Reading& reading, const JobSpec& spec) {
+void check_setup(Reading& reading, const yaml::Node& root, const JobSpec& spec) {
   const Origin* section = reading.given("per_node_setup");
-  if (section == nullptr || !spec.per_node_setup.command.empty() ||
-      reading.given("per_node_setup.command") != nullptr)
+  const yaml::Node* node = root.find("per_node_setup");
+  if (section == nullptr || node == nullptr || !node->is(yaml::Node::Kind::Map) ||
+      !spec.per_node_setup.command.empty() || reading.given("per_node_setup.command") != nullptr)
     return;
   reading.diagnostics.error(section->at, "per_node_setup has no command",
                             "add command: [./prepare.sh], or remove it");
@@ -505,7 +506,7 @@ void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
   check_replicas(reading, spec);
   check_cluster(reading, spec);
   check_validation(reading, spec);
-  check_setup(reading, spec);
+  check_setup(reading, root, spec);
   check_metadata(reading, spec, top);
   resolve_maps(reading, spec, top);
   resolve_preprocessors(reading, spec, top);

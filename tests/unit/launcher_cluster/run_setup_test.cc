@@ -31,6 +31,7 @@ class RunSetupTest : public testing::Test {
   void run(std::vector<std::vector<std::string>> commands) {
     begin(std::move(commands));
     setup_->wait();
+    context_.restart();
     context_.poll();
   }
   std::string file(const std::string& name) const { return text_of(folder_.path() + "/" + name); }
