@@ -199,6 +199,14 @@ TEST_F(Members, ARunThatCannotBeginEndsForAll) {
   EXPECT_TRUE(nothing_left(*cluster));
 }
 
+TEST_F(Members, OneThatNobodyLaunchesEndsToo) {
+  start(1, {"--member", "hosts:" + cluster->path("hosts"),
+            words("true", "  failure_config: {start_timeout: 2s}\n")});
+  expect_all_end_with(69);
+  EXPECT_TRUE(contains(said(), "no launcher has come within 2.0 s")) << said();
+  EXPECT_TRUE(nothing_left(*cluster));
+}
+
 TEST_F(Members, WhatIsWrongIsSaidByEachMember) {
   const std::string job = words("true");
   const auto refusal = [&](std::vector<std::string> arguments, int code,
