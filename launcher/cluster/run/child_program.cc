@@ -51,7 +51,7 @@ std::string file_of(const ChildProgram::Options& options) {
 }
 
 /// What the child needs between fork and exec, where it may not allocate.
-struct Prepared {
+struct ChildPlan {
   const char* file;
   char* const* argv;
   char* const* environment;
@@ -61,7 +61,7 @@ struct Prepared {
   pid_t parent;
 };
 
-[[noreturn]] void become_program(const Prepared& how) {
+[[noreturn]] void become_program(const ChildPlan& how) {
   sigset_t none;
   ::sigemptyset(&none);
   for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
@@ -98,15 +98,15 @@ Result<ChildProgram> ChildProgram::start(const Options& options) {
   for (const auto& [name, value] : options.environment) variables.push_back(name + "=" + value);
   const std::vector<char*> argv = pointers_to(words), environment = pointers_to(variables);
   const std::string file = file_of(options), folder = options.folder.empty() ? "." : options.folder;
-  const Prepared how{.file = file.c_str(),
-                     .argv = argv.data(),
-                     .environment = environment.data(),
-                     .folder = folder.c_str(),
-                     .input = options.input >= 0 ? options.input : nothing.get(),
-                     .output = writing.get(),
-                     .failure = telling.get(),
-                     .dies_with_us = options.dies_with_us,
-                     .parent = ::getpid()};
+  const ChildPlan how{.file = file.c_str(),
+                      .argv = argv.data(),
+                      .environment = environment.data(),
+                      .folder = folder.c_str(),
+                      .input = options.input >= 0 ? options.input : nothing.get(),
+                      .output = writing.get(),
+                      .failure = telling.get(),
+                      .dies_with_us = options.dies_with_us,
+                      .parent = ::getpid()};
   child.pid_ = ::fork();
   if (child.pid_ == 0) become_program(how);
   if (child.pid_ < 0) return system_error(errno, "starting a process");
