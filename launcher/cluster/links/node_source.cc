@@ -17,6 +17,7 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "launcher/core/host_list.h"
 #include "launcher/core/member.h"
@@ -70,29 +71,35 @@ Result<NodeNames> look_up(const std::string& text) {
   return nodes;
 }
 
-/// What comes from a thread of its own. It is shared, because we may stop waiting for it.
+/// What comes from a thread of its own, which may hang. It is shared, because we may stop waiting.
 template <class T>
-struct Answer {
-  std::mutex mutex;
-  std::condition_variable come;
-  std::optional<Result<T>> result;
-};
+class Answer {
+ public:
+  static std::shared_ptr<Answer> begin(std::function<Result<T>()> work) {
+    const auto answer = std::make_shared<Answer>();
+    const auto started = start_unjoined_thread(
+        "trainrun-nodes", [answer, work = std::move(work)] { answer->set(work()); });
+    if (!started) answer->set(started.error());
+    return answer;
+  }
+  /// Return it, once; nothing if it has not come by then.
+  std::optional<Result<T>> take(TimePoint until) {
+    std::unique_lock lock(mutex_);
+    come_.wait_until(lock, until, [&] { return result_.has_value(); });
+    return std::exchange(result_, std::nullopt);
+  }
 
-/// Do the work on a thread that may hang. Nothing: it has not come by then.
-template <class T>
-std::optional<Result<T>> do_until(TimePoint until, std::function<Result<T>()> work) {
-  const auto answer = std::make_shared<Answer<T>>();
-  const auto started = start_unjoined_thread("trainrun-nodes", [answer, work = std::move(work)] {
-    auto result = work();
-    const std::lock_guard lock(answer->mutex);
-    answer->result = std::move(result);
-    answer->come.notify_one();
-  });
-  if (!started) return Result<T>(started.error());
-  std::unique_lock lock(answer->mutex);
-  answer->come.wait_until(lock, until, [&] { return answer->result.has_value(); });
-  return std::move(answer->result);
-}
+ private:
+  void set(Result<T> result) {
+    const std::lock_guard lock(mutex_);
+    result_ = std::move(result);
+    come_.notify_one();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable come_;
+  std::optional<Result<T>> result_;
+};
 
 }  // namespace
 
@@ -133,26 +140,26 @@ Result<NodeNames> read_node_source(const ClusterConfig& cluster) {
 
 Result<NodeNames> wait_for_node_source(const ClusterConfig& cluster, Duration limit,
                                        const std::function<void(const std::string&)>& say) {
-  const TimePoint began = std::chrono::steady_clock::now(), until = began + limit;
-  TimePoint say_at = began + kSayFirst;
-  std::string why = fmt::format("{}: it was not read", describe_node_source(cluster));
-  for (;;) {
-    const TimePoint next = say ? std::min(until, say_at) : until;
-    auto read = do_until<NodeNames>(next, [cluster] { return read_node_source(cluster); });
-    if (read && (read->has_value() || read->error().code != Errc::Unavailable || !say))
-      return std::move(*read);
-    why = read ? read->error().message
-               : fmt::format("{} cannot be read yet: no answer", describe_node_source(cluster));
-    const TimePoint now = std::chrono::steady_clock::now();
-    if (now >= until)
-      return Error{Errc::Unavailable, fmt::format("{} (waited {})", why, format_duration(limit)),
-                   "start the nodes, or correct it"};
-    if (say && now >= say_at) {
-      say_at = now + kSayAgain;
-      say(fmt::format("waiting for nodes: {}", why));
+  const auto now = [] { return std::chrono::steady_clock::now(); };
+  const TimePoint until = now() + limit;
+  TimePoint say_at = now() + kSayFirst;
+  std::string why = fmt::format("{} cannot be read yet: no answer", describe_node_source(cluster));
+  std::shared_ptr<Answer<NodeNames>> answer;
+  while (now() < until) {
+    if (!answer) answer = Answer<NodeNames>::begin([cluster] { return read_node_source(cluster); });
+    auto read = answer->take(say ? std::min(until, now() + kLookAgainAfter) : until);
+    if (read) {
+      if (*read || read->error().code != Errc::Unavailable || !say) return std::move(*read);
+      why = read->error().message;
+      answer.reset();
+      std::this_thread::sleep_for(std::min<Duration>(kLookAgainAfter, until - now()));
     }
-    std::this_thread::sleep_for(std::min<Duration>(kLookAgainAfter, until - now));
+    if (!say || now() < say_at) continue;
+    say_at = now() + kSayAgain;
+    say(fmt::format("waiting for nodes: {}", why));
   }
+  return Error{Errc::Unavailable, fmt::format("{} (waited {})", why, format_duration(limit)),
+               "start the nodes, or correct it"};
 }
 
 Result<ClusterConfig> with_found_nodes(ClusterConfig cluster, Duration limit) {
@@ -176,7 +183,7 @@ Result<std::size_t> place_in(const NodeNames& nodes, Duration limit) {
                     nodes.size(), host_name(), fmt::join(read_node_addresses(), ", ")),
         "name it as one of these"};
   };
-  auto found = do_until<std::size_t>(std::chrono::steady_clock::now() + limit, search);
+  auto found = Answer<std::size_t>::begin(search)->take(std::chrono::steady_clock::now() + limit);
   if (found) return std::move(*found);
   return Error{Errc::Timeout, fmt::format("the names of hosts could not be looked up within {}",
                                           format_duration(limit))};
