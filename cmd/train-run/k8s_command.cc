@@ -72,10 +72,20 @@ void add_k8s_options(CLI::App* command, K8sCommand& k8s) {
 int k8s_command(K8sCommand k8s) {
   for (const auto& [name, kind] : kKinds)
     if (k8s.kind == name) k8s.options.kind = kind;
+  for (const std::string& text : k8s.job.overrides)
+    for (const char* key :
+         {"cluster.nodes=", "cluster.hosts_file=", "cluster.dns=", "cluster.ssh."})
+      if (text.starts_with(key)) {
+        print_error({Errc::InvalidArgument,
+                     fmt::format("--set {} names nodes, and the pods are the job's nodes", text),
+                     "leave it out"});
+        return exit_code::kUsage;
+      }
+  k8s.job.implied.push_back(nodes_of_kubernetes());
   SpecSource source;
   auto here = parse_job(k8s.job, &source);
   if (!here) return exit_code::kBadSpec;
-  auto in_pods = parse_in_pods(here->text, k8s.job.overrides, k8s.options.folder);
+  auto in_pods = parse_in_pods(k8s.job.path, here->text, k8s.job.overrides, k8s.options.folder);
   if (const auto* mistakes = std::get_if<std::string>(&in_pods)) {
     print_err(
         "{}train-run: error: the pods would refuse this spec, for the reasons above: they have "

@@ -112,9 +112,6 @@ Result<Unit> check_spec(const KubernetesJob& job) {
   if (job.parsed.sweep)
     return wrong("the spec has the section sweep, and a job of Kubernetes is one run",
                  "start train-run sweep in a pod, against a pool (--kind pool)");
-  if (!spec.cluster.nodes.empty())
-    return wrong("cluster.nodes names nodes, and the pods are the job's nodes",
-                 "remove it, or add --set cluster.nodes=[]");
   if (!spec.cluster.tls.empty())
     return wrong("cluster.tls names certificates, and the pods share a token",
                  "remove it, or add --set cluster.tls=");
@@ -400,12 +397,15 @@ std::vector<std::string> notes_of(const KubernetesJob& job, const PodContext& co
 
 }  // namespace
 
-std::variant<ParsedSpec, std::string> parse_in_pods(const std::string& text,
+SpecOverride nodes_of_kubernetes() { return {"cluster.dns=pods", "--kind"}; }
+
+std::variant<ParsedSpec, std::string> parse_in_pods(const std::string& path,
+                                                    const std::string& text,
                                                     const std::vector<std::string>& overrides,
                                                     const std::string& folder) {
   yaml::Tree tree;
   yaml::Diagnostics mistakes;
-  const yaml::Node* root = tree.parse(tree.add_source("job.yaml", text), mistakes);
+  const yaml::Node* root = tree.parse(tree.add_source(path, text), mistakes);
   if (root != nullptr && root->is(yaml::Node::Kind::Map) && root->find("extends") != nullptr) {
     mistakes.error(root->find("extends")->at, "the pods get this file only, and it extends another",
                    "copy what is needed from there");
@@ -415,6 +415,7 @@ std::variant<ParsedSpec, std::string> parse_in_pods(const std::string& text,
                     .environment = {{"HOME", kPodHome}},
                     .home = kPodHome,
                     .current_dir = "/"};
+  source.overrides.push_back(nodes_of_kubernetes());
   for (const std::string& override : overrides) source.overrides.emplace_back(override);
   return parse_job_spec_text(text, source);
 }

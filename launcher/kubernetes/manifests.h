@@ -27,9 +27,14 @@ struct KubernetesManifests {
   std::vector<std::string> notes;  // what the user has to know
 };
 
+/// Return what stands for the pods while a spec is parsed: they are the nodes, whatever it names.
+SpecOverride nodes_of_kubernetes();
+
 /// Parse the spec as train-run will in the pods: with job.yaml in their folder, and without the
-/// variables of this machine. Return its mistakes there as one text, ready to print.
-std::variant<ParsedSpec, std::string> parse_in_pods(const std::string& text,
+/// variables of this machine. Return its mistakes there as one text, ready to print. `path`: of the
+/// file here.
+std::variant<ParsedSpec, std::string> parse_in_pods(const std::string& path,
+                                                    const std::string& text,
                                                     const std::vector<std::string>& overrides,
                                                     const std::string& folder);
 

@@ -156,6 +156,7 @@ TEST(Cli, MistakesOfAJobForKubernetesAreNamed) {
   say({"job.yaml", image, "--nodes", "2", "--name", "run", "--node-label", "gpu"});
   say({"job.yaml", image, "--nodes", "2", "--name", "run", "--folder", "work"});
   say({"job.yaml", image, "--nodes", "2", "--set", "cluster.nodes=[a:1]"});
+  say({"job.yaml", image, "--nodes", "2", "--set", "cluster.tls=/certs"});
   say({"job.yaml", image, "--nodes", "2", "--set", "run_config.user=alice"});
   expect_golden("k8s_errors", said);
 }

@@ -41,7 +41,7 @@ for kind in job jobset pool; do
   # shellcheck disable=SC2016
   make "hostile.$kind.k8s.yaml" hostile.yaml --kind "$kind" --nodes 3 --image me/train:1 --set 'train_loop_config.text="$(HOME): {}"'
   make "all.$kind.k8s.yaml" "$source_dir/packaging/kubernetes/mnist.yaml" --kind "$kind" --image me/train@sha256:0123 --name all --namespace ml \
-    --nodes 2 --gpus-per-node 8 --storage-claim a.b --token-secret c.d --node-label gpu= --node-label a.b/c=d --folder /opt/x --uid 4242 --writable-root
+    --nodes 4 --gpus-per-node 8 --storage-claim a.b --token-secret c.d --node-label gpu= --node-label a.b/c=d --folder /opt/x --uid 4242 --writable-root
 done
 make queue.k8s.yaml hostile.yaml --nodes 6 --image me/train:1 --queue team-a
 make queue.jobset.k8s.yaml hostile.yaml --kind jobset --nodes 6 --image me/train:1 --queue team-a

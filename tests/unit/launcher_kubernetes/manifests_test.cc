@@ -24,7 +24,7 @@ constexpr const char* kGpuJob =
 KubernetesJob job_of(const std::string& text, KubernetesOptions options = {},
                      std::vector<std::string> overrides = {}) {
   if (options.image.empty()) options.image = "registry.example.org/me/train:1";
-  auto parsed = parse_in_pods(text, overrides, options.folder);
+  auto parsed = parse_in_pods("job.yaml", text, overrides, options.folder);
   const auto* mistakes = std::get_if<std::string>(&parsed);
   EXPECT_EQ(mistakes, nullptr) << *mistakes;
   KubernetesJob job{.options = std::move(options), .text = text, .overrides = std::move(overrides)};
@@ -189,8 +189,6 @@ TEST(KubernetesManifests, WhatPodsCannotDoIsRefused) {
   const auto with = [](const std::string& override) {
     return job_of(kGpuJob, {.gpus_per_node = 8}, {override});
   };
-  EXPECT_EQ(refused(with("cluster.nodes=[\"a:1\"]")),
-            "cluster.nodes names nodes, and the pods are the job's nodes");
   EXPECT_EQ(refused(with("cluster.tls=/certs")),
             "cluster.tls names certificates, and the pods share a token");
   EXPECT_EQ(refused(with("run_config.user=alice")),
@@ -203,6 +201,13 @@ TEST(KubernetesManifests, WhatPodsCannotDoIsRefused) {
                                                  "{train_loop_config.lr: [1, 2]}}\n"),
                            {.gpus_per_node = 8})),
             "the spec has the section sweep, and a job of Kubernetes is one run");
+}
+
+TEST(KubernetesManifests, ThePodsAreTheNodesWhateverTheSpecNames) {
+  const std::string yaml =
+      made(job_of("name: x\ncommand: [a]\ncluster: {nodes: [\"gpu-1:7070\", \"gpu-2:7070\"]}\n"
+                  "run_config: {checkpoint_config: {replicas: 2}}\n"));
+  EXPECT_TRUE(contains(yaml, "dns:x:7070\"")) << yaml;
 }
 
 TEST(KubernetesManifests, OptionsAreChecked) {
@@ -274,7 +279,7 @@ TEST(KubernetesManifests, NotesSayWhatThePodsNeed) {
 
 TEST(KubernetesManifests, ThePodsReadTheSpecWithoutThisMachine) {
   const auto mistakes = [](const std::string& text) {
-    const auto parsed = parse_in_pods(text, {}, "/workspace");
+    const auto parsed = parse_in_pods("job.yaml", text, {}, "/workspace");
     const auto* found = std::get_if<std::string>(&parsed);
     return found == nullptr ? "" : *found;
   };
