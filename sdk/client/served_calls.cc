@@ -122,6 +122,9 @@ ServedCalls::Answer ServedCalls::call(const Call& call) const {
     answer.result = call_json(served.function(parse_json(call.argument)));
   } catch (const Stopped&) {
     throw;
+  } catch (const Failure& why) {  // ours, or what another language has thrown: the text says all
+    answer.error = why.what();
+    answer.kind = kCallThrown;
   } catch (...) {
     answer.error = error_text(std::current_exception());
     answer.kind = kCallThrown;

@@ -39,7 +39,7 @@ class Calls : public testing::Test {
   }
   void stop(Process& run) {
     cluster.run({"stop", cluster.run_dir("job")});
-    EXPECT_EQ(run.wait(), 75) << run.err();
+    EXPECT_EQ(run.wait(), 130) << run.err();
     EXPECT_TRUE(nothing_left(cluster));
   }
   Cluster cluster;

@@ -233,10 +233,10 @@ class TrainingOperator:
         checkpoint = _report.get_checkpoint()
         if checkpoint is not None:
             operator._restore(os.path.join(checkpoint.path, _STATE))
-        else:
-            operator._commit({"epoch": 0})  # a pass that fails is done again from here
         for name in ("passes", "train", "validate", "save", "load", "update_scheduler", "apply"):
             serve(f"operator.{name}", getattr(operator, f"_on_{name}"))
+        if checkpoint is None:
+            operator._commit({"epoch": 0})  # a pass that fails is done again from here; its report() runs calls
         while True:
             poll(_WAIT)
 
