@@ -138,8 +138,9 @@ Result<SweepHistory> history_of(const SweepFolder& folder, const SearchSpec& spe
 /// Look up what the running trials have reported, of which the journal has only what was decisive.
 void read_newest(const SweepFolder& folder, SearchController& search) {
   for (const int trial : search.running()) {
-    TrialReports reports(RunFolder(folder.trial(trial)), search.spec().metric,
-                         search.spec().time_attribute);
+    const TrialState& state = search.trials()[static_cast<std::size_t>(trial)];
+    TrialReports reports(RunFolder(folder.trial(trial, state.part)), search.spec().metric,
+                         search.spec().time_attribute, state.from ? state.from->time : 0);
     const auto metrics = reports.read(std::numeric_limits<std::uint64_t>::max());
     if (!metrics) continue;
     for (const MetricAtTime& metric : *metrics) search.restore({trial, metric.time, metric.value});

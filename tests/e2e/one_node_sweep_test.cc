@@ -1,5 +1,6 @@
 // train-run sweep with real trials on one machine (docs/sweep.md).
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <boost/json.hpp>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "tests/e2e/cluster.h"
@@ -402,6 +404,99 @@ TEST_F(Sweep, AllOfItCanBeStopped) {
   EXPECT_EQ(cluster.run({"stop", folder()}), 0);
   EXPECT_EQ(sweep.wait(), 130) << sweep.out() << sweep.err();
   EXPECT_EQ(cluster.run({"stop", folder()}), 1) << "it is not running";
+  EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+}
+
+// ---- population based training
+
+/// Return the records of the sweep's journal of this kind.
+std::vector<boost::json::object> records_of(const std::string& folder, const std::string& event) {
+  std::vector<boost::json::object> records;
+  std::istringstream lines(read_file(folder + "/sweep.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    boost::system::error_code ec;
+    const auto record = boost::json::parse(line, ec);
+    if (!ec && record.is_object() && record.as_object().at("event") == event)
+      records.push_back(record.as_object());
+  }
+  return records;
+}
+
+/// Check that each part of a trial began with the report that follows on the checkpoint that it
+/// took over.
+void expect_parts_follow(Cluster& cluster, const std::string& folder) {
+  for (const auto& record : records_of(folder, "trial_exploited")) {
+    const std::string run = fmt::format("{}/trials/{:04}.{}", folder, record.at("trial").as_int64(),
+                                        record.at("part").as_int64());
+    const auto metrics = cluster.json_lines(read_file(run + "/metrics.jsonl"));
+    if (metrics.empty()) continue;  // it took over again before it had reported anything
+    EXPECT_EQ(metrics.front().at("metrics").at("epoch").as_int64(),
+              static_cast<std::int64_t>(record.at("at").to_number<double>()) + 1)
+        << run;
+    EXPECT_TRUE(contains(read_file(run + "/spec.resolved.yaml"),
+                         "/donors/" + std::string(record.at("checkpoint").as_string())))
+        << run;
+  }
+}
+
+TEST_F(Sweep, PbtLetsAWorseTrialGoOnFromABetterOnesCheckpoint) {
+  Process& sweep = cluster.train_run(
+      {"sweep",
+       job("  search: grid\n  max_concurrent_trials: 2\n  parameters: {x: {choice: [1, 4]}}\n"
+           "  scheduler: {pbt: {interval: 20, resample: 0}}\n",
+           "epochs: 60, hold_above: 3, hold_file: " + cluster.path("go") +
+               ", end_file: " + cluster.path("end"))});
+  ASSERT_TRUE(wait_until([&] { return !records_of(folder(), "trial_checkpointed").empty(); }))
+      << sweep.out() << sweep.err();
+  EXPECT_TRUE(records_of(folder(), "trial_exploited").empty());
+  cluster.write("go", "");
+  ASSERT_TRUE(wait_until([&] { return !read_file(trial(1) + ".2/metrics.jsonl").empty(); }))
+      << sweep.out() << sweep.err();
+  cluster.write("end", "");
+  EXPECT_EQ(sweep.wait(), 0) << sweep.out() << sweep.err();
+
+  EXPECT_TRUE(contains(sweep.out(), "trial 1 goes on from trial 0 at epoch ")) << sweep.out();
+  EXPECT_EQ(states(), Words(2, "finished"));
+  const auto first = records_of(folder(), "trial_exploited").at(0);
+  EXPECT_EQ(first.at("trial").as_int64(), 1);
+  EXPECT_EQ(first.at("from").as_int64(), 0);
+  expect_parts_follow(cluster, folder());
+  const auto shown = status().at("trials").as_array()[1].as_object();
+  EXPECT_GE(shown.at("part").as_int64(), 2);
+  EXPECT_EQ(shown.at("from").as_int64(), 0);
+  EXPECT_TRUE(exists(trial(1) + "/exit.json"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder() + "/donors")) << "nobody needs them any more";
+  Process& logs = cluster.train_run({"logs", folder() + "/1"});
+  EXPECT_EQ(logs.wait(), 0) << logs.err();
+  EXPECT_TRUE(contains(logs.out(), "trial 1\n")) << logs.out();
+}
+
+TEST_F(Sweep, PbtGoesOnAfterItsDriverHasDied) {
+  const std::string spec =
+      job("  search: grid\n  max_concurrent_trials: 2\n  parameters: {x: {choice: [1, 4]}}\n"
+          "  scheduler: {pbt: {interval: 5, quantile: 0.5}}\n",
+          "epochs: 1000000");
+  Process* sweep = &cluster.train_run({"sweep", spec});
+  for (std::size_t deaths = 1; deaths <= 4; ++deaths) {
+    const std::size_t before = records_of(folder(), "trial_exploited").size();
+    ASSERT_TRUE(wait_until([&] {
+      return records_of(folder(), "trial_exploited").size() > before + deaths;
+    })) << sweep->out()
+        << sweep->err();
+    sweep->signal(SIGKILL);
+    EXPECT_EQ(sweep->wait(), 137);
+    sweep = &cluster.train_run({"resume", folder()});
+  }
+  ASSERT_TRUE(wait_until([&] { return states() == Words(2, "running"); }))
+      << sweep->out() << sweep->err();
+  EXPECT_EQ(cluster.run({"stop", folder()}), 0);
+  EXPECT_EQ(sweep->wait(), 130) << sweep->out() << sweep->err();
+
+  EXPECT_TRUE(records_of(folder(), "trial_ended").empty());
+  expect_parts_follow(cluster, folder());
+  std::map<std::int64_t, std::int64_t> parts;
+  for (const auto& record : records_of(folder(), "trial_exploited"))
+    EXPECT_EQ(record.at("part").as_int64(), ++parts[record.at("trial").as_int64()] + 1);
   EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
 }
 

@@ -154,7 +154,8 @@ function on_key(event) {
   } else if (event.key === '?') {
     show_keys();
   } else if (event.key === 'u') {
-    document.querySelector('.crumbs a:last-of-type, .brand')?.click();
+    // Not one selector for both: the brand comes first on the page.
+    (document.querySelector('.crumbs a:last-of-type') ?? document.querySelector('.brand')).click();
   } else if (/^[1-9]$/.test(event.key) && tabs[event.key - 1]) {
     tabs[event.key - 1].click();
   }

@@ -39,7 +39,9 @@ export class SweepCurves {
   }
   destroy() {
     this.load_soon.cancel();
+    cancelAnimationFrame(this.pending);
     this.chart?.destroy();
+    this.chart = null;  // an answer that is still on its way draws nothing
   }
 
   /// Show these trials, the best first; `best` is the number of the sweep's best.

@@ -183,7 +183,7 @@ void asked(const Config& config) {
 
 // A trial of a sweep: its loss is x at the end, and a little more before. Above fail_above it
 // fails; above invalid_above it says that its parameters make no sense. Trials of which x is above
-// hold_above wait in epoch 2 for hold_file.
+// hold_above wait in epoch 2 for hold_file, all of them in the last epoch for end_file.
 void trial(const Config& config) {
   const auto x = config.get<double>("x");
   std::printf("x is %g, trial %s\n", x, variable("TRAINRUN_TRIAL"));
@@ -197,6 +197,10 @@ void trial(const Config& config) {
     pace.before_a_report();
     const auto file = config.get<std::string>("hold_file", "");
     while (holds && epoch == 2 && !train::should_stop() && ::access(file.c_str(), F_OK) != 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const auto end = config.get<std::string>("end_file", "");
+    const bool last = !end.empty() && epoch == config.get<int>("epochs", 2);
+    while (last && !train::should_stop() && ::access(end.c_str(), F_OK) != 0)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     train::report({{"epoch", epoch}, {"loss", x + 1.0 / epoch}},
                   train::Checkpoint::from_json(train::Dict{{"epoch", epoch}}));
