@@ -593,7 +593,6 @@ void Supervisor::perform(const GroupAction& action) {
             slots_.at(exited.rank).exit = exited;  // the runner sends it, with the last lines
           },
           [&](const TellGone&) {
-            setup_.kill();
             ingest_.end();  // nobody here reads any more
             scope_.spawn("gone", say_gone());
           },
@@ -634,6 +633,8 @@ asio::awaitable<void> Supervisor::sample_loop() {
 }
 
 asio::awaitable<void> Supervisor::say_gone() {
+  auto stopping = setup_.stop();
+  co_await std::move(stopping);
   auto shutting_down = backends_.shut_down();
   co_await std::move(shutting_down);
   uplink_.say_last(encode(GroupGone{}, options_.attempt));

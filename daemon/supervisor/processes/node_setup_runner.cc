@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::uint64_t kOutputBytesMax = 1u << 20;  // the launcher gets a copy
 constexpr std::size_t kLineBytesMax = 500;
+constexpr Duration kStopMax = seconds(3);  // for the end of what was killed, and of its output
 constexpr std::int64_t kTimeoutMsMax = std::int64_t{30} * 86'400'000;
 
 /// Return the time when process 1 started, in ticks since the boot.
@@ -78,6 +79,7 @@ Task<Unit> NodeSetupRunner::run() {
     if (done_) co_return Unit{};
     co_return *error_;
   }
+  if (stopped_) co_return Error{Errc::Cancelled, "the attempt ends"};
   running_ = true;
   auto running = run_command(parts_.orders.prepare->setup);
   const auto ran = co_await std::move(running);
@@ -86,6 +88,21 @@ Task<Unit> NodeSetupRunner::run() {
   if (!done_) error_ = ran.error();
   changed_.notify();
   co_return ran;
+}
+
+void NodeSetupRunner::kill() {
+  stopped_ = true;
+  commands_.kill_all();
+}
+
+asio::awaitable<void> NodeSetupRunner::stop() {
+  kill();
+  const SystemClock clock;
+  const TimePoint give_up = clock.now() + kStopMax;
+  while (running_ && clock.now() < give_up) {
+    const auto woken = co_await changed_.wait_until(give_up);
+    if (woken.has_error()) co_return;
+  }
 }
 
 Task<Unit> NodeSetupRunner::run_command(NodeSetup order) {
@@ -124,7 +141,7 @@ Task<Unit> NodeSetupRunner::run_command(NodeSetup order) {
   NodeSetupEnded ended{
       .ok = !error,
       .life = node_life(),
-      .error = error ? error->message : "",
+      .error = error && !stopped_ ? error->message : "",
       .output = newest_of(spool),
       .took_ms = std::chrono::duration_cast<milliseconds>(clock.now() - began).count()};
   parts_.uplink.say(ended);

@@ -38,7 +38,9 @@ class NodeSetupRunner {
   /// last line that it wrote.
   Task<Unit> run();
   /// Kill what runs.
-  void kill() const { commands_.kill_all(); }
+  void kill();
+  /// Do so, and wait a while until the launcher is told of it.
+  asio::awaitable<void> stop();
 
  private:
   Task<Unit> run_command(NodeSetup order);
@@ -47,7 +49,7 @@ class NodeSetupRunner {
   const Parts parts_;
   Notifier changed_;
   CommandRunner commands_;
-  bool running_ = false, done_ = false;
+  bool running_ = false, done_ = false, stopped_ = false;
   std::optional<Error> error_;  // of the newest
 };
 

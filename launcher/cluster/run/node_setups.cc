@@ -36,13 +36,16 @@ void NodeSetups::ended(Attempt attempt, const std::string& node, NodeSetupEnded 
     journal_.remember(record);
   }
   const std::string path = folder_.node_setup_log(attempt, node);
-  if (!message.ok)
+  const bool stopped = !message.ok && message.error.empty();
+  if (!message.ok && !stopped)
     messages_.warn(fmt::format("per_node_setup failed on {}; its output is in {}", node, path));
   std::string text = std::move(message.output);
   if (text.size() > kOutputBytesMax) text.erase(0, text.size() - kOutputBytesMax);
   if (!text.empty() && text.back() != '\n') text += '\n';
   text += fmt::format("[trainrun: {} after {}]\n",
-                      message.ok ? "it succeeded" : utf8_text(redacted(message.error), 1024),
+                      message.ok ? "it succeeded"
+                      : stopped  ? "it was stopped"
+                                 : utf8_text(redacted(message.error), 1024),
                       format_duration(milliseconds(
                           std::clamp<std::int64_t>(message.took_ms, 0, 1'000'000'000'000))));
   on_disk_([path, text = std::move(text)] { (void)add_to_log(path, text); });

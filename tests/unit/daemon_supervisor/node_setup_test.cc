@@ -136,12 +136,16 @@ TEST_F(NodeSetupTest, RunsAgainInAnotherLife) {
 }
 
 TEST_F(NodeSetupTest, AStopEndsItAndNothingIsPreparedAnyMore) {
-  order("echo $$ > pid; exec sleep 1000");
+  order("echo begun; echo $$ > pid; exec sleep 1000");
   supervisor_.prepare(1);
   ASSERT_TRUE(wait_for_file("pid"));
 
   supervisor_.send(StopWorkers{.grace_ms = 0, .reason = "Ctrl-C"});
 
+  const auto ended = supervisor_.wait_for<NodeSetupEnded>();
+  EXPECT_FALSE(ended.ok);
+  EXPECT_EQ(ended.error, "") << "that it was stopped is no failure of its own";
+  EXPECT_EQ(ended.output, "begun\n");
   supervisor_.wait_for<GroupGone>();
   EXPECT_TRUE(ends(std::stoi(text("pid"))));
   supervisor_.attach(2);
