@@ -70,7 +70,9 @@ void Confinement::renew() const {
   cgroup_->hand_on_again();
   cgroup_->set_limits(of_all_);
   for (const std::string& name : cgroup_->child_names())
-    if (name.starts_with("rank-") || name.starts_with("standby-")) (void)worker_group(name);
+    if (name.starts_with("rank-") || name.starts_with("standby-") || name.starts_with("hook-") ||
+        name.starts_with("setup-"))
+      (void)worker_group(name);
 }
 
 std::uint64_t Confinement::pids_limit_hit(const std::optional<Cgroup>& worker) const {
