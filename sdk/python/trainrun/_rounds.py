@@ -83,7 +83,6 @@ class ReportRounds:
         missing = [rank for rank, lines in enumerate(self._waiting) if not lines]
         return missing if len(missing) < len(self._waiting) else []
 
-
     def first_waiting(self) -> Optional[int]:
         """Return where the first report that waits for others begins; None: none waits."""
         return min((lines[0] for lines in self._waiting if lines), default=None)
