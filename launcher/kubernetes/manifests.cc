@@ -100,11 +100,6 @@ Result<std::string> storage_of(const KubernetesJob& job) {
 /// Check that the job can run in pods at all.
 Result<Unit> check_spec(const KubernetesJob& job) {
   const JobSpec& spec = job.parsed.spec;
-  for (const auto& [name, amount] : spec.scaling_config.resources_per_worker.custom)
-    if (name.find_first_of(" \t\n\r\v\f=") != std::string::npos)
-      return wrong(fmt::format("workers claim {}, which no option of traind can name",
-                               yaml::in_quotes(name)),
-                   "choose a name without '=' and white space");
   if (spec.run_config.user)
     return wrong("run_config.user is given, and all processes of the pods run as one user",
                  "remove it, and say --uid");

@@ -68,10 +68,9 @@ Result<Unit> check_service_name(std::string_view what, std::string_view text,
                                 std::size_t bytes_max) {
   const std::string mistake = mistake_in_label(text, bytes_max, true);
   if (mistake.empty()) return Unit{};
-  const std::string near = as_service_name(text).substr(0, bytes_max);
-  return refused(what, text, mistake,
-                 check_service_name(what, near, bytes_max) ? fmt::format("such as --name {}", near)
-                                                           : "such as --name train");
+  const std::string near = as_service_name(text.substr(0, bytes_max));
+  const bool usable = mistake_in_label(near, bytes_max, true).empty();
+  return refused(what, text, mistake, fmt::format("such as --name {}", usable ? near : "train"));
 }
 
 Result<Unit> check_label(std::string_view what, std::string_view text) {

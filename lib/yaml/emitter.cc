@@ -83,7 +83,7 @@ class Emitter {
     if (utf8_text(text) != text)
       return Error{Errc::InvalidArgument, fmt::format("{} is not UTF-8", in_quotes(text))};
     if (fits_literal_block(text))
-      out_ << YAML::Literal;
+      out_ << YAML::EmitNonAscii << YAML::Literal;
     else if (!plain_is_safe(text))
       out_ << YAML::DoubleQuoted;
     out_ << std::string(text);

@@ -47,7 +47,7 @@ make queue.k8s.yaml hostile.yaml --nodes 6 --image me/train:1 --queue team-a
 make queue.jobset.k8s.yaml hostile.yaml --kind jobset --nodes 6 --image me/train:1 --queue team-a
 
 for version in 1.31 1.34 1.37; do
-  "$python" "$here/kubernetes_schemas.py" "$version" ./*.k8s.yaml >said || complain "$(cat said)"
+  "$python" "$here/kubernetes_schemas.py" "$version" ./*.k8s.yaml "$source_dir"/tests/golden/kubernetes/*.yaml >said || complain "$(cat said)"
 done
 
 # What the schemas would find.

@@ -193,12 +193,10 @@ TEST(KubernetesManifests, WhatPodsCannotDoIsRefused) {
             "cluster.tls names certificates, and the pods share a token");
   EXPECT_EQ(refused(with("run_config.user=alice")),
             "run_config.user is given, and all processes of the pods run as one user");
-  EXPECT_EQ(refused(with("scaling_config.resources_per_worker={\"a b\": 1}")),
-            "workers claim \"a b\", which no option of traind can name");
   EXPECT_TRUE(contains(made(with("scaling_config.resources_per_worker={tape: 0.5}")),
                        "--resource tape=4\""));
-  EXPECT_EQ(refused(job_of(kGpuJob + std::string("sweep: {search: {method: grid}, parameters: "
-                                                 "{train_loop_config.lr: [1, 2]}}\n"),
+  EXPECT_EQ(refused(job_of(kGpuJob + std::string("sweep: {metric: loss, search: grid, parameters: "
+                                                 "{lr: {choice: [1, 2]}}}\n"),
                            {.gpus_per_node = 8})),
             "the spec has the section sweep, and a job of Kubernetes is one run");
 }

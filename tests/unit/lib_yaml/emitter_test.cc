@@ -39,7 +39,7 @@ TEST(Emitter, WritesBlocks) {
   EXPECT_EQ(
       *text,
       "---\n# one\n# two\n\nname: x\ncount: 3\n\"on\": true\nnone: ~\nempty: {}\nno_items: []\n"
-      "list:\n  - a: b\n    c: 1\n  - d\ntext: |\n  x: 1\n    y: 2\n\n  z\n\n---\nsecond: 1.5\n");
+      "list:\n  - a: b\n    c: 1\n  - d\ntext: |\n  x: 1\n    y: 2\n\n  z\n---\nsecond: 1.5\n");
 }
 
 TEST(Emitter, TextsThatLookLikeSomethingElseAreQuoted) {
