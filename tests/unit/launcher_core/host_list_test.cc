@@ -49,7 +49,7 @@ TEST(HostsFile, RefusesWhatIsNoHost) {
   EXPECT_EQ(refusal("unix:/" + std::string(107, 'a')),
             "'unix:/" + std::string(107, 'a') + "' has a path too long for a socket");
   EXPECT_EQ(refusal("ssh:-x"), "'ssh:-x' has a host that is no name");
-  EXPECT_EQ(refusal(std::string("a\0b", 3)), std::string("'a\0b' has a host that is no name", 31));
+  EXPECT_EQ(refusal(std::string("a\0b", 3)), std::string("'a\0b' has a host that is no name", 32));
   EXPECT_EQ(refusal("\x1b[31m"), "'\x1b[31m' has a host that is no name");
   EXPECT_EQ(refusal("\xff"), "'\xff' has a host that is no name");
 }
