@@ -171,10 +171,9 @@ void ServedCalls::close(const std::string& why) {
     for (const Call& call : refused)
       answer_({.request = call.request, .error = why, .kind = kCallLost});
   if (!thread.joinable()) return;
-  if (thread.get_id() == std::this_thread::get_id())
-    thread.detach();  // a function that runs at once has ended the session
-  else
-    thread.join();
+  if (thread.get_id() != std::this_thread::get_id()) return thread.join();
+  const std::lock_guard lock(mutex_);  // a function that runs at once has ended the session: later
+  thread.swap(thread_);
 }
 
 }  // namespace train::sdk
