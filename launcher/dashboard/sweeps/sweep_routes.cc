@@ -17,7 +17,7 @@ namespace train {
 namespace {
 
 constexpr std::int64_t kTrialsAnAnswer = 10'000;
-constexpr std::size_t kCurvesAnAnswer = 128;
+constexpr std::size_t kCurvesAnAnswer = 100;
 constexpr std::uint64_t kCurveBytesMax = 64u << 20;  // of reports, read for one answer
 constexpr std::size_t kChoicesShown = 64;
 constexpr std::array<std::string_view, 6> kStates{"running", "finished",    "stopped",

@@ -119,11 +119,13 @@ TEST_F(SweepsTest, ReportsThatARestartRepeatsCountOnce) {
         "parameters: {lr: {uniform: [0, 1]}}}\n");
   start_trial(0);
   seq_ = 0;
-  append("trials/0000/events.jsonl", "");
-  write("trials/0000/events.jsonl",
-        record(R"({"event":"attempt_started","attempt":0,"restore":null})") +
-            record(R"({"event":"checkpoint_committed","attempt":0,"checkpoint":1,"report":2})") +
-            record(R"({"event":"attempt_started","attempt":1,"restore":{"number":1}})"));
+  for (const std::string event :
+       {R"({"event":"attempt_started","attempt":0,"restore":null})",
+        R"({"event":"checkpoint_committed","attempt":0,"checkpoint":1,"report":2})",
+        R"({"event":"attempt_started","attempt":1,"restore":{"number":1}})"}) {
+    std::filesystem::create_directories(path("trials/0000"));
+    append("trials/0000/events.jsonl", record(event));
+  }
   std::string again = loss(1, "0.25", 3);
   again.replace(again.find("\"attempt\":0"), 11, "\"attempt\":1");
   write("trials/0000/metrics.jsonl",
@@ -160,7 +162,7 @@ TEST_F(SweepsTest, ValuesMayBeAnyJson) {
   EXPECT_EQ(parameters.at("big").as_int64(), 9223372036854775807);
   EXPECT_EQ(boost::json::serialize(parameters.at("list")), R"([1,{"deep":null}])");
   EXPECT_TRUE(parameters.at("none").is_null());
-  EXPECT_EQ(parameters.at("text").as_string().find('\x1b'), std::string::npos);
+  EXPECT_EQ(parameters.at("text"), "<b>\x1b[31m");
 }
 
 TEST_F(SweepsTest, WhatIsTooLargeOrCannotBeIsLeftOut) {
@@ -220,7 +222,7 @@ TEST_F(SweepsTest, WhatDoesNotExistIsNotFound) {
   get("/" + id_ + "/curves?trial=x", 404);
   get("/" + id_ + "/trials?limit=10001", 400);
   std::string many = "/" + id_ + "/curves?trial=0";
-  for (int i = 0; i < 128; ++i) many += "&trial=0";
+  for (int i = 0; i < 100; ++i) many += "&trial=0";
   get(many, 400);
 }
 
