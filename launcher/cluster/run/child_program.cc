@@ -36,7 +36,8 @@ std::string file_of(const ChildProgram::Options& options) {
   const std::string& name = options.argv.front();
   if (name.find('/') != std::string::npos) return name;
   const auto path = options.environment.find("PATH");
-  std::string_view rest = path == options.environment.end() ? "/usr/bin:/bin" : path->second;
+  std::string_view rest = "/usr/bin:/bin";
+  if (path != options.environment.end()) rest = path->second;
   while (!rest.empty()) {
     const std::string folder(rest.substr(0, rest.find(':')));
     rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
