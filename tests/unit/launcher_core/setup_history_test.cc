@@ -76,7 +76,11 @@ TEST(RunSetup, WorkersThatAreFoundRunningAreNotHeldUp) {
   Driven driven(two_workers(),
                 {.checkpoint = {}, .expected_nodes = 2, .living = living, .sets_up = true});
   EXPECT_EQ(driven.run.state(), RunState::Attaching);
-  EXPECT_NE(driven.run.next_deadline(), std::nullopt);
+  for (const NodeId node : {kNodeA, kNodeB}) {
+    driven.handle(node_up(node, {kFirst}));
+    driven.handle(SupervisorAttached{kFirst, node, true});
+  }
+  EXPECT_EQ(driven.run.state(), RunState::Running);
 }
 
 }  // namespace
