@@ -3,6 +3,7 @@
 
 #include "lib/model/worker_call.h"
 #include "lib/wire/attempt_messages.h"
+#include "lib/wire/worker_messages.h"
 #include "tests/unit/daemon_supervisor/worker_link.h"
 
 namespace train {

@@ -79,9 +79,11 @@ TEST_F(SweepFolders, HaveATableOfAllTrials) {
 
 TEST_F(SweepFolders, LinkTheBestTrial) {
   std::filesystem::create_directories(folder.path());
-  ASSERT_TRUE(link_best(folder, 3));
-  ASSERT_TRUE(link_best(folder, 12));
+  ASSERT_TRUE(link_best(folder, 3, 1));
+  ASSERT_TRUE(link_best(folder, 12, 1));
   EXPECT_EQ(std::filesystem::read_symlink(folder.best()), "trials/0012");
+  ASSERT_TRUE(link_best(folder, 12, 2));
+  EXPECT_EQ(std::filesystem::read_symlink(folder.best()), "trials/0012.2");
 }
 
 TEST(TrialReports, ThatAreRepeatedAfterARestartHaveTheNumbersThatTheyHad) {
