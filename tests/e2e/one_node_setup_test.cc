@@ -68,15 +68,14 @@ TEST_F(Setups, BothRunBeforeTheWorkersAndOnlyOnceAlsoWhenWorkersRestart) {
 
 TEST_F(Setups, NeitherRunsAgainForALauncherThatResumesTheRun) {
   const std::string command = fmt::format("[{}, touch, up, wait-for, go]", program("plain_worker"));
-  Process& first = cluster.train_run({job(kBoth, command)});
+  Process& first = cluster.train_run({job(kBoth, command, "{max_failures: 5}")});
   ASSERT_TRUE(wait_until([&] { return exists(cluster.path("up")); })) << first.out() << first.err();
   first.signal(SIGKILL);
   ASSERT_EQ(first.wait(), 137);
   for (const pid_t pid : cluster.worker_pids()) send_signal(pid, SIGKILL);  // they begin anew
   cluster.write("go", "");
 
-  Process& second = cluster.train_run(
-      {"resume", cluster.run_dir("job"), "--set", "run_config.failure_config.max_failures=5"});
+  Process& second = cluster.train_run({"resume", cluster.run_dir("job")});
   EXPECT_EQ(second.wait(), 0) << second.out() << second.err();
   EXPECT_EQ(lines("run-setups"), 1u);
   EXPECT_EQ(lines("node-setups"), 1u);
