@@ -144,10 +144,9 @@ TEST_F(PythonCallbacks, OneThatThrowsOrCannotBeMadeChangesNothingForTheRun) {
                   "    - {command: [./no_such_program]}\n"));
   ASSERT_EQ(run.wait(), 0) << run.out() << run.err();
   EXPECT_EQ(told().back(), "finish None");
-  EXPECT_TRUE(contains(run.out(),
-                       "callbacks_told:Broken' exited with 1; it is told nothing more: "
-                       "OSError: no server"))
-      << run.out();
+  // The run may have ended before it: then there is nothing more to tell.
+  EXPECT_TRUE(contains(run.out(), "callbacks_told:Broken' exited with 1")) << run.out();
+  EXPECT_TRUE(contains(run.out(), ": OSError: no server (its output: ")) << run.out();
   EXPECT_TRUE(contains(run.out(), "the callback './no_such_program' cannot be started"))
       << run.out();
   std::string logs;
