@@ -7,6 +7,7 @@
 #include <boost/json.hpp>
 
 #include "tests/e2e/cluster.h"
+#include "tests/e2e/outer_group.h"
 
 namespace train::e2e {
 namespace {
@@ -167,6 +168,22 @@ TEST_F(Backends, CustomHooksTellWorkersThroughAKill) {
     EXPECT_TRUE(ranks == "0\n1\n" || ranks == "1\n0\n") << ranks;
   }
   EXPECT_TRUE(nothing_left(cluster));
+}
+
+TEST(CustomHooks, HaveTheMemoryThatAWorkerClaims) {
+  if (!can_limit("memory")) GTEST_SKIP() << kCannotLimit;
+  const LimitingGroup group;
+  Cluster cluster;
+  const std::string job = cluster.job(
+      "job", fmt::format("command: 'echo > trained'\nbackend: custom\nbackend_config: {{on_start: "
+                         "[{}, eat, '400']}}\nscaling_config: {{num_workers: 1, "
+                         "resources_per_worker: {{CPU: 0, memory: 200MiB}}}}",
+                         program("plain_worker")));
+  Process& run = cluster.train_run({job}, group.inside());
+
+  EXPECT_EQ(run.wait(), 1) << run.out() << run.err();
+  EXPECT_TRUE(contains(run.out(), "on_start of rank 0: it was killed by SIGKILL")) << run.out();
+  EXPECT_FALSE(exists(cluster.path("trained")));
 }
 
 TEST_F(LargeClients, JaxTrainsThroughAKill) {
