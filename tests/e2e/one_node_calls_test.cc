@@ -90,7 +90,7 @@ TEST_F(Calls, ErrorsNameRankAndFunctionAndTrainingGoesOn) {
 }
 
 TEST_F(Calls, ALoopThatDoesNotComeToTheCallIsWaitedForOnlySoLong) {
-  Process& run = begin("silent", "  stop_grace: 1s\n");
+  Process& run = begin("silent", "  failure_config: {stop_grace: 1s}\n");
   Process& late = exec({"add", "1", "--timeout", "500ms"});
   EXPECT_EQ(late.wait(), 1);
   EXPECT_TRUE(contains(late.err(),
@@ -129,8 +129,9 @@ TEST_F(Calls, ALoopThatOnlyPollsStopsInGoodOrderAndGoesOn) {
   ASSERT_EQ(cluster.checkpoints("job").size(), 1u);
 
   Process& again = cluster.train_run({"resume", cluster.run_dir("job")});
-  Process& add = exec({"add", "2", "--timeout", "2m"});
-  EXPECT_EQ(add.out(), "rank 0: 7\nrank 1: 7\n") << add.err();
+  ASSERT_TRUE(wait_until([&] {  // it is running, and both ranks are called
+    return exec({"add", "2", "--timeout", "2m"}).out() == "rank 0: 7\nrank 1: 7\n";
+  }));
   stop(again);
 }
 

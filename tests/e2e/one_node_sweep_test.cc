@@ -416,7 +416,7 @@ std::vector<boost::json::object> records_of(const std::string& folder, const std
   for (std::string line; std::getline(lines, line);) {
     boost::system::error_code ec;
     const auto record = boost::json::parse(line, ec);
-    if (!ec && record.is_object() && record.as_object().at("event") == event)
+    if (!ec && record.is_object() && text_of(record.as_object(), "event") == event)
       records.push_back(record.as_object());
   }
   return records;

@@ -36,7 +36,7 @@ bool Pbt::is_due(int trial, double time) const {
          time - decided >= static_cast<double>(pbt_.interval);
 }
 
-std::optional<int> Pbt::checkpointed(int trial, int part, ScoredCheckpoint scored) {
+std::optional<int> Pbt::checkpointed(int trial, int part, PbtCheckpoint scored) {
   Member& mine = member(trial);
   mine.decided = scored.time;
   mine.newest = std::move(scored);
@@ -69,8 +69,8 @@ void Pbt::exploited(int trial, double time) {
 
 void Pbt::ended(int trial) { member(trial).newest.reset(); }
 
-const std::optional<ScoredCheckpoint>& Pbt::newest(int trial) const {
-  static const std::optional<ScoredCheckpoint> kNone;
+const std::optional<PbtCheckpoint>& Pbt::newest(int trial) const {
+  static const std::optional<PbtCheckpoint> kNone;
   const auto index = static_cast<std::size_t>(trial);
   return index < members_.size() ? members_[index].newest : kNone;
 }

@@ -15,11 +15,11 @@
 namespace train {
 
 /// A checkpoint of a trial, and what the trial was worth there.
-struct ScoredCheckpoint {
+struct PbtCheckpoint {
   double time = 0;
   double value = 0;             // NaN: the worst
   std::string checkpoint = {};  // its name below the sweep's `donors`
-  bool operator==(const ScoredCheckpoint&) const = default;
+  bool operator==(const PbtCheckpoint&) const = default;
 };
 
 class Pbt {
@@ -30,21 +30,21 @@ class Pbt {
   bool is_due(int trial, double time) const;
   /// Take a checkpoint in that is due. Return the trial whose newest scored checkpoint this one is
   /// to go on from, if it is among the worst. `part`: how often the trial has begun, from 1.
-  std::optional<int> checkpointed(int trial, int part, ScoredCheckpoint scored);
+  std::optional<int> checkpointed(int trial, int part, PbtCheckpoint scored);
   /// Note that the trial goes on from a checkpoint that another had made at this time.
   void exploited(int trial, double time);
   /// Compare the trial no more.
   void ended(int trial);
 
   /// Return the trial's newest scored checkpoint; nothing if it has none, or has ended.
-  const std::optional<ScoredCheckpoint>& newest(int trial) const;
+  const std::optional<PbtCheckpoint>& newest(int trial) const;
   /// Return the values of a trial that goes on as this part with those of another.
   boost::json::object explored(const boost::json::object& values, int trial, int part) const;
 
  private:
   struct Member {
     double decided = 0;  // the time of its last comparison
-    std::optional<ScoredCheckpoint> newest = {};
+    std::optional<PbtCheckpoint> newest = {};
   };
   Member& member(int trial);
   boost::json::value explored(const Parameter& parameter, const boost::json::value& value,

@@ -141,7 +141,7 @@ void SearchController::handle(const TrialCheckpointed& checkpointed) {
   if (checkpointed.part != state.part) return;
   const auto donor = pbt_->checkpointed(trial, state.part, checkpointed.scored);
   if (!donor) return;
-  const ScoredCheckpoint& taken = *pbt_->newest(*donor);
+  const PbtCheckpoint& taken = *pbt_->newest(*donor);
   const auto& values = trials_[static_cast<std::size_t>(*donor)].values;
   exploits_[trial] = {.trial = trial,
                       .part = state.part + 1,

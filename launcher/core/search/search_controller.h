@@ -39,7 +39,7 @@ struct TrialReported {
 struct TrialCheckpointed {
   int trial = 0;
   int part = 1;
-  ScoredCheckpoint scored = {};
+  PbtCheckpoint scored = {};
   bool operator==(const TrialCheckpointed&) const = default;
 };
 /// The trial is about to begin anew as its next part, from a checkpoint of another one.

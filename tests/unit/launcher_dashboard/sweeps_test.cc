@@ -120,7 +120,8 @@ TEST_F(SweepsTest, ReportsThatARestartRepeatsCountOnce) {
   start_trial(0);
   seq_ = 0;
   for (const std::string event :
-       {R"({"event":"attempt_started","attempt":0,"restore":null})",
+       {R"({"event":"generation_taken","host":"vm","pid":7,"build":"1"})",
+        R"({"event":"attempt_started","attempt":0,"restore":null})",
         R"({"event":"checkpoint_committed","attempt":0,"checkpoint":1,"report":2})",
         R"({"event":"attempt_started","attempt":1,"restore":{"number":1}})"}) {
     std::filesystem::create_directories(path("trials/0000"));

@@ -22,7 +22,7 @@ SearchSpec spec_of(PbtSpec pbt = {.interval = 10}, SearchMode mode = SearchMode:
           .scheduler = std::move(pbt)};
 }
 
-ScoredCheckpoint scored(double time, double value, const std::string& name = "c") {
+PbtCheckpoint scored(double time, double value, const std::string& name = "c") {
   return {.time = time, .value = value, .checkpoint = name};
 }
 
