@@ -129,9 +129,9 @@ TEST_F(SweepFolders, ReportsAreReadAsFarAsTheyAreOnDisk) {
   write(run.metrics(), all);
   using Metrics = std::vector<MetricAtTime>;
   EXPECT_EQ(*reports.read(first.size() - 5), Metrics{});
-  EXPECT_EQ(*reports.read(first.size()), (Metrics{{1, 0.5}}));
+  EXPECT_EQ(*reports.read(first.size()), (Metrics{{1, 0.5, 0, 1}}));
   EXPECT_EQ(*reports.read(all.size() + 100), Metrics{}) << "the others lack the loss or the epoch";
-  EXPECT_EQ(*counted.read(all.size()), (Metrics{{1, 0.5}, {3, 0.25}}));
+  EXPECT_EQ(*counted.read(all.size()), (Metrics{{1, 0.5, 0, 1}, {3, 0.25, 0, 3}}));
 }
 
 }  // namespace
