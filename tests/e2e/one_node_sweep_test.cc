@@ -248,7 +248,8 @@ TEST_F(Sweep, ATrialThatAnotherTrainRunHasIsNotLostWhenTheSweepIsStopped) {
 
 TEST_F(Sweep, IsStoppedAlsoWhileItWaitsForATrialThatAnotherHas) {
   Process& sweep = cluster.train_run(
-      {"sweep", job(grid(2, 1), "epochs: 3, hold_above: 0, hold_file: " + cluster.path("go"))});
+      {"sweep", job(grid(2, 1), "epochs: 3, hold_above: 0, hold_file: " + cluster.path("go") +
+                                    ", end_file: " + cluster.path("end"))});
   ASSERT_TRUE(wait_until([&] {
     return exists(trial(0) + "/checkpoints/checkpoint_000001/.manifest.json");
   })) << sweep.out()
