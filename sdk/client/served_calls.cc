@@ -15,7 +15,7 @@
 namespace train::sdk {
 namespace {
 
-thread_local bool in_call = false;
+thread_local bool calling = false;
 
 std::string error_text(const std::exception_ptr& thrown) {
   const UserError error = describe_exception(thrown);
@@ -82,8 +82,10 @@ void ServedCalls::add(Call call) {
   changed_.notify_all();
 }
 
+bool ServedCalls::in_call() { return calling; }
+
 std::size_t ServedCalls::run() {
-  if (in_call) return 0;
+  if (calling) return 0;
   std::size_t count = 0;
   for (;; ++count) {
     Call next;
@@ -115,8 +117,8 @@ ServedCalls::Answer ServedCalls::call(const Call& call) const {
     return answer;
   }
   struct InCall {
-    InCall() { in_call = true; }
-    ~InCall() { in_call = false; }
+    InCall() { calling = true; }
+    ~InCall() { calling = false; }
   } inside;
   try {
     answer.result = call_json(served.function(parse_json(call.argument)));
