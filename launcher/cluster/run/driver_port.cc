@@ -49,7 +49,8 @@ Result<DriverCommand> parse_driver_command(std::string_view line) {
   const boost::json::value* id = parsed.as_object().if_contains("id");
   if (id == nullptr || !id->is_int64()) return wrong("the driver sent a call without an id");
   auto call = parse_worker_call(parsed.as_object());
-  if (!call) return wrong("the driver sent a wrong call: " + call.error().message);
+  if (!call)
+    return DriverCommand{DriverCommand::Kind::Call, id->as_int64(), {}, call.error().message};
   return DriverCommand{DriverCommand::Kind::Call, id->as_int64(), std::move(*call)};
 }
 

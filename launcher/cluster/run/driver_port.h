@@ -39,9 +39,10 @@ struct DriverCommand {
   enum class Kind { Stop, Call } kind = Kind::Stop;
   std::int64_t id = 0;  // of a call: the driver's number for it
   WorkerCall call = {};
+  std::string wrong = {};  // what is wrong with the call, which the driver waits for
 };
 /// Read one line of a driver: {"command": "stop"}, or a call (docs/driver.md). The error says what
-/// is wrong with it.
+/// is wrong with a line that cannot be answered.
 Result<DriverCommand> parse_driver_command(std::string_view line);
 
 /// Return the lines that tell a driver what came of its call: one for each rank, and a last one.

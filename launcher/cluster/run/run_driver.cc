@@ -99,11 +99,14 @@ void RunDriver::connect_driver() {
     switch (command.kind) {
       case DriverCommand::Kind::Stop:
         return feed(StopAsked{StopKind::StopCondition, "its driver asked it to"});
-      case DriverCommand::Kind::Call:
-        return inspection_.call(command.call, [this, id = command.id](const CallAnswers& answers) {
+      case DriverCommand::Kind::Call: {
+        const auto answer = [this, id = command.id](const CallAnswers& answers) {
           for (std::string& line : called_lines(id, answers, clock_.wall()))
             driver_->send(std::move(line), false);
-        });
+        };
+        if (!command.wrong.empty()) return answer(CallAnswers{.error = command.wrong});
+        return inspection_.call(command.call, answer);
+      }
     }
   };
   handlers.gone = [this](const std::string& why) {

@@ -144,6 +144,10 @@ def drive(mode, job):
             trainer.call("fail")
         except trainrun.CallFailed as failed:
             say("CallFailed", failed, failed.errors)
+        try:
+            trainer.call("no name")
+        except trainrun.CallFailed as failed:
+            say("refused", failed)
         trainer.stop()
         say_result(trainer.fit())
     elif mode == "stall":
