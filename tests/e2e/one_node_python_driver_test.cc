@@ -69,6 +69,7 @@ TEST_F(PythonDrivers, TheDriverDecidesWhatTheLoopDoes) {
         "shape {1: [2, 3]}\n",
         "CallFailed call of fail: rank 0: KeyError: 'layer' (and 1 more ranks) {0: \"KeyError: "
         "'layer'\", 1: \"KeyError: 'layer'\"}\n",
+        "nan call of add: the argument holds a number that JSON lacks, NaN or an infinity\n",
         "refused call of no name: a call has the 'name' of a function",
         R"(result succeeded code 0 metrics {"total": 3})"})
     EXPECT_TRUE(contains(driver.out(), line)) << line << "\n" << driver.out() << driver.err();

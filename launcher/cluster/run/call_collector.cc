@@ -85,15 +85,18 @@ void CallCollector::received(const Sender& from, const WorkerAnswered& message) 
     answer.error = utf8_text(redacted(message.error), kCallErrorBytesMax);
     const bool known = message.kind == kCallThrown || message.kind == kCallLost;
     answer.kind = known ? message.kind : std::string(kCallRefused);
-  } else if (auto result = checked_call_value(message.result); !result) {
+  } else if (auto result = checked_call_value(message.result)) {
+    answer.result = std::move(*result);
+  } else {
     answer.error = "its answer " + result.error().message;
     answer.kind = kCallThrown;
-  } else if (awaited.bytes += result->size(); awaited.bytes > kCallAnswersBytesMax) {
+  }
+  awaited.bytes += answer.result.size() + answer.error.size();
+  if (awaited.bytes > kCallAnswersBytesMax) {
+    answer.result.clear();
     answer.error = fmt::format("the answers of all ranks have more than {} MiB: call fewer ranks",
                                kCallAnswersBytesMax >> 20);
-    answer.kind = kCallThrown;
-  } else {
-    answer.result = std::move(*result);
+    if (answer.kind.empty()) answer.kind = kCallThrown;
   }
   awaited.answers.push_back(std::move(answer));
   changed_.notify();

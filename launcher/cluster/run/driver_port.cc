@@ -39,7 +39,7 @@ Result<DriverCommand> parse_driver_command(std::string_view line) {
                  fmt::format("{}: {}", why, line.substr(0, std::min(line.size(), kShown)))};
   };
   boost::system::error_code ec;
-  const boost::json::value parsed = boost::json::parse({line.data(), line.size()}, ec);
+  const boost::json::value parsed = parse_call_text(line, ec);
   if (ec || !parsed.is_object()) return wrong("the driver sent a line that is no JSON object");
   const boost::json::value* command = parsed.as_object().if_contains("command");
   if (command == nullptr || !command->is_string())

@@ -571,7 +571,7 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   }
   shutdown_flush_.begin();
   if (programs_.set_up_began()) {
-    programs_.stop_setup();
+    programs_.end_setup();
     const std::function<void()> stopping = [this] { programs_.wait_for_setup(); };
     asio::awaitable<bool> stopped = shutdown_flush_.wait_for_thread(stopping);
     (void)co_await std::move(stopped);

@@ -57,6 +57,10 @@ void RunPrograms::stop_setup() {
   if (setup_) setup_->stop();
 }
 
+void RunPrograms::end_setup() {
+  if (setup_) setup_->end();
+}
+
 void RunPrograms::wait_for_setup() {
   if (setup_) setup_->wait();
 }

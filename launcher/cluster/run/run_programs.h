@@ -34,6 +34,8 @@ class RunPrograms {
   bool set_up_began() const { return setup_ != nullptr; }
   /// Ask the setup to end; a second time: kill it.
   void stop_setup();
+  /// The run ends: the same, unless somebody has asked already.
+  void end_setup();
   /// Wait until no setup runs. Blocks; any thread may call.
   void wait_for_setup();
   /// Wait until the callbacks have been told all events, and have ended. Blocks; any thread may

@@ -110,7 +110,7 @@ Result<ProfileRequest> parse_profile_request(const std::string& text) {
 
 Result<WorkerCall> parse_call_request(const std::string& text) {
   boost::system::error_code error;
-  const auto value = json::parse(text, error);
+  const auto value = parse_call_text(text, error);
   if (error || !value.is_object())
     return Error{Errc::InvalidArgument, "the request cannot be read"};
   return parse_worker_call(value.as_object());
@@ -175,7 +175,7 @@ bool is_below_results(std::string_view path) {
 
 RequestAnswer parse_answer(const std::string& text) {
   boost::system::error_code error;
-  const auto value = json::parse(text, error);
+  const auto value = parse_call_text(text, error);
   const auto* object = error ? nullptr : value.if_object();
   const auto text_of = [object](std::string_view key) {
     const auto* member = object == nullptr ? nullptr : object->if_contains(key);

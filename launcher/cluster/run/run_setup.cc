@@ -36,6 +36,11 @@ void RunSetup::begin() {
 
 void RunSetup::stop() { ++stops_; }
 
+void RunSetup::end() {
+  int none = 0;
+  stops_.compare_exchange_strong(none, 1);
+}
+
 void RunSetup::wait() {
   if (thread_.joinable()) thread_.join();
 }
@@ -86,6 +91,7 @@ Result<Unit> RunSetup::run_command(const std::vector<std::string>& command, Setu
   const ChildProgram::End end = child.reap(take);
   if (end.good()) return Unit{};
   failure.lines = said.lines();
+  for (std::string& line : failure.lines) line = redacted(line);
   const std::string line = redacted(said.last());
   return Error{Errc::Unavailable, end_text(end) + (line.empty() ? "" : ": " + line)};
 }

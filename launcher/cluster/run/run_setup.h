@@ -49,6 +49,8 @@ class RunSetup {
   void begin();
   /// Ask what runs to end, and kill it after kSetupStopMax; a second time: kill it at once.
   void stop();
+  /// The run ends: ask it to stop, unless somebody has.
+  void end();
   /// Wait until nothing runs. Blocks.
   void wait();
 

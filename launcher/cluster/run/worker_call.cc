@@ -13,6 +13,8 @@ namespace {
 
 namespace json = boost::json;
 constexpr std::int64_t kRanksMax = 1 << 20;
+constexpr std::size_t kValueDepthMax = 31;  // as in the SDK
+constexpr std::size_t kTextDepthMax = 64;   // of what a value is put into
 
 Error wrong(std::string message) { return {Errc::InvalidArgument, std::move(message)}; }
 
@@ -33,12 +35,20 @@ Result<std::vector<Rank>> parse_ranks(const json::value& list) {
 
 }  // namespace
 
+json::value parse_call_text(std::string_view text, boost::system::error_code& error) {
+  json::parse_options options;
+  options.max_depth = kTextDepthMax;
+  return json::parse({text.data(), text.size()}, error, {}, options);
+}
+
 Result<std::string> checked_call_value(std::string_view text) {
   if (text.size() > kCallValueBytesMax)
     return wrong(
         fmt::format("has {} bytes of JSON, and may have {}", text.size(), kCallValueBytesMax));
   boost::system::error_code error;
-  const json::value value = json::parse({text.data(), text.size()}, error);
+  json::parse_options options;
+  options.max_depth = kValueDepthMax;
+  const json::value value = json::parse({text.data(), text.size()}, error, {}, options);
   if (error) return wrong("is no JSON value: " + error.message());
   return json::serialize(value);
 }
@@ -104,7 +114,7 @@ json::object to_json(const CallAnswers& answers) {
 Result<CallAnswers> parse_call_answers(std::string_view text) {
   const auto unreadable = [] { return wrong("its launcher's answer cannot be read"); };
   boost::system::error_code error;
-  const json::value value = json::parse({text.data(), text.size()}, error);
+  const json::value value = parse_call_text(text, error);
   if (error || !value.is_object()) return unreadable();
   CallAnswers answers;
   if (const json::value* why = value.as_object().if_contains("error"); why && why->is_string())

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+#include <boost/system/error_code.hpp>
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -54,6 +56,8 @@ void put_outcome(const RankAnswer& answer, boost::json::object& members);
 /// Read what to_json() wrote. The error says that it is something else.
 Result<CallAnswers> parse_call_answers(std::string_view text);
 
+/// Parse a text with values of calls in it, each as deep as it may be.
+boost::json::value parse_call_text(std::string_view text, boost::system::error_code& error);
 /// Return the JSON value again as we write it. InvalidArgument if it is none, is nested more than
 /// 31 deep, or has more than kCallValueBytesMax.
 Result<std::string> checked_call_value(std::string_view json);

@@ -11,7 +11,7 @@ from . import _library
 from ._errors import Failure, Stopped
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_served: dict[str, Any] = {}  # C keeps their addresses
+_served: list[Any] = []  # C keeps their addresses; one that another has replaced may still be running
 
 
 def serve(name: Union[str, _Function, None] = None, function: Optional[_Function] = None, *, at_once: bool = False) -> Any:
@@ -41,17 +41,17 @@ def _serve(name: str, function: _Function, at_once: bool) -> _Function:
             result = function(json.loads(argument)) if takes_argument else function()
             _answered(functions.trainrun_answer_result(answer, _library.to_json(result)))
         except Stopped as stopped:
-            functions.trainrun_answer_error(answer, b"stopped", str(stopped).encode())
+            functions.trainrun_answer_error(answer, b"stopped", str(stopped).encode(errors="replace"))
         except BaseException as exception:  # it must not pass through C
             traceback.print_exc()
-            text = f"{type(exception).__name__}: {exception}".encode().replace(b"\0", b"?")
+            text = f"{type(exception).__name__}: {exception}".encode(errors="replace").replace(b"\0", b"?")
             functions.trainrun_answer_error(answer, b"error", text)
 
     called = _library.ServedFunction(run)
+    _served.append(called)
     functions = _library.loaded()
     if functions.trainrun_serve(name.encode(), int(at_once), called, None) != 0:
         raise _library.last_error(functions)
-    _served[name] = called
     return function
 
 

@@ -23,6 +23,7 @@ from ._rounds import ReportLog, ReportRounds, Round
 
 _CALLBACK_FAILURES_MAX = 3  # in a row
 _SLOW_ROUND_AFTER = 60.0
+_ANSWER_GRACE = 30.0  # train-run answers when the call's time is over
 _CALL_BYTES_MAX = 512 << 10  # of a call's argument
 _LOOP_BYTES_MAX = 90 << 10  # of a pickled loop: Linux limits a word of a command to 128 KiB
 _SPEC_KEYS = (
@@ -277,6 +278,10 @@ class Trainer:
         command = {"command": "call", "id": self._calls, "name": name, "argument": argument, "within_ms": max(1, int(timeout * 1000))}
         if ranks is not None:
             command["ranks"] = ranks
+        try:
+            json.dumps(command, default=_library._plain, allow_nan=False)
+        except ValueError:
+            raise Failure("invalid_argument", f"call of {name}: the argument holds a number that JSON lacks, NaN or an infinity") from None
         if len(_library.to_json(command)) >= _CALL_BYTES_MAX:
             raise Failure("invalid_argument", f"call of {name}: the argument may have {_CALL_BYTES_MAX >> 10} KiB of JSON")
         results: dict[int, Any] = {}
@@ -286,16 +291,16 @@ class Trainer:
         while True:
             if not sent and self._has_workers:
                 self._process.send(command)
-                sent = True
+                sent, until = True, time.monotonic() + timeout + _ANSWER_GRACE
             if self._process.over:
                 raise Failure("unavailable", f"call of {name}: the run has ended")
-            if not sent and time.monotonic() >= until:
-                raise Failure("timeout", f"call of {name}: the run has no workers yet")
+            if time.monotonic() >= until:
+                raise Failure("timeout", f"call of {name}: " + ("train-run does not answer" if sent else "the run has no workers yet"))
             event = self._next_event()
             if event is None:
                 continue
             if event.get("id") != self._calls or event.get("event") not in ("answer", "called"):
-                self._deferred.append(event)
+                self._defer(event)
             elif event["event"] == "called":
                 break
             elif "error" in event:
@@ -412,7 +417,24 @@ class Trainer:
         while self._attempt <= after and not self._process.over:
             event = self._next_event()
             if event is not None:
-                self._deferred.append(event)
+                self._defer(event)
+
+    def _defer(self, event: dict[str, Any]) -> None:
+        """Keep an event for later. The newest `logged` says what those before it have said."""
+        if event.get("event") == "logged" and self._deferred and self._deferred[-1].get("event") == "logged":
+            self._deferred.pop()
+        self._deferred.append(event)
+
+    def _catch_up(self) -> None:
+        """Tell the callbacks what has happened so far, without waiting, for a driver that takes no rounds."""
+        while True:
+            round = self._log.next()
+            if round is not None:
+                self._told(round)
+            elif self._deferred:
+                self._handle(self._deferred.popleft())
+            else:
+                return
 
     def _handle(self, event: dict[str, Any]) -> None:
         name = event.get("event")

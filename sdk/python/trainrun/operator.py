@@ -31,6 +31,7 @@ import torch
 from . import _context, _report
 from . import torch as _torch
 from ._checkpoint import Checkpoint
+from ._collectives import all_gather
 from ._errors import Failure
 from ._result import Result, open_checkpoint
 from ._serve import poll, serve
@@ -103,7 +104,7 @@ class TrainingOperator:
         self._validation_loader: Any = None
         self._profile: Optional[dict[str, float]] = None
         self._passes = 0
-        self._last_result: dict[str, Any] = {}
+        self._results: list[dict[str, Any]] = []  # of the newest pass, by rank
         self._trained_s = 0.0
 
     # ---- what programs override
@@ -246,7 +247,7 @@ class TrainingOperator:
     def _on_train(self, argument: dict[str, Any]) -> dict[str, Any]:
         number = argument["pass"]
         if number < self._passes:
-            return self._last_result  # it was done, and its answer was lost with its worker
+            return {"again": self._results}  # it was done, and an answer was lost with its worker
         if number > self._passes:
             raise Failure("unavailable", f"the workers have restored pass {self._passes}, and pass {number} is to follow: a checkpoint was not kept")
         if self._train_loader is None:
@@ -270,7 +271,7 @@ class TrainingOperator:
         if self._profile is not None:
             batches = max(1, metrics.get("batch_count", 1))
             metrics |= {f"mean_{part}_s": seconds / batches for part, seconds in self._profile.items()}
-        self._last_result = metrics
+        self._results = all_gather(metrics)
         self._commit(metrics)
         return metrics
 
@@ -323,7 +324,7 @@ class TrainingOperator:
             "epoch": self.epoch,
             "global_step": self.global_step,
             "passes": self._passes,
-            "last_result": self._last_result,
+            "results": self._results,
             "trained_s": self._trained_s,
         }
 
@@ -338,7 +339,7 @@ class TrainingOperator:
             self._scaler.load_state_dict(state["scaler"])
         self.load_state_dict(state["operator"])
         self.epoch, self.global_step, self._passes = state["epoch"], state["global_step"], state["passes"]
-        self._last_result, self._trained_s = state["last_result"], state["trained_s"]
+        self._results, self._trained_s = state["results"], state["trained_s"]
 
     def _only(self, what: str) -> tuple[Any, Any]:
         if len(self._models) != 1 or len(self._optimizers) != 1 or self._criterion is None:
@@ -379,19 +380,25 @@ def _first(loader: Any, count: Optional[int]) -> Iterator[Any]:
     return iter(loader) if count is None else itertools.islice(iter(loader), count)
 
 
-def _reduced(answers: dict[int, dict[str, Any]]) -> dict[str, Any]:
-    """Return the means over the ranks, weighted by their num_samples, of which the sum is the result's; rank 0's of what is no mean."""
-    ranks = [answers[rank] for rank in sorted(answers)]
+def _by_rank(answers: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the results of the ranks; those of a pass that had been done before are kept together."""
+    again: Optional[list[dict[str, Any]]] = answers[0].get("again")
+    return again if again is not None else [answers[rank] for rank in sorted(answers)]
+
+
+def _reduced(ranks: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the means over the ranks, weighted by their num_samples, of which the sum is the result's; rank 0's of what is no mean.
+    NaN travels as None."""
     weights = [float(one.get("num_samples", 1)) for one in ranks]
     result = dict(ranks[0])
     for name, value in ranks[0].items():
-        if name in ("epoch", "batch_count") or isinstance(value, bool) or not isinstance(value, (int, float)):
+        if name in ("epoch", "batch_count") or isinstance(value, bool) or not (value is None or isinstance(value, (int, float))):
             continue
-        values = [one.get(name, 0) for one in ranks]
+        values = [float("nan") if one.get(name) is None else one[name] for one in ranks]
         if name == "num_samples":
             result[name] = sum(values)
         elif sum(weights) > 0:
-            result[name] = sum(weight * number for weight, number in zip(weights, values)) / sum(weights)
+            result[name] = sum(weight * number for weight, number in zip(weights, values) if weight > 0) / sum(weights)
     return result
 
 
@@ -425,7 +432,8 @@ class OperatorTrainer:
             self._passes = self._retried("passes", None, _SETUP_TIME_MAX)[0]
         answers = self._retried("train", {"pass": self._passes, **argument}, timeout, max_retries)
         self._passes += 1
-        return _reduced(answers) if reduce_results else [answers[rank] for rank in sorted(answers)]
+        ranks = _by_rank(answers)
+        return _reduced(ranks) if reduce_results else ranks
 
     def validate(
         self,
@@ -437,7 +445,8 @@ class OperatorTrainer:
     ) -> Any:
         """Validate, and return the metrics: num_samples, batch_count, epoch, val_loss, val_accuracy, or what validate() returns."""
         answers = self._retried("validate", {"num_steps": num_steps, "info": info or {}}, timeout)
-        return _reduced(answers) if reduce_results else [answers[rank] for rank in sorted(answers)]
+        ranks = _by_rank(answers)
+        return _reduced(ranks) if reduce_results else ranks
 
     def update_scheduler(self, metric: Optional[float] = None) -> list[float]:
         """Step the schedulers of scheduler_step="manual", and return the learning rates."""
@@ -507,3 +516,5 @@ class OperatorTrainer:
             if failure.kind == "unavailable":  # the run has ended, and its own error says why
                 self._trainer.result(force=True)
             raise
+        finally:
+            self._trainer._catch_up()

@@ -145,6 +145,10 @@ def drive(mode, job):
         except trainrun.CallFailed as failed:
             say("CallFailed", failed, failed.errors)
         try:
+            trainer.call("add", float("nan"))
+        except trainrun.Failure as failure:
+            say("nan", failure)
+        try:
             trainer.call("no name")
         except trainrun.CallFailed as failed:
             say("refused", failed)

@@ -116,6 +116,20 @@ TEST_F(CallCollectorTest, TheAnswersOfAllRanksTogetherAreBounded) {
             "the answers of all ranks have more than 8 MiB: call fewer ranks");
 }
 
+TEST_F(CallCollectorTest, ErrorsCountAsAnswersToo) {
+  const std::string large(4096, 'x');
+  CallCollector::Places places;
+  for (std::int32_t rank = 0; rank < 3000; ++rank) places[Rank{rank}] = kFirst;
+  nodes_.on_order = [&](NodeId node, const CallWorkers& order) {
+    for (const std::int32_t rank : order.ranks) answer(node, order, rank, "", large);
+  };
+
+  const CallAnswers answers = call(places);
+
+  EXPECT_EQ(answers.ranks.at(0).error, large);
+  EXPECT_LT(answers.ranks.at(2999).error.size(), 100u);
+}
+
 TEST_F(CallCollectorTest, ACallEndsWithItsTimeOrItsAttempt) {
   nodes_.on_order = [&](NodeId node, const CallWorkers& order) {
     if (node == kFirst) answer(node, order, 0, "1");

@@ -84,6 +84,18 @@ TEST(CallAnswersText, IsReadAgainAndNothingElse) {
     EXPECT_FALSE(parse_call_answers(wrong)) << wrong;
 }
 
+TEST(CallAnswersText, HoldsValuesThatAreAsDeepAsTheyMayBe) {
+  const std::string deep = std::string(31, '[') + std::string(31, ']');
+  ASSERT_TRUE(checked_call_value(deep));
+  EXPECT_FALSE(checked_call_value("[" + deep + "]"));
+  const std::string text = boost::json::serialize(to_json(CallAnswers{.ranks = {{Rank{0}, deep}}}));
+  const auto again = parse_call_answers(text);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->ranks.at(0).result, deep);
+  EXPECT_TRUE(parse_driver_command(R"({"command": "call", "id": 1, "name": "f", "argument": )" +
+                                   deep + "}"));
+}
+
 TEST(DriverCalls, AreReadAndAnsweredByLine) {
   const auto command =
       parse_driver_command(R"({"command": "call", "id": 9, "name": "f", "argument": 3})");
