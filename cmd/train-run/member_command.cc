@@ -22,6 +22,7 @@
 #include "launcher/core/member.h"
 #include "launcher/core/ssh_hosts.h"
 #include "launcher/core/start_watch.h"
+#include "launcher/report/failure_text.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/print.h"
 #include "lib/base/stop_signals.h"
@@ -204,7 +205,7 @@ class Member {
     if (!end) return;
     if (end->signal != 0 && !launcher_code_) {
       say(fmt::format("warning: its traind was killed by {}: it is started again",
-                      signal_text(end->signal)));
+                      signal_name(end->signal)));
       const auto again = traind_.start_again();
       if (again) return;
       print_error(again.error());
@@ -226,7 +227,7 @@ class Member {
       launcher_code_ = exit_code::kUnavailable;
       print_error(
           {Errc::Unavailable,
-           fmt::format("the launcher of this run was killed by {}", signal_text(end.signal)),
+           fmt::format("the launcher of this run was killed by {}", signal_name(end.signal)),
            "the other members wait for another one as long as orphan_timeout says: start "
            "this member again to resume the run"});
       killed_ = true;
@@ -278,11 +279,6 @@ class Member {
       else
         traind_.process().send_signal(number == SIGUSR1 ? SIGUSR1 : SIGTERM);
     }
-  }
-
-  static std::string signal_text(int number) {
-    const char* name = ::sigabbrev_np(number);
-    return name == nullptr ? fmt::format("signal {}", number) : fmt::format("SIG{}", name);
   }
 
   const Membership membership_;

@@ -22,13 +22,6 @@ namespace {
 constexpr int kRestartsMax = 5;
 constexpr std::size_t kSaidBytesMax = 4096;
 
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 }  // namespace
 
 // ---- MemberProcess

@@ -1,10 +1,21 @@
-// Owners of what posix_spawn(3) takes.
+// What posix_spawn(3) and execve(2) take.
 #pragma once
 
 #include <signal.h>
 #include <spawn.h>
 
+#include <string>
+#include <vector>
+
 namespace train {
+
+/// Return an argv or envp of these texts, which must outlive it.
+inline std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
 
 struct SpawnActions {
   SpawnActions() { ::posix_spawn_file_actions_init(&actions); }

@@ -11,6 +11,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
+#include "daemon/supervisor/processes/command_runner.h"
 #include "daemon/supervisor/workers/worker_environment.h"
 #include "lib/model/ingest_flight.h"
 #include "lib/net/within.h"
@@ -27,13 +28,6 @@ constexpr Duration kStopGrace = seconds(5);
 constexpr Duration kLookEvery = seconds(1);  // for silence
 constexpr std::size_t kPlacesMax = 4096;
 constexpr Duration kLoadEvery = milliseconds(500);  // a process may say it at any rate
-
-std::string end_text(const WaitStatus& status) {
-  if (!status.signaled) return fmt::format("it exited with {}", status.status);
-  const char* name = ::sigabbrev_np(status.status);
-  return name != nullptr ? fmt::format("it was killed by SIG{}", name)
-                         : fmt::format("it was killed by signal {}", status.status);
-}
 
 }  // namespace
 

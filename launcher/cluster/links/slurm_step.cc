@@ -28,13 +28,6 @@ constexpr std::size_t kTroublesMax = 16;  // between two looks
 constexpr Duration kSayAfter = seconds(5);
 constexpr std::size_t kNamedNodesMax = 8;
 
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 struct PipeEnds {
   FileDescriptor reading, writing;
 };

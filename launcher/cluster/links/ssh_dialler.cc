@@ -37,13 +37,6 @@ constexpr std::string_view kGreeting = "traind-dial 1 ";
 
 using Socket = asio::local::stream_protocol::socket;
 
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 /// Read up to the line by which dial-stdio says that all after it comes from traind, and nothing
 /// after it. Return the node's address in it. Unavailable: the other side has closed. Protocol: it
 /// is something else.

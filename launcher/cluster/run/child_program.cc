@@ -16,20 +16,15 @@
 #include <array>
 #include <cerrno>
 
+#include "launcher/report/failure_text.h"
 #include "lib/base/open_files.h"
+#include "lib/base/spawn.h"
 #include "lib/base/utf8.h"
 
 namespace train {
 namespace {
 
 constexpr Duration kLookEvery = milliseconds(100);  // at the deadline, which may move
-
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 /// Return the file to execute, as the program's own PATH has it.
 std::string file_of(const ChildProgram::Options& options) {
@@ -165,9 +160,7 @@ ChildProgram::End ChildProgram::reap(const std::function<void(std::string_view)>
 
 std::string end_text(const ChildProgram::End& end) {
   if (!end.killed) return fmt::format("exited with {}", end.status);
-  const char* name = ::sigabbrev_np(end.status);
-  return name != nullptr ? fmt::format("was killed by SIG{}", name)
-                         : fmt::format("was killed by signal {}", end.status);
+  return "was killed by " + signal_name(end.status);
 }
 
 void LastOutput::add(std::string_view data) {

@@ -26,13 +26,6 @@ constexpr std::size_t kLineBytesMax =
 constexpr std::size_t kErrorsBytesMax = 16u << 10;  // the end of what it said
 constexpr std::size_t kSaidBytesMax = 1u << 10;
 
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 }  // namespace
 
 Result<TrialProcess> TrialProcess::start(std::vector<std::string> words,
