@@ -177,7 +177,8 @@ class Member {
       pass_signals_on();
       code = look();
     }
-    traind_.clean_up();
+    // Supervisors that have outlived a traind which was killed still use its folders.
+    if (!traind_killed_) traind_.clean_up();
     return *code;
   }
 
@@ -211,6 +212,7 @@ class Member {
       print_error(again.error());
     }
     failed_ = !launcher_code_ && (end->signal != 0 || !traind_.is_ready());
+    traind_killed_ = end->signal != 0;
     traind_code_ = end->signal != 0 ? exit_code::kUnavailable : end->code;
     if (!failed_ || !launcher_) return;
     asked_ = SIGTERM;
@@ -287,6 +289,7 @@ class Member {
   MemberTraind traind_;
   std::optional<MemberProcess> launcher_;
   std::optional<int> traind_code_, launcher_code_;
+  bool traind_killed_ = false;
   bool failed_ = false;    // the traind could not start, or was killed too often
   bool killed_ = false;    // the launcher
   bool told_ = false;      // that the traind listens
