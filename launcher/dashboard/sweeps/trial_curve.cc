@@ -11,7 +11,8 @@ namespace train {
 namespace {
 
 constexpr std::size_t kJournalBytesMax =
-    4u << 20;  // of a trial, to count the reports before a restart
+    4u << 20;                           // of a trial, to count the reports before a restart
+constexpr int kJournalReadsMax = 1024;  // a read for each restart
 constexpr std::string_view kRankZero = R"({"rank":0,)";
 
 }  // namespace
@@ -77,11 +78,15 @@ std::uint64_t TrialCurve::before(const FolderFiles& sweep, Part& part, std::uint
   if (attempt == 0) return 0;
   const auto known = part.before.find(attempt);
   if (known != part.before.end()) return known->second;
+  // Reports may name any number of attempts that the journal lacks.
+  if (part.journal_reads >= kJournalReadsMax) return 0;
+  ++part.journal_reads;
   std::vector<boost::json::object> records;
   if (const auto read = sweep.read(part.folder + "/events.jsonl", 0, kJournalBytesMax))
     for (JournalRecord& record : replay_journal(read->text).records)
       records.push_back(std::move(record.event));
-  part.before = reports_before_attempts(records);
+  for (const auto& [known_attempt, reports] : reports_before_attempts(records))
+    part.before[known_attempt] = reports;
   return part.before[attempt];
 }
 

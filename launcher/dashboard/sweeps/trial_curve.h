@@ -52,6 +52,7 @@ class TrialCurve {
     double begun_at = 0;
     LineReader lines;
     std::map<std::uint64_t, std::uint64_t> before = {};  // by attempt: the reports before it
+    int journal_reads = 0;
   };
   void add(const FolderFiles& sweep, Part& part, const ReportRecord& report);
   static std::uint64_t before(const FolderFiles& sweep, Part& part, std::uint64_t attempt);
