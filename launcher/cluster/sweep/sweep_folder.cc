@@ -96,6 +96,28 @@ TrialFolder look_into_trial(FileSystem& files, const RunFolder& run) {
   return found;
 }
 
+namespace {
+
+/// Sync the folder with all that is in it: the journal is about to name it.
+Result<Unit> sync_all(FileSystem& files, const std::string& folder) {
+  std::error_code ec;
+  std::vector<std::string> folders{folder};
+  for (std::filesystem::recursive_directory_iterator one(folder, ec), end; !ec && one != end;
+       one.increment(ec)) {
+    if (one->is_directory(ec)) {
+      folders.push_back(one->path().string());
+      continue;
+    }
+    TRY(const auto file, files.open_to_read(one->path().string()));
+    TRY_VOID(file->sync());
+  }
+  if (ec) return system_error(ec.value(), "reading " + folder);
+  for (const std::string& made : folders) TRY_VOID(files.sync_folder(made));
+  return Unit{};
+}
+
+}  // namespace
+
 Result<Unit> keep_checkpoint(FileSystem& files, const SweepFolder& folder,
                              const std::string& checkpoint, const std::string& name) {
   namespace fs = std::filesystem;
@@ -120,6 +142,7 @@ Result<Unit> keep_checkpoint(FileSystem& files, const SweepFolder& folder,
     return check_structure(files, made, manifest);
   }();
   if (whole) {
+    TRY_VOID(sync_all(files, made));
     TRY_VOID(files.rename(made, folder.donor(name)));
     return files.sync_folder(folder.donors());
   }
