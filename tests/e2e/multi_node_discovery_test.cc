@@ -152,6 +152,8 @@ TEST_F(Discovery, ALauncherThatResumesFindsItsNodesInAnyOrder) {
       nodes->train_run(job("{min: 2, max: 3}", "", "2"), 0, {"--hosts-file", hosts_file()});
   ASSERT_TRUE(held(0, 2)) << run.out() << run.err();
   list(line(0) + line(1) + line(2));
+  ASSERT_TRUE(says(run, "there is room for 3 workers instead of 2")) << run.out() << run.err();
+  go_on(0);
   ASSERT_TRUE(held(1, 3)) << run.out() << run.err();
   const std::set<pid_t> before = cluster->worker_pids();
   run.signal(SIGKILL);
@@ -219,6 +221,8 @@ TEST_F(DnsDiscovery, ANameIsWaitedForAndItsNewAddressesAreNodes) {
   dns->set({network->address(1), network->address(0)});
   ASSERT_TRUE(held(0, 2)) << run.out() << run.err();
   dns->set({network->address(1), network->address(0), network->address(2)});
+  ASSERT_TRUE(says(run, "there is room for 3 workers instead of 2")) << run.out() << run.err();
+  go_on(0);
 
   EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
   EXPECT_EQ(world_sizes(), (std::vector<int>{2, 3}));
