@@ -5,7 +5,7 @@
 
 namespace train {
 
-inline constexpr const char* kBuild = TRAIN_BUILD;  // the version, "+g" and the commit
+extern const char* const kBuild;  // the version, "+g" and the commit
 
 inline std::string version_text(const char* program) { return std::string(program) + " " + kBuild; }
 
