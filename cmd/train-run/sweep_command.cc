@@ -79,6 +79,7 @@ SweepOptions options_for(const ParsedSpec& parsed, const std::string& folder,
                        .search = *parsed.sweep,
                        .program = own_program(),
                        .own_daemon = !spec.cluster.names_nodes(),
+                       .working_dir = spec.working_dir,
                        .variables = variables_of_no_option(),
                        .output = output_mode(command.output),
                        .build = kBuild};
@@ -99,6 +100,8 @@ void print_preview(const SearchSpec& search) {
     for (const TrialsToTime& row : asha_preview(*asha, trials))
       print_out("  {} to {} {}\n", row.trials, time, row.time);
   }
+  if (search.search == SearchKind::Command)
+    return print_out("values: as {} proposes them\n", fmt::join(search.command, " "));
   for (int trial = 0; trial < std::min<std::int64_t>(trials, kPreviewedTrials); ++trial)
     print_out("trial {}: {}\n", trial, parameters_text(search, trial_values(search, trial)));
   if (trials > kPreviewedTrials) print_out("...\n");

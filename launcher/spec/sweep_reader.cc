@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 #include "launcher/core/search/trial_values.h"
 #include "launcher/spec/kind_readers.h"
@@ -306,23 +307,6 @@ void read_parameters(Reading& reading, const Cursor& cursor, const std::string& 
 
 // ---- points
 
-bool may_have(const Parameter& parameter, const boost::json::value& value) {
-  switch (parameter.kind) {
-    case ParameterKind::Const:
-    case ParameterKind::Choice:
-      return std::find(parameter.values.begin(), parameter.values.end(), value) !=
-             parameter.values.end();
-    case ParameterKind::Uniform:
-    case ParameterKind::LogUniform:
-      return value.is_number() && value.to_number<double>() >= parameter.low &&
-             value.to_number<double>() <= parameter.high;
-    case ParameterKind::Int:
-      return value.is_int64() && value.as_int64() >= parameter.least &&
-             value.as_int64() <= parameter.greatest;
-  }
-  return false;
-}
-
 void read_point(Reading& reading, const Cursor& cursor, const std::string& above,
                 const std::vector<Parameter>& parameters, boost::json::object& point) {
   for (const Cursor::Entry& entry : cursor.entries()) {
@@ -480,6 +464,27 @@ void read_scheduler(Reading& reading, const Cursor& cursor, SchedulerSpec& sched
 
 // ---- the section
 
+/// Read how values are found: a word, or {command: [...]}.
+void read_search(Reading& reading, const Cursor& cursor, SearchSpec& sweep) {
+  if (!cursor.node().is(Node::Kind::Map)) {
+    constexpr std::span kWords = std::span(kSearchKinds).first(3);  // a command is none
+    sweep.search = static_cast<SearchKind>(cursor.choice(kWords).value_or(0));
+    return;
+  }
+  sweep.search = SearchKind::Command;
+  constexpr std::array<std::string_view, 1> kSearchKeys{"command"};
+  for (const Cursor::Entry& entry : cursor.entries()) {
+    reading.remember(entry.value);
+    if (entry.key == "command")
+      for (const Cursor& word : entry.value.items())
+        sweep.command.push_back(word.text().value_or(""));
+    else
+      report_unknown_key(reading, entry.key_at, cursor.path(), entry.key, kSearchKeys);
+  }
+  if (sweep.command.empty() || sweep.command.front().empty())
+    cursor.error("names no program", "write {command: [python3, search.py]}");
+}
+
 void read_key(Reading& reading, const Cursor::Entry& entry, SearchSpec& sweep) {
   const Cursor& value = entry.value;
   reading.remember(value);
@@ -490,7 +495,7 @@ void read_key(Reading& reading, const Cursor::Entry& entry, SearchSpec& sweep) {
   } else if (entry.key == "time_attribute") {
     sweep.time_attribute = read_metric_name(value).value_or("");
   } else if (entry.key == "search") {
-    sweep.search = static_cast<SearchKind>(value.choice(kSearchKinds).value_or(0));
+    read_search(reading, value, sweep);
   } else if (entry.key == "num_trials") {
     sweep.num_trials = static_cast<int>(value.integer(1, kTrialsMax).value_or(1));
   } else if (entry.key == "max_concurrent_trials") {
@@ -561,6 +566,11 @@ void read_sweep(Reading& reading, const Cursor& cursor) {
                  "write what to search, such as {lr: {log_uniform: [1.0e-5, 0.1]}}");
   if (sweep.search == SearchKind::Random && given("num_trials") == nullptr)
     cursor.error("has no num_trials, which a random search needs", "add num_trials: 20");
+  if (sweep.search == SearchKind::Command && given("num_trials") == nullptr)
+    cursor.error("has no num_trials, which bounds the trials that a searcher proposes",
+                 "add num_trials: 20");
+  if (sweep.search == SearchKind::Command && std::holds_alternative<PbtSpec>(sweep.scheduler))
+    cursor.error("has a searcher and pbt, which both choose values", "remove one of the two");
   if (const auto* scheduler = given("scheduler"); scheduler != nullptr)
     check_mutate(reading, scheduler->value, sweep);
   if (sweep.search == SearchKind::Grid && !reading.diagnostics.has_errors())

@@ -112,13 +112,26 @@ json::object scheduler_schema() {
                             std::move(one)}}};
 }
 
+json::object search_schema() {
+  json::object command = closed({{"command", json::object{{"type", "array"},
+                                                          {"minItems", 1},
+                                                          {"items", {{"type", "string"}}}}}});
+  command["required"] = json::array{"command"};
+  json::array words(kSearchKinds.begin(), kSearchKinds.begin() + 3);
+  return {{"description", "Which values are tried, or a program that proposes them."},
+          {"oneOf", json::array{json::object{{"enum", std::move(words)}}, std::move(command)}}};
+}
+
 }  // namespace
 
 json::object sweep_values(const SearchSpec& sweep) {
   json::object values{{"metric", sweep.metric},
                       {"mode", kSearchModes[static_cast<std::size_t>(sweep.mode)]}};
   if (!sweep.time_attribute.empty()) values["time_attribute"] = sweep.time_attribute;
-  values["search"] = kSearchKinds[static_cast<std::size_t>(sweep.search)];
+  if (sweep.search == SearchKind::Command)
+    values["search"] = {{"command", json::array(sweep.command.begin(), sweep.command.end())}};
+  else
+    values["search"] = kSearchKinds[static_cast<std::size_t>(sweep.search)];
   values["num_trials"] = sweep.num_trials;
   if (sweep.max_concurrent_trials) values["max_concurrent_trials"] = *sweep.max_concurrent_trials;
   values["seed"] = sweep.seed;
@@ -138,10 +151,10 @@ json::object sweep_schema() {
       {"mode", words(kSearchModes, "Whether the least or the greatest value is the best.")},
       {"time_attribute", text("A metric that grows, such as epoch; default: the number of "
                               "reports.")},
-      {"search", words(kSearchKinds, "Which values are tried.")},
+      {"search", search_schema()},
       {"num_trials", whole(1, kTrialsMax,
-                           "Trials of a random search; of a grid, trials of each "
-                           "point.")},
+                           "Trials of a random search; of a searcher, how many at most; of a "
+                           "grid, trials of each point.")},
       {"max_concurrent_trials",
        whole(1, kConcurrentTrialsMax, "How many trials run at once, if so many fit.")},
       {"seed", whole(0, std::numeric_limits<std::int64_t>::max(), "Decides what is drawn.")},

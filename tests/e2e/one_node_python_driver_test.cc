@@ -280,6 +280,49 @@ TEST_F(OptunaStudies, WhatIsNotReportedIsNamed) {
   EXPECT_TRUE(nothing_left(cluster));
 }
 
+TEST_F(OptunaStudies, ProposesTheValuesOfASweep) {
+  const std::string storage = "sqlite:///" + cluster.path("study.db");
+  const std::string spec = cluster.job(
+      "job", "command: [" + program("sdk_worker") +
+                 "]\nscaling_config: {resources_per_worker: {CPU: 0}}\n"
+                 "train_loop_config: {mode: trial, epochs: 3, hold_above: 0.5, hold_file: " +
+                 cluster.path("go") +
+                 "}\nsweep:\n  metric: loss\n  time_attribute: epoch\n  num_trials: 4\n"
+                 "  max_concurrent_trials: 1\n  points: [{x: 0.25}, {x: 0.75}]\n"
+                 "  parameters: {x: {uniform: [0, 1]}, more: {choice: [a, [1, 2]]}}\n"
+                 "  search: {command: [" + clients_python() + ", -m, trainrun.optuna, --storage, \"" +
+                 storage + "\", --sampler, random, --pruner, none]}\n");
+  const StartOptions with_package{.env = {{"PYTHONPATH", TRAIN_SOURCE_DIR "/sdk/python"},
+                                          {"PYTHONDONTWRITEBYTECODE", "1"}},
+                                  .prefix = {},
+                                  .cwd = ""};
+  Process& sweep = cluster.train_run({"sweep", spec}, with_package);
+  const std::string second = cluster.run_dir("job") + "/trials/0001/metrics.jsonl";
+  ASSERT_TRUE(wait_until([&] { return exists(second) && !read_file(second).empty(); }))
+      << sweep.out() << sweep.err() << read_file(cluster.run_dir("job") + "/searcher.log");
+  sweep.signal(SIGKILL);
+  EXPECT_EQ(sweep.wait(), 137);
+  cluster.write("go", "");
+  Process& again = cluster.train_run({"resume", cluster.run_dir("job")}, with_package);
+  EXPECT_EQ(again.wait(), 0) << again.out() << again.err()
+                             << read_file(cluster.run_dir("job") + "/searcher.log");
+  EXPECT_TRUE(contains(again.out(), "4 of 4 trials: 4 finished\n")) << again.out();
+  EXPECT_TRUE(nothing_left(cluster));
+
+  // The study knows each trial once.
+  Process& study = cluster.start(
+      {clients_python(), "-c",
+       "import optuna, sys\n"
+       "for one in optuna.load_study(storage=sys.argv[1], study_name=sys.argv[2]).trials:\n"
+       "    x = one.params['x']\n"
+       "    print(one.user_attrs['trainrun_trial'], one.state.name,\n"
+       "          x if one.number < 2 else 0 <= x <= 1, abs(one.value - x - 1 / 3) < 1e-9)\n",
+       storage, cluster.run_dir("job")});
+  EXPECT_EQ(study.wait(), 0) << study.err();
+  EXPECT_EQ(study.out(),
+            "0 COMPLETE 0.25 True\n1 COMPLETE 0.75 True\n2 COMPLETE True True\n3 COMPLETE True True\n");
+}
+
 // With the real Ray Tune, which kills the processes of trials that its scheduler stops.
 TEST_F(PythonDrivers, TrialsOfRayTuneLeaveNothingBehind) {
   if (ray_python().empty()) GTEST_SKIP() << "Ray is not installed: make bench installs it";

@@ -52,7 +52,7 @@ struct ChildPlan {
   char* const* argv;
   char* const* environment;
   const char* folder;
-  int input, output, failure;
+  int input, output, errors, failure;
   bool dies_with_us;
   pid_t parent;
 };
@@ -69,7 +69,7 @@ struct ChildPlan {
   const bool good = (!how.dies_with_us || ::getppid() == how.parent) &&
                     ::dup2(how.input, STDIN_FILENO) >= 0 &&
                     ::dup2(how.output, STDOUT_FILENO) >= 0 &&
-                    ::dup2(how.output, STDERR_FILENO) >= 0 && ::chdir(how.folder) == 0;
+                    ::dup2(how.errors, STDERR_FILENO) >= 0 && ::chdir(how.folder) == 0;
   if (good) ::execve(how.file, how.argv, how.environment);
   const int why = errno;
   (void)!::write(how.failure, &why, sizeof why);
@@ -99,7 +99,8 @@ Result<ChildProgram> ChildProgram::start(const Options& options) {
                       .environment = environment.data(),
                       .folder = folder.c_str(),
                       .input = options.input >= 0 ? options.input : nothing.get(),
-                      .output = writing.get(),
+                      .output = options.answers >= 0 ? options.answers : writing.get(),
+                      .errors = writing.get(),
                       .failure = telling.get(),
                       .dies_with_us = options.dies_with_us,
                       .parent = ::getpid()};
@@ -131,6 +132,13 @@ bool ChildProgram::read_output(const std::function<void(std::string_view)>& outp
     output({piece.data(), static_cast<std::size_t>(size)});
   }
   return true;
+}
+
+bool ChildProgram::look(const std::function<void(std::string_view)>& output) {
+  pollfd end{handle_.get(), POLLIN, 0};
+  const bool ended = ::poll(&end, 1, 0) > 0;  // first: all its output is there then
+  open_ = open_ && read_output(output);
+  return ended;
 }
 
 bool ChildProgram::wait(const std::function<TimePoint()>& until,

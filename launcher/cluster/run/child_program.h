@@ -22,7 +22,8 @@ class ChildProgram {
     std::vector<std::string> argv = {};  // a name without '/' is looked up in the PATH below
     std::string folder = {};             // where it starts
     std::map<std::string, std::string> environment = {};
-    int input = -1;  // its standard input; −1: /dev/null
+    int input = -1;    // its standard input; −1: /dev/null
+    int answers = -1;  // its standard output; −1: its output, with what it writes to stderr
     /// Kill it when the calling thread ends, and so when train-run dies.
     bool dies_with_us = false;
   };
@@ -34,6 +35,12 @@ class ChildProgram {
 
   /// The error says why it cannot be started.
   static Result<ChildProgram> start(const Options& options);
+
+  /// What becomes readable when there is output, or −1 once there will be no more, and when it ends.
+  int output_handle() const { return open_ ? output_.get() : -1; }
+  int end_handle() const { return handle_.get(); }
+  /// Take the output that there is now. Return whether it has ended; then reap it.
+  bool look(const std::function<void(std::string_view)>& output);
 
   /// Wait until it ends, or `until()`, which may move, has passed. Give what it writes on both
   /// streams to `output`. Return whether it has ended; then reap it.

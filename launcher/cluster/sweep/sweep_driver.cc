@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "launcher/cluster/links/private_daemon.h"
+#include "launcher/cluster/sweep/searcher.h"
 #include "launcher/cluster/sweep/sweep_folder.h"
 #include "launcher/cluster/sweep/sweep_screen.h"
 #include "launcher/cluster/sweep/sweep_view.h"
@@ -39,6 +40,7 @@ constexpr Duration kDaemonEndMax = seconds(5);
 constexpr int kLaunchesMax = 3;  // of a trial whose train-run is killed
 constexpr int kDaemonFailuresMax = 3;
 constexpr std::uint64_t kRequestBytesMax = 4096;
+constexpr Duration kSearcherSlow = seconds(10);
 constexpr std::size_t kScoresMax = 4096;  // reports in which a checkpoint's is looked for
 
 std::string wall_time() { return format_utc(std::chrono::system_clock::now()); }
@@ -85,6 +87,8 @@ class SweepDriver {
   Result<Unit> go_on_with(int trial, const TrialFolder& found, int launches = 1);
   Result<Unit> look_at_taken();
   Result<Unit> launch(int trial, bool resume, int launches = 1);
+  Result<Unit> open_searcher();
+  Result<Unit> take_answers();
   Result<std::optional<EndSearch>> act();
   Result<Unit> write_records();
   void wait();
@@ -110,6 +114,8 @@ class SweepDriver {
   std::optional<RunLock> lock_;
   std::unique_ptr<Journal> journal_;
   std::optional<PrivateDaemon> daemon_;
+  std::optional<Searcher> searcher_;
+  bool slow_said_ = false;  // that the searcher takes long
   std::vector<boost::json::object> records_;  // not in the journal yet
   std::map<int, Live> live_;
   std::map<int, int> taken_;      // trials that another train-run has: how often they were launched
@@ -253,6 +259,47 @@ Result<Unit> SweepDriver::go_on() {
   return write_records();
 }
 
+// ---- the searcher
+
+Result<Unit> SweepDriver::open_searcher() {
+  const SearchSpec& spec = search_.spec();
+  if (spec.search != SearchKind::Command || stop_code_) return Unit{};
+  Searcher::Options options{.command = spec.command,
+                            .folder = options_.working_dir,
+                            .sweep = folder_.path(),
+                            .log = folder_.searcher_log()};
+  for (const std::string& variable : options_.variables) {
+    const std::size_t equals = variable.find('=');
+    if (equals != std::string::npos)
+      options.environment[variable.substr(0, equals)] = variable.substr(equals + 1);
+  }
+  searcher_.emplace(std::move(options), search_);
+  return searcher_->start();
+}
+
+Result<Unit> SweepDriver::take_answers() {
+  if (!searcher_ || stop_code_) return Unit{};
+  TRY(const auto answers, searcher_->take());
+  for (const SearcherAnswer& answer : answers)
+    std::visit(Overloaded{[&](const TrialProposed& proposed) { search_.handle(proposed); },
+                          [&](const SearcherDone& done) {
+                            records_.push_back(record_of(done));
+                            search_.handle(done);
+                          },
+                          [&](const TrialPruned& pruned) {
+                            if (!search_.may_stop(pruned.trial)) return;  // it has ended meanwhile
+                            records_.push_back(record_of(pruned));
+                            search_.handle(pruned);
+                          }},
+               answer);
+  const bool slow = live_.empty() && searcher_->thinks(now()) > kSearcherSlow;
+  if (slow && !std::exchange(slow_said_, true))
+    screen_.warn(fmt::format("the searcher has not proposed a trial for {} s; what it says is in {}",
+                             kSearcherSlow / seconds(1), folder_.searcher_log()));
+  slow_said_ = slow_said_ && slow;
+  return Unit{};
+}
+
 // ---- trials
 
 Result<Unit> SweepDriver::launch(int trial, bool resume, int launches) {
@@ -281,11 +328,12 @@ Result<Unit> SweepDriver::write_records() {
 /// Do what the search wants. Return its end, once it has one.
 Result<std::optional<EndSearch>> SweepDriver::act() {
   std::optional<EndSearch> end;
-  std::vector<int> starts;
+  std::vector<StartTrial> starts;
   std::vector<TrialExploited> exploits;
   TRY_VOID(write_records());
   for (const SearchAction& action : search_.next_actions()) {
-    std::visit(Overloaded{[&](const StartTrial& start) { starts.push_back(start.trial); },
+    std::visit(Overloaded{[&](const AskSearcher& ask) { searcher_->ask(ask.trial); },
+                          [&](const StartTrial& start) { starts.push_back(start); },
                           [&](const StopTrial& stop) {
                             const auto live = live_.find(stop.trial);
                             if (live == live_.end()) return;
@@ -301,10 +349,10 @@ Result<std::optional<EndSearch>> SweepDriver::act() {
                           [&](const EndSearch& found) { end = found; }},
                action);
   }
-  for (const int trial : starts) {
-    search_.handle(TrialStarted{trial});
-    records_.push_back(
-        record_of(TrialStarted{trial}, search_.trials()[static_cast<std::size_t>(trial)].values));
+  for (const auto& [trial, values] : starts) {
+    const TrialStarted started{trial, values};
+    search_.handle(started);
+    records_.push_back(record_of(started, state_of(trial).values));
   }
   for (const TrialExploited& exploit : exploits) {
     records_.push_back(record_of(exploit, state_of(exploit.trial)));
@@ -315,7 +363,7 @@ Result<std::optional<EndSearch>> SweepDriver::act() {
     screen_.trial_exploited(exploit.trial);
     live_.at(exploit.trial).process.ask_to_stop();  // process_ended() begins the next part
   }
-  for (const int trial : starts) {
+  for (const auto& [trial, values] : starts) {
     TRY_VOID(launch(trial, false));
     screen_.trial_started(trial);
   }
@@ -326,6 +374,7 @@ void SweepDriver::end_trial(int trial, TrialEnd how, int code, std::string cause
   const TrialEnded ended{trial, how, code, std::move(cause)};
   records_.push_back(record_of(ended, search_.trials()[static_cast<std::size_t>(trial)]));
   search_.handle(ended);
+  if (searcher_) searcher_->tell(trial);
   kept_changed_ = true;
   screen_.trial_ended(trial);
 }
@@ -339,6 +388,7 @@ Result<Unit> SweepDriver::read_reports(int trial, Live& live, std::uint64_t end)
     const TrialReported report{trial, metric.time, metric.value};
     if (search_.is_decisive(report)) records_.push_back(record_of(report));
     search_.handle(report);
+    if (searcher_) searcher_->report(report);
   }
   return Unit{};
 }
@@ -491,6 +541,7 @@ void SweepDriver::wait() {
   for (const auto& [trial, live] : live_)
     for (const int fd : {live.process.socket(), live.process.errors(), live.process.process()})
       if (fd >= 0) polled.push_back({fd, POLLIN, 0});
+  if (searcher_ && !stop_code_) searcher_->add_to(polled);
   ::poll(polled.data(), polled.size(), static_cast<int>(kLookEvery / milliseconds(1)));
 }
 
@@ -520,7 +571,7 @@ Result<int> SweepDriver::run() {
   TRY_VOID(open());
   TRY_VOID(go_on());
   std::optional<EndSearch> end;
-  Result<Unit> going = Unit{};
+  Result<Unit> going = open_searcher();
   while (going) {
     if (!stop_code_) {
       auto acted = act();
@@ -538,6 +589,7 @@ Result<int> SweepDriver::run() {
     wait();
     take_signals();
     going = look_around();
+    if (going) going = take_answers();
     std::vector<int> trials;
     for (const auto& [trial, live] : live_) trials.push_back(trial);
     for (const int trial : trials)
@@ -561,6 +613,7 @@ Result<int> SweepDriver::run() {
     going = write_records();
   }
   write_tables(true);
+  if (searcher_) searcher_->end();
   leave_daemon();
   if (!going) return going.error();
   screen_.ended(end ? end->code : *stop_code_, end ? end->cause : "", folder_.path(), !end);

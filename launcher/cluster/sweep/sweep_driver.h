@@ -22,6 +22,7 @@ struct SweepOptions {
   int fit = 1;  // so many trials may run at once
   /// Whether to shorten orphan_timeout: workers are not to outlive their train-run by much.
   bool shorten_orphans = true;
+  std::string working_dir = {};             // of the spec: where a searcher starts
   std::vector<std::string> variables = {};  // the environment of the trials' train-run
   OutputMode output = OutputMode::Plain;
   std::string build = {};

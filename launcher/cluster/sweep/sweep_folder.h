@@ -31,6 +31,8 @@ class SweepFolder {
   std::string trials() const { return path_ + "/trials"; }
   std::string trials_csv() const { return path_ + "/trials.csv"; }
   std::string best() const { return path_ + "/best"; }
+  /// What the searcher, a program of the user's, writes to stderr.
+  std::string searcher_log() const { return path_ + "/searcher.log"; }
   /// Checkpoints that trials may take over from others, each a folder.
   std::string donors() const { return path_ + "/donors"; }
   std::string donor(const std::string& checkpoint) const { return donors() + "/" + checkpoint; }

@@ -7,9 +7,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include <algorithm>
 #include <array>
-#include <boost/json/parse.hpp>
 #include <cerrno>
 #include <cstring>
 
@@ -21,8 +19,6 @@ namespace train {
 namespace {
 
 constexpr int kDriverFd = 3;  // where the child finds its end of the socket
-constexpr std::size_t kLineBytesMax =
-    80u << 20;  // exit.json, which `end` repeats, has a limit of 64 MiB
 constexpr std::size_t kErrorsBytesMax = 16u << 10;  // the end of what it said
 constexpr std::size_t kSaidBytesMax = 1u << 10;
 
@@ -66,26 +62,9 @@ Result<TrialProcess> TrialProcess::start(std::vector<std::string> words,
 
 std::vector<boost::json::object> TrialProcess::take_events() {
   std::vector<boost::json::object> events;
-  std::array<char, 64u << 10> buffer{};
-  for (;;) {
-    const ssize_t count = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
-    if (count < 0 && errno == EINTR) continue;
-    if (count == 0) socket_.reset();  // else it would be ready for ever
-    if (count <= 0) return events;
-    std::string_view rest(buffer.data(), static_cast<std::size_t>(count));
-    while (!rest.empty()) {
-      const std::size_t end = std::min(rest.find('\n'), rest.size());
-      too_long_ = too_long_ || line_.size() + end > kLineBytesMax;
-      if (!too_long_) line_ += rest.substr(0, end);
-      if (end == rest.size()) break;
-      rest.remove_prefix(end + 1);
-      boost::system::error_code ec;
-      auto parsed = boost::json::parse(too_long_ ? std::string_view("0") : line_, ec);
-      if (!ec && parsed.is_object()) events.push_back(std::move(parsed.as_object()));
-      line_.clear();
-      too_long_ = false;
-    }
-  }
+  for (auto& line : lines_.take(socket_))
+    if (line && line->is_object()) events.push_back(std::move(line->as_object()));
+  return events;
 }
 
 void TrialProcess::ask_to_stop() {

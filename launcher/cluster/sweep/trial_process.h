@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/cluster/sweep/json_lines.h"
 #include "lib/base/file_descriptor.h"
 #include "lib/base/result.h"
 
@@ -48,8 +49,7 @@ class TrialProcess {
 
   pid_t pid_ = -1;
   FileDescriptor socket_, errors_, process_;
-  std::string line_;       // the beginning of one
-  bool too_long_ = false;  // it is passed over
+  JsonLines lines_{80u << 20};  // exit.json, which `end` repeats, has a limit of 64 MiB
   std::string error_text_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "launcher/core/search/trial_values.h"
 #include "lib/base/check.h"
+#include "lib/base/exit_code.h"
 
 namespace train {
 namespace {
@@ -42,7 +43,8 @@ bool fail_alike(const TrialEnded& a, const TrialEnded& b) {
 int trials_in_all(const SearchSpec& spec, int invalid) {
   const auto planned = static_cast<int>(trial_count(spec));
   // Of a grid, an invalid point stays one. No more trials are replaced than were asked for.
-  const int replaced = spec.search == SearchKind::Random ? std::min(invalid, planned) : 0;
+  const bool drawn = spec.search == SearchKind::Random || spec.search == SearchKind::Command;
+  const int replaced = drawn ? std::min(invalid, planned) : 0;
   return std::min(planned + replaced, kTrialsMax);
 }
 
@@ -59,7 +61,10 @@ bool SearchController::is_better(double a, double b) const {
   return spec_.mode == SearchMode::Min ? a < b : a > b;
 }
 
-int SearchController::trials_in_all() const { return train::trials_in_all(spec_, invalid_); }
+int SearchController::trials_in_all() const {
+  if (searcher_done_) return static_cast<int>(trials_.size()) + (proposed_ ? 1 : 0);
+  return train::trials_in_all(spec_, invalid_);
+}
 
 std::vector<int> SearchController::running() const {
   std::vector<int> running;
@@ -80,8 +85,8 @@ std::optional<int> SearchController::best() const {
 }
 
 bool SearchController::takes_time(const TrialReported& report) const {
+  if (!may_stop(report.trial)) return false;
   const auto index = static_cast<std::size_t>(report.trial);
-  if (index >= trials_.size() || trials_[index].ended || trials_[index].stops) return false;
   return std::isfinite(report.time) && (!decided_[index] || report.time > *decided_[index]);
 }
 
@@ -93,12 +98,30 @@ bool SearchController::is_decisive(const TrialReported& report) const {
   return rung && report.time >= static_cast<double>(*rung);
 }
 
+void SearchController::handle(const TrialProposed& proposed) {
+  if (std::cmp_equal(proposed.trial, trials_.size())) proposed_ = proposed;
+}
+
+bool SearchController::may_stop(int trial) const {
+  const auto index = static_cast<std::size_t>(trial);
+  return index < trials_.size() && !trials_[index].ended && !trials_[index].stops;
+}
+
+void SearchController::handle(const TrialPruned& pruned) {
+  if (!may_stop(pruned.trial)) return;
+  TrialState& trial = trials_[static_cast<std::size_t>(pruned.trial)];
+  trial.stops = trial.pruned = true;
+}
+
 void SearchController::handle(const TrialStarted& started) {
   // A later driver may take the record in again, of a trial that it has started itself.
   if (static_cast<std::size_t>(started.trial) < trials_.size()) return;
   TRAIN_CHECK(static_cast<std::size_t>(started.trial) == trials_.size(),
               "trials are started in the order of their numbers");
-  trials_.push_back({.values = trial_values(spec_, started.trial)});
+  const bool has_searcher = spec_.search == SearchKind::Command;
+  trials_.push_back(
+      {.values = has_searcher ? started.values : trial_values(spec_, started.trial)});
+  proposed_.reset();
   decided_.emplace_back();
   asked_.push_back(false);
   ++running_;
@@ -201,6 +224,7 @@ std::optional<EndSearch> SearchController::end() const {
   const bool some = std::any_of(trials_.begin(), trials_.end(),
                                 [](const TrialState& trial) { return !is_failure(*trial.ended); });
   if (some) return EndSearch{};
+  if (trials_.empty()) return EndSearch{exit_code::kFailed, "the searcher proposed no trial"};
   const TrialEnded& first = first_ends_.front();
   return EndSearch{first.code, fmt::format("all trials failed; the first: {}", first.cause)};
 }
@@ -221,14 +245,29 @@ std::vector<SearchAction> SearchController::next_actions() {
     return actions;
   }
   for (std::size_t i = 0; i < trials_.size(); ++i)
-    if (trials_[i].stops) stop(i, "others were better at that time");
+    if (trials_[i].stops)
+      stop(i, trials_[i].pruned ? "the searcher stops it" : "others were better at that time");
   for (const auto& [trial, exploit] : exploits_)
     if (!asked_[static_cast<std::size_t>(trial)]) actions.push_back(ExploitTrial{exploit});
-  const int room = std::min(fit_, spec_.max_concurrent_trials.value_or(fit_)) - running_;
-  const int left = trials_in_all() - static_cast<int>(trials_.size());
-  for (int i = 0; i < std::min(room, left); ++i)
-    actions.push_back(StartTrial{static_cast<int>(trials_.size()) + i});
+  start_trials(actions);
   return actions;
+}
+
+void SearchController::start_trials(std::vector<SearchAction>& actions) {
+  const int room = std::min(fit_, spec_.max_concurrent_trials.value_or(fit_)) - running_;
+  const int next = static_cast<int>(trials_.size()), left = trials_in_all() - next;
+  if (spec_.search != SearchKind::Command) {
+    for (int i = 0; i < std::min(room, left); ++i) actions.push_back(StartTrial{next + i});
+    return;
+  }
+  // One after another, so that the searcher proposes each with all that is known.
+  if (room <= 0 || left <= 0) return;
+  if (proposed_) {
+    actions.push_back(StartTrial{next, proposed_->values});
+  } else if (asked_for_ <= next) {
+    asked_for_ = next + 1;
+    actions.push_back(AskSearcher{next});
+  }
 }
 
 }  // namespace train

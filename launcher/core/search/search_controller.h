@@ -21,9 +21,25 @@ namespace train {
 
 // ---- events
 
+/// The searcher has said which values the next trial is to have: all parameters.
+struct TrialProposed {
+  int trial = 0;
+  boost::json::object values = {};
+  bool operator==(const TrialProposed&) const = default;
+};
+/// The searcher wants no more trials.
+struct SearcherDone {
+  bool operator==(const SearcherDone&) const = default;
+};
+/// The searcher has had enough of the trial.
+struct TrialPruned {
+  int trial = 0;
+  bool operator==(const TrialPruned&) const = default;
+};
 /// The driver is about to start the trial.
 struct TrialStarted {
   int trial = 0;
+  boost::json::object values = {};  // that a searcher has proposed; else the spec has them
   bool operator==(const TrialStarted&) const = default;
 };
 /// Rank 0 has reported the metric.
@@ -66,8 +82,14 @@ struct TrialEnded {
 
 // ---- actions
 
+/// Ask the searcher for the values of the next trial.
+struct AskSearcher {
+  int trial = 0;
+  bool operator==(const AskSearcher&) const = default;
+};
 struct StartTrial {
   int trial = 0;
+  boost::json::object values = {};  // as TrialStarted has them
   bool operator==(const StartTrial&) const = default;
 };
 struct StopTrial {
@@ -86,7 +108,7 @@ struct EndSearch {
   std::string cause = {};
   bool operator==(const EndSearch&) const = default;
 };
-using SearchAction = std::variant<StartTrial, StopTrial, ExploitTrial, EndSearch>;
+using SearchAction = std::variant<AskSearcher, StartTrial, StopTrial, ExploitTrial, EndSearch>;
 
 // ----
 
@@ -97,7 +119,8 @@ inline constexpr int kAlikeFailures = 3;
 struct TrialState {
   boost::json::object values = {};
   std::optional<TrialEnded> ended = {};
-  bool stops = false;                // the scheduler has had enough of it
+  bool stops = false;                // the scheduler or the searcher has had enough of it
+  bool pruned = false;               // it was the searcher
   std::optional<double> time = {};   // of its newest report
   std::optional<double> value = {};  // the newest
   std::optional<double> best = {};   // finite
@@ -115,11 +138,18 @@ class SearchController {
   /// before handle() is called.
   bool is_decisive(const TrialReported& report) const;
 
+  /// Return whether the trial runs and has not been stopped by the search yet.
+  bool may_stop(int trial) const;
+
   /// Return whether a checkpoint with a report of this time is to be kept for others, and told.
   bool wants_checkpoint(int trial, double time) const;
   /// Return the names of the kept checkpoints that may still be needed.
   std::set<std::string> needed_checkpoints() const;
 
+  /// Only of the next trial: another one is passed over.
+  void handle(const TrialProposed& proposed);
+  void handle(const SearcherDone&) { searcher_done_ = true; }
+  void handle(const TrialPruned& pruned);
   void handle(const TrialStarted& started);
   /// Reports that a trial repeats after a restart change nothing.
   void handle(const TrialReported& report);
@@ -149,6 +179,7 @@ class SearchController {
  private:
   bool takes_time(const TrialReported& report) const;
   std::optional<EndSearch> end() const;
+  void start_trials(std::vector<SearchAction>& actions);
 
   const SearchSpec spec_;
   int fit_ = kConcurrentTrialsMax;
@@ -158,6 +189,9 @@ class SearchController {
   int running_ = 0, invalid_ = 0;
   std::vector<TrialEnded> first_ends_;  // kAlikeFailures of them
   bool ended_ = false;                  // EndSearch has been returned
+  bool searcher_done_ = false;
+  int asked_for_ = 0;                   // one more than the trial of the last AskSearcher
+  std::optional<TrialProposed> proposed_ = {};
   std::optional<Asha> asha_;
   std::optional<MedianRule> median_;
   std::optional<Pbt> pbt_;

@@ -30,8 +30,10 @@ struct Parameter {
   bool operator==(const Parameter&) const = default;
 };
 
-enum class SearchKind { Single, Grid, Random };
-inline constexpr std::array<std::string_view, 3> kSearchKinds{"single", "grid", "random"};
+/// Command: a program of the user's, the searcher, proposes the values.
+enum class SearchKind { Single, Grid, Random, Command };
+inline constexpr std::array<std::string_view, 4> kSearchKinds{"single", "grid", "random",
+                                                              "command"};
 enum class SearchMode { Min, Max };
 inline constexpr std::array<std::string_view, 2> kSearchModes{"min", "max"};
 
@@ -70,6 +72,7 @@ struct SearchSpec {
   SearchMode mode = SearchMode::Min;
   std::string time_attribute = {};  // a metric that grows; empty: the number of reports
   SearchKind search = SearchKind::Random;
+  std::vector<std::string> command = {};          // the searcher and its arguments
   int num_trials = 1;                             // of a grid: of each point
   std::optional<int> max_concurrent_trials = {};  // none: as many as fit
   std::int64_t seed = 0;

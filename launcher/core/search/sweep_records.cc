@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "launcher/core/search/trial_values.h"
 #include "lib/base/exit_code.h"
 
 namespace train {
@@ -44,6 +45,19 @@ std::string kept_name_in(const boost::json::object& record) {
   const std::string_view name = text_in(record, "checkpoint");
   const bool plain = !name.empty() && name.front() != '.' && name.find('/') == name.npos;
   return plain ? std::string(name) : "";
+}
+
+bool take_started(SearchController& search, const boost::json::object& record, int trial) {
+  TrialStarted started{trial};
+  if (search.spec().search == SearchKind::Command) {
+    const auto* given = member(record, "parameters");
+    if (given == nullptr || !given->is_object()) return false;
+    auto values = proposed_values(search.spec(), given->as_object());
+    if (!values) return false;
+    started.values = std::move(*values);
+  }
+  search.handle(started);
+  return true;
 }
 
 bool take_checkpointed(SearchController& search, const boost::json::object& record, int trial) {
@@ -88,6 +102,12 @@ bool take_exploited(SearchController& search, const boost::json::object& record,
 
 boost::json::object record_of(const TrialStarted& started, const boost::json::object& values) {
   return {{"event", "trial_started"}, {"trial", started.trial}, {"parameters", values}};
+}
+
+boost::json::object record_of(const SearcherDone&) { return {{"event", "searcher_done"}}; }
+
+boost::json::object record_of(const TrialPruned& pruned) {
+  return {{"event", "trial_pruned"}, {"trial", pruned.trial}};
 }
 
 boost::json::object record_of(const TrialReported& report) {
@@ -135,22 +155,30 @@ boost::json::object record_of(const TrialEnded& ended, const TrialState& state) 
 
 bool take_in(SearchController& search, const boost::json::object& record) {
   const std::string_view event = text_in(record, "event");
-  constexpr std::array<std::string_view, 5> kEvents{
-      "trial_started", "trial_reported", "trial_checkpointed", "trial_exploited", "trial_ended"};
+  if (event == "searcher_done") {
+    search.handle(SearcherDone{});
+    return true;
+  }
+  constexpr std::array<std::string_view, 6> kEvents{"trial_started",      "trial_reported",
+                                                    "trial_pruned",       "trial_checkpointed",
+                                                    "trial_exploited",    "trial_ended"};
   if (std::find(kEvents.begin(), kEvents.end(), event) == kEvents.end()) return true;
   const auto trial = whole_in(record, "trial", kTrialsMax - 1);
   const int known = static_cast<int>(search.trials().size());
   if (!trial) return false;
   if (event == "trial_started") {
     if (*trial != known || *trial >= search.trials_in_all()) return false;
-    search.handle(TrialStarted{*trial});
-    return true;
+    return take_started(search, record, *trial);
   }
   if (*trial >= known || search.trials()[static_cast<std::size_t>(*trial)].ended) return false;
   if (event == "trial_reported") {
     const auto at = number_in(record, "at");
     if (!at) return false;
     search.handle(TrialReported{*trial, *at, number_in(record, "value").value_or(std::nan(""))});
+    return true;
+  }
+  if (event == "trial_pruned") {
+    search.handle(TrialPruned{*trial});
     return true;
   }
   if (event == "trial_checkpointed") return take_checkpointed(search, record, *trial);

@@ -11,6 +11,8 @@
 namespace train {
 
 boost::json::object record_of(const TrialStarted& started, const boost::json::object& values);
+boost::json::object record_of(const SearcherDone& done);
+boost::json::object record_of(const TrialPruned& pruned);
 boost::json::object record_of(const TrialReported& report);
 boost::json::object record_of(const TrialCheckpointed& checkpointed);
 /// `state`: of the trial before that.

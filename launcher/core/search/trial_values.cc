@@ -1,10 +1,14 @@
 #include "launcher/core/search/trial_values.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
 namespace train {
 namespace {
+
+constexpr std::size_t kShownMax = 100;  // of what a searcher writes
 
 /// splitmix64: each bit of the result depends on each bit of x.
 std::uint64_t mixed(std::uint64_t x) {
@@ -110,11 +114,56 @@ boost::json::value grid_value(const Parameter& parameter, std::int64_t place) {
   return nullptr;
 }
 
+bool may_have(const Parameter& parameter, const boost::json::value& value) {
+  switch (parameter.kind) {
+    case ParameterKind::Const:
+    case ParameterKind::Choice:
+      return std::find(parameter.values.begin(), parameter.values.end(), value) !=
+             parameter.values.end();
+    case ParameterKind::Uniform:
+    case ParameterKind::LogUniform:
+      return value.is_number() && value.to_number<double>() >= parameter.low &&
+             value.to_number<double>() <= parameter.high;
+    case ParameterKind::Int:
+      return value.is_int64() && value.as_int64() >= parameter.least &&
+             value.as_int64() <= parameter.greatest;
+  }
+  return false;
+}
+
+Result<boost::json::object> proposed_values(const SearchSpec& spec,
+                                            const boost::json::object& proposed) {
+  boost::json::object values;
+  std::size_t used = 0;
+  for (const Parameter& parameter : spec.parameters) {
+    const boost::json::value* given = proposed.if_contains(parameter.path);
+    if (given == nullptr && parameter.kind == ParameterKind::Const) {
+      values[parameter.path] = parameter.values.front();
+      continue;
+    }
+    if (given == nullptr)
+      return Error{Errc::InvalidArgument, fmt::format("\"{}\" is missing", parameter.path)};
+    if (!may_have(parameter, *given))
+      return Error{Errc::InvalidArgument,
+                   fmt::format("\"{}\" has a value that the spec does not allow", parameter.path)};
+    values[parameter.path] = *given;
+    ++used;
+  }
+  if (used == proposed.size()) return values;
+  for (const auto& [path, value] : proposed)
+    if (!values.contains(path))
+      return Error{Errc::InvalidArgument,
+                   fmt::format("\"{}\" is no parameter of the sweep",
+                               std::string_view(path).substr(0, kShownMax))};
+  return values;
+}
+
 std::int64_t trial_count(const SearchSpec& spec) {
   switch (spec.search) {
     case SearchKind::Single:
       return 1;
     case SearchKind::Random:
+    case SearchKind::Command:
       return spec.num_trials;
     case SearchKind::Grid:
       return std::min<std::int64_t>(

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "launcher/core/search/search_spec.h"
+#include "lib/base/result.h"
 
 namespace train {
 
@@ -18,6 +19,14 @@ boost::json::value grid_value(const Parameter& parameter, std::int64_t place);
 /// Return how many trials the sweep has, unless some turn out to be invalid; at most kTrialsMax
 /// + 1.
 std::int64_t trial_count(const SearchSpec& spec);
+
+/// Return whether the parameter may have this value.
+bool may_have(const Parameter& parameter, const boost::json::value& value);
+
+/// Return the values of a trial for which a searcher has proposed these. The error says what is
+/// wrong with them: each parameter needs a value that it may have, but for constants.
+Result<boost::json::object> proposed_values(const SearchSpec& spec,
+                                            const boost::json::object& proposed);
 
 /// Return the values of a trial: path → value. The first trials are the points. What a point leaves
 /// out is drawn; of a grid it is the parameter's first value.

@@ -83,3 +83,11 @@ def _step(metrics: dict[str, Any], name: str) -> int:
 
 def _path(running: Trainer) -> str:
     return running._log.folder
+
+
+if __name__ == "__main__":
+    import sys
+
+    from ._optuna_searcher import main
+
+    sys.exit(main())

@@ -10,7 +10,8 @@
 namespace train {
 
 void PrintTo(const SearchAction& action, std::ostream* out) {
-  std::visit(Overloaded{[&](const StartTrial& start) { *out << "start " << start.trial; },
+  std::visit(Overloaded{[&](const AskSearcher& ask) { *out << "ask " << ask.trial; },
+                        [&](const StartTrial& start) { *out << "start " << start.trial; },
                         [&](const StopTrial& stop) { *out << "stop " << stop.trial; },
                         [&](const ExploitTrial& one) { *out << "exploit " << one.exploit.trial; },
                         [&](const EndSearch& end) { *out << "end " << end.code << end.cause; }},
@@ -218,6 +219,62 @@ TEST(SearchController, TheBestValueRemembersItsPart) {
   EXPECT_EQ(search.trials()[3].best_part, 1);
   search.handle(TrialReported{3, 12, 0.25});
   EXPECT_EQ(search.trials()[3].best_part, 2);
+}
+
+SearchSpec searched() {
+  SearchSpec spec = four_trials();
+  spec.search = SearchKind::Command;
+  spec.command = {"search"};
+  return spec;
+}
+
+TEST(SearchController, AsksTheSearcherForOneTrialAfterAnother) {
+  SearchController search(searched());
+  EXPECT_EQ(search.next_actions(), (Actions{AskSearcher{0}}));
+  EXPECT_EQ(search.next_actions(), Actions{}) << "it thinks";
+  search.handle(TrialProposed{1, {{"x", 0.5}}});
+  EXPECT_EQ(search.next_actions(), Actions{}) << "not the one that was asked for";
+  search.handle(TrialProposed{0, {{"x", 0.25}}});
+  EXPECT_EQ(search.next_actions(), (Actions{StartTrial{0, {{"x", 0.25}}}}));
+  search.handle(TrialStarted{0, {{"x", 0.25}}});
+  EXPECT_EQ(search.trials()[0].values, (boost::json::object{{"x", 0.25}}));
+  EXPECT_EQ(search.next_actions(), (Actions{AskSearcher{1}}));
+  search.handle(TrialProposed{1, {{"x", 1}}});
+  search.handle(TrialStarted{1, {{"x", 1}}});
+  EXPECT_EQ(search.next_actions(), Actions{}) << "two at once";
+  search.handle(TrialEnded{0, TrialEnd::Invalid});
+  EXPECT_EQ(search.next_actions(), (Actions{AskSearcher{2}}));
+  EXPECT_EQ(search.trials_in_all(), 5) << "one more for the invalid one";
+}
+
+TEST(SearchController, EndsWhenTheSearcherWantsNoMore) {
+  SearchController search(searched());
+  search.handle(TrialStarted{0, {{"x", 0.25}}});
+  EXPECT_EQ(search.next_actions(), (Actions{AskSearcher{1}}));
+  search.handle(TrialProposed{1, {{"x", 1}}});
+  search.handle(SearcherDone{});
+  EXPECT_EQ(search.next_actions(), (Actions{StartTrial{1, {{"x", 1}}}})) << "proposed before";
+  search.handle(TrialStarted{1, {{"x", 1}}});
+  search.handle(TrialEnded{0});
+  EXPECT_EQ(search.next_actions(), Actions{});
+  search.handle(TrialEnded{1});
+  EXPECT_EQ(search.next_actions(), (Actions{EndSearch{}}));
+
+  SearchController none(searched());
+  none.handle(SearcherDone{});
+  EXPECT_EQ(none.next_actions(), (Actions{EndSearch{1, "the searcher proposed no trial"}}));
+}
+
+TEST(SearchController, StopsWhatTheSearcherHasHadEnoughOf) {
+  SearchController search(searched());
+  search.handle(TrialStarted{0, {{"x", 0.25}}});
+  EXPECT_TRUE(search.may_stop(0));
+  EXPECT_FALSE(search.may_stop(1));
+  search.handle(TrialPruned{1});
+  search.handle(TrialPruned{0});
+  EXPECT_FALSE(search.may_stop(0));
+  EXPECT_EQ(search.next_actions(),
+            (Actions{StopTrial{0, "the searcher stops it"}, AskSearcher{1}}));
 }
 
 }  // namespace

@@ -47,6 +47,31 @@ TEST(SweepRecords, AreReadAgain) {
             R"("at":2.5E0,"value":2.5E-1,"best":2.5E-1,"best_at":2.5E0})");
 }
 
+TEST(SweepRecords, OfASearchersTrialsAreReadAgain) {
+  SearchSpec spec{.metric = "loss",
+                  .search = SearchKind::Command,
+                  .command = {"search"},
+                  .num_trials = 3,
+                  .parameters = {{.path = "x", .kind = ParameterKind::Int, .least = 1, .greatest = 9},
+                                 {.path = "c", .values = {"k"}}}};
+  SearchController search(spec);
+  const boost::json::object values{{"x", 4}, {"c", "k"}};
+  const auto started = record_of(TrialStarted{0, values}, values);
+  EXPECT_TRUE(take_in(search, started));
+  EXPECT_EQ(search.trials()[0].values, values);
+  for (const char* wrong : {R"({"x": 4.5, "c": "k"})", R"({"c": "k"})", R"({"x": 4, "y": 1})", "[]"}) {
+    boost::json::object record = started;
+    record["trial"] = 1;
+    record["parameters"] = boost::json::parse(wrong);
+    EXPECT_FALSE(take_in(search, record)) << wrong;
+  }
+  EXPECT_FALSE(take_in(search, record_of(TrialPruned{1}))) << "there is none";
+  EXPECT_TRUE(take_in(search, record_of(TrialPruned{0})));
+  EXPECT_TRUE(search.trials()[0].pruned);
+  EXPECT_TRUE(take_in(search, record_of(SearcherDone{})));
+  EXPECT_EQ(search.trials_in_all(), 1);
+}
+
 SearchSpec population() {
   return {.metric = "loss",
           .num_trials = 2,

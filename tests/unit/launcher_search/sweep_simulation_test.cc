@@ -110,10 +110,16 @@ class Driver {
 
   /// Do one thing. Return false at the end.
   bool step() {
+    if (search_.spec().search == SearchKind::Command) searcher_answers();
     for (const SearchAction& action : search_.next_actions()) {
-      const bool over = std::visit(Overloaded{[&](const StartTrial& start) {
-                                                const TrialStarted started{start.trial};
-                                                world_.append(record_of(started, {}));
+      const bool over = std::visit(Overloaded{[&](const AskSearcher& ask) {
+                                                asked_ = ask.trial;
+                                                return false;
+                                              },
+                                              [&](const StartTrial& start) {
+                                                const TrialStarted started{start.trial,
+                                                                           start.values};
+                                                world_.append(record_of(started, start.values));
                                                 search_.handle(started);
                                                 world_.start(start.trial, state_of(start.trial));
                                                 return false;
@@ -155,6 +161,19 @@ class Driver {
   const SearchController& search() const { return search_; }
 
  private:
+  /// It takes its time, and stops a trial now and then.
+  void searcher_answers() {
+    if (asked_ && world_.chance(0.3)) {
+      search_.handle(TrialProposed{*asked_, {{"x", world_.chance(0.5) ? 0.25 : 0.5}}});
+      asked_.reset();
+    }
+    const std::vector<int> running = search_.running();
+    if (running.empty() || !world_.chance(0.01)) return;
+    const TrialPruned pruned{running[world_.random() % running.size()]};
+    if (!search_.may_stop(pruned.trial)) return;
+    world_.append(record_of(pruned));
+    search_.handle(pruned);
+  }
   void reported(int trial, int report) {
     const TrialReported reported{trial, static_cast<double>(report), world_.value(trial, report)};
     if (search_.is_decisive(reported)) world_.append(record_of(reported));
@@ -202,12 +221,15 @@ class Driver {
 
   World& world_;
   SearchController search_;
+  std::optional<int> asked_ = {};  // the searcher thinks about this trial
 };
 
-void simulate(std::uint64_t seed, const SchedulerSpec& scheduler) {
+void simulate(std::uint64_t seed, const SchedulerSpec& scheduler,
+              SearchKind search = SearchKind::Random) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   const SearchSpec spec{
       .metric = "loss",
+      .search = search,
       .num_trials = kTrials,
       .max_concurrent_trials = kAtOnce,
       .parameters = {{.path = "x", .kind = ParameterKind::Uniform, .low = 0, .high = 1}},
@@ -258,6 +280,8 @@ TEST(SweepSimulation, NoTrialIsLostOrRunsTwice) {
     simulate(seed, AshaSpec{.max_time = kReports, .divisor = 4});
     simulate(seed, MedianSpec{.grace_time = 2});
     simulate(seed, PbtSpec{.interval = 4});
+    simulate(seed, NoScheduler{}, SearchKind::Command);
+    simulate(seed, AshaSpec{.max_time = kReports, .divisor = 4}, SearchKind::Command);
   }
 }
 
