@@ -262,7 +262,7 @@ int sweep_status_command(const std::string& path, bool json) {
   if (const std::string best = sweep_best(table); !best.empty())
     print_out("best:       {}\n", best.substr(best.find(' ') + 1));
   if (!table.rows.empty()) {
-    std::vector<int> order = best_trials(search);
+    std::vector<int> order = search.best_first();
     for (const SweepRow& row : table.rows)
       if (!row.best) order.push_back(row.trial);
     print_out("\n{}", Lines{sweep_table(table, order, kStatusRowsMax, 0)});

@@ -20,9 +20,9 @@ using yaml::in_quotes;
 using yaml::Node;
 
 constexpr std::int64_t kTimeMax = std::int64_t{1} << 53;  // doubles hold such numbers exactly
-constexpr std::array<std::string_view, 10> kKeys{
-    "metric", "mode",   "time_attribute", "search",   "num_trials", "max_concurrent_trials",
-    "seed",   "points", "parameters",     "scheduler"};
+constexpr std::array<std::string_view, 11> kKeys{
+    "metric", "mode",   "time_attribute", "search",    "num_trials", "max_concurrent_trials",
+    "seed",   "points", "parameters",     "scheduler", "keep_trials"};
 constexpr std::array<std::string_view, 5> kRangeWords{"const", "choice", "uniform", "log_uniform",
                                                       "int"};
 constexpr std::array<std::string_view, 5> kTypeWords{"const", "categorical", "double", "int",
@@ -501,6 +501,9 @@ void read_key(Reading& reading, const Cursor::Entry& entry, SearchSpec& sweep) {
   } else if (entry.key == "max_concurrent_trials") {
     sweep.max_concurrent_trials =
         static_cast<int>(value.integer(1, kConcurrentTrialsMax).value_or(1));
+  } else if (entry.key == "keep_trials") {
+    if (value.node().text != "all")
+      sweep.keep_trials = static_cast<int>(value.integer(1, kTrialsMax).value_or(1));
   } else if (entry.key == "seed") {
     sweep.seed = value.integer(0, std::numeric_limits<std::int64_t>::max()).value_or(0);
   } else if (entry.key == "parameters") {

@@ -134,6 +134,7 @@ json::object sweep_values(const SearchSpec& sweep) {
     values["search"] = kSearchKinds[static_cast<std::size_t>(sweep.search)];
   values["num_trials"] = sweep.num_trials;
   if (sweep.max_concurrent_trials) values["max_concurrent_trials"] = *sweep.max_concurrent_trials;
+  if (sweep.keep_trials) values["keep_trials"] = *sweep.keep_trials;
   values["seed"] = sweep.seed;
   if (!sweep.points.empty())
     values["points"] = json::array(sweep.points.begin(), sweep.points.end());
@@ -157,6 +158,10 @@ json::object sweep_schema() {
                            "grid, trials of each point.")},
       {"max_concurrent_trials",
        whole(1, kConcurrentTrialsMax, "How many trials run at once, if so many fit.")},
+      {"keep_trials",
+       json::object{{"description", "How many of the best trials keep their checkpoints."},
+                    {"oneOf", json::array{json::object{{"const", "all"}},
+                                          whole(1, kTrialsMax, "So many.")}}}},
       {"seed", whole(0, std::numeric_limits<std::int64_t>::max(), "Decides what is drawn.")},
       {"points", json::object{{"type", "array"},
                               {"maxItems", kChoicesMax},

@@ -501,6 +501,26 @@ TEST_F(Sweep, PbtGoesOnAfterItsDriverHasDied) {
   EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
 }
 
+TEST_F(Sweep, OnlyTheBestTrialsKeepTheirCheckpoints) {
+  const std::string spec = job("  keep_trials: 1\n  search: grid\n  max_concurrent_trials: 1\n"
+                               "  parameters: {x: {choice: [2, 1, 3]}}\n");
+  Process& sweep = cluster.train_run({"sweep", spec});
+  EXPECT_EQ(sweep.wait(), 0) << sweep.out() << sweep.err();
+  EXPECT_EQ(sweep.err(), "");
+  const auto kept = [&](int number) {
+    int count = 0;
+    for (const auto& one : std::filesystem::directory_iterator(trial(number) + "/checkpoints"))
+      count += contains(one.path().filename().string(), "checkpoint_") ? 1 : 0;
+    return count;
+  };
+  EXPECT_EQ(kept(0), 0);
+  EXPECT_EQ(kept(1), 2);
+  EXPECT_EQ(kept(2), 0);
+  EXPECT_EQ(states(), Words(3, "finished"));
+  EXPECT_TRUE(exists(trial(0) + "/metrics.jsonl"));
+  EXPECT_EQ(cluster.run({"checkpoint", "list", folder() + "/0"}), 0);
+}
+
 /// A sweep whose values programs/searcher.py proposes.
 class Searchers : public Sweep {
  protected:

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <deque>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "launcher/cluster/links/private_daemon.h"
@@ -91,6 +92,7 @@ class SweepDriver {
   Result<Unit> take_answers();
   Result<std::optional<EndSearch>> act();
   Result<Unit> write_records();
+  void clear_trials();
   void wait();
   Result<Unit> look_at(int trial, Live& live);
   Result<Unit> read_reports(int trial, Live& live, std::uint64_t end);
@@ -118,6 +120,7 @@ class SweepDriver {
   bool slow_said_ = false;  // that the searcher takes long
   std::vector<boost::json::object> records_;  // not in the journal yet
   std::map<int, Live> live_;
+  std::set<int> cleared_;         // trials whose checkpoints are gone
   std::map<int, int> taken_;      // trials that another train-run has: how often they were launched
   std::optional<int> stop_code_;  // we are told to stop
   int signals_taken_ = 0;
@@ -320,9 +323,23 @@ Result<Unit> SweepDriver::write_records() {
   TRY_VOID(journal_->append(records_, wall_time()));
   records_.clear();
   changed_ = true;
-  if (std::exchange(kept_changed_, false))
-    remove_checkpoints(folder_, search_.needed_checkpoints());
+  if (!std::exchange(kept_changed_, false)) return Unit{};
+  remove_checkpoints(folder_, search_.needed_checkpoints());
+  clear_trials();
   return Unit{};
+}
+
+/// Remove the checkpoints of trials that have ended and are not to keep them.
+void SweepDriver::clear_trials() {
+  for (const int trial : search_.trials_to_clear()) {
+    if (!cleared_.insert(trial).second) continue;
+    for (int part = 1; part <= state_of(trial).part; ++part) {
+      const auto cleared = clear_checkpoints(files_, RunFolder(folder_.trial(trial, part)), self_);
+      if (!cleared)
+        screen_.warn(fmt::format("the checkpoints of trial {} stay: {}", trial,
+                                 cleared.error().describe()));
+    }
+  }
 }
 
 /// Do what the search wants. Return its end, once it has one.

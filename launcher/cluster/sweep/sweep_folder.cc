@@ -158,6 +158,18 @@ void remove_checkpoints(const SweepFolder& folder, const std::set<std::string>& 
   for (const auto& other : others) std::filesystem::remove_all(other, ec);
 }
 
+Result<Unit> clear_checkpoints(FileSystem& files, const RunFolder& run, const LockHolder& self) {
+  CheckpointStore store(files, run.checkpoints());
+  TRY(const auto checkpoints, store.list());
+  if (checkpoints.empty()) return Unit{};
+  TRY(const auto lock, RunLock::acquire(files, run.lock(), self));
+  for (const ListedCheckpoint& checkpoint : checkpoints) {
+    TRY_VOID(lock.check());
+    TRY_VOID(store.remove(checkpoint.number));
+  }
+  return Unit{};
+}
+
 Result<Unit> write_trials_csv(const SweepFolder& folder, const SearchController& search) {
   const SearchSpec& spec = search.spec();
   std::string text = "trial,state,time,value,best,best_time,exit_code";

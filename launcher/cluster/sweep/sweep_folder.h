@@ -73,6 +73,10 @@ Result<Unit> keep_checkpoint(FileSystem& files, const SweepFolder& folder,
 /// Remove the kept checkpoints but those of these names.
 void remove_checkpoints(const SweepFolder& folder, const std::set<std::string>& needed);
 
+/// Remove the checkpoints of a run that has ended; the rest of it stays. AlreadyExists: another
+/// launcher has the run.
+Result<Unit> clear_checkpoints(FileSystem& files, const RunFolder& run, const LockHolder& self);
+
 /// Write the table of all trials, as a whole.
 Result<Unit> write_trials_csv(const SweepFolder& folder, const SearchController& search);
 /// Let the link `best` lead to that part of the trial.

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <cmath>
 
@@ -60,17 +59,6 @@ SweepTable sweep_table_of(const SearchController& search) {
   for (std::size_t i = 0; i < search.trials().size(); ++i)
     table.rows.push_back(sweep_row(search, static_cast<int>(i)));
   return table;
-}
-
-std::vector<int> best_trials(const SearchController& search) {
-  std::vector<int> trials;
-  for (std::size_t i = 0; i < search.trials().size(); ++i)
-    if (search.trials()[i].best) trials.push_back(static_cast<int>(i));
-  std::stable_sort(trials.begin(), trials.end(), [&](int a, int b) {
-    return search.is_better(*search.trials()[static_cast<std::size_t>(a)].best,
-                            *search.trials()[static_cast<std::size_t>(b)].best);
-  });
-  return trials;
 }
 
 boost::json::object trial_json(const SearchController& search, int trial) {

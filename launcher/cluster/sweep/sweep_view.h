@@ -13,8 +13,6 @@ std::string parameters_text(const SearchSpec& spec, const boost::json::object& v
 
 SweepRow sweep_row(const SearchController& search, int trial);
 SweepTable sweep_table_of(const SearchController& search);
-/// Return the trials that have a value, the best first.
-std::vector<int> best_trials(const SearchController& search);
 
 /// Return a trial for programs; what is not known is null.
 boost::json::object trial_json(const SearchController& search, int trial);

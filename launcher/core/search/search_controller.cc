@@ -84,6 +84,30 @@ std::optional<int> SearchController::best() const {
   return best;
 }
 
+std::vector<int> SearchController::best_first() const {
+  std::vector<int> trials;
+  for (int i = 0; std::cmp_less(i, trials_.size()); ++i)
+    if (trials_[static_cast<std::size_t>(i)].best) trials.push_back(i);
+  const auto best = [&](int trial) { return *trials_[static_cast<std::size_t>(trial)].best; };
+  std::stable_sort(trials.begin(), trials.end(),
+                   [&](int a, int b) { return is_better(best(a), best(b)); });
+  return trials;
+}
+
+std::vector<int> SearchController::trials_to_clear() const {
+  std::vector<int> others;
+  if (!spec_.keep_trials) return others;
+  std::set<int> kept;
+  for (const int trial : best_first()) {
+    const auto& ended = trials_[static_cast<std::size_t>(trial)].ended;
+    const bool counts = ended && !is_failure(*ended);
+    if (counts && std::cmp_less(kept.size(), *spec_.keep_trials)) kept.insert(trial);
+  }
+  for (int i = 0; std::cmp_less(i, trials_.size()); ++i)
+    if (trials_[static_cast<std::size_t>(i)].ended && !kept.contains(i)) others.push_back(i);
+  return others;
+}
+
 bool SearchController::takes_time(const TrialReported& report) const {
   if (!may_stop(report.trial)) return false;
   const auto index = static_cast<std::size_t>(report.trial);

@@ -172,6 +172,10 @@ class SearchController {
   /// By number: numbers are given in order.
   const std::vector<TrialState>& trials() const { return trials_; }
   std::vector<int> running() const;
+  /// Return the trials that have a value, the best first.
+  std::vector<int> best_first() const;
+  /// Return the trials that have ended and are not among those whose checkpoints are to be kept.
+  std::vector<int> trials_to_clear() const;
   /// Return the trial with the best value so far; failed and invalid ones do not count.
   std::optional<int> best() const;
   bool is_better(double a, double b) const;

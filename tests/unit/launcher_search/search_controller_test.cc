@@ -221,6 +221,28 @@ TEST(SearchController, TheBestValueRemembersItsPart) {
   EXPECT_EQ(search.trials()[3].best_part, 2);
 }
 
+TEST(SearchController, OnlyTheBestKeepTheirCheckpoints) {
+  SearchSpec spec = four_trials();
+  SearchController all(spec);
+  start(all, 1);
+  all.handle(TrialEnded{0});
+  EXPECT_EQ(all.trials_to_clear(), std::vector<int>{});
+
+  spec.keep_trials = 1;
+  SearchController search(spec);
+  start(search, 4);
+  search.handle(TrialReported{0, 1, 0.5});
+  search.handle(TrialReported{1, 1, 0.25});
+  search.handle(TrialReported{2, 1, 0.125});
+  EXPECT_EQ(search.trials_to_clear(), std::vector<int>{}) << "none has ended";
+  search.handle(TrialEnded{0});
+  EXPECT_EQ(search.trials_to_clear(), std::vector<int>{}) << "the best that has ended";
+  search.handle(TrialEnded{1});
+  search.handle(failed(2));
+  search.handle(TrialEnded{3});
+  EXPECT_EQ(search.trials_to_clear(), (std::vector<int>{0, 2, 3})) << "failed, without a value, worse";
+}
+
 SearchSpec searched() {
   SearchSpec spec = four_trials();
   spec.search = SearchKind::Command;
