@@ -60,6 +60,7 @@ struct RunCommand {
 struct SweepCommand {
   std::string output = "text";
   bool preview = false;
+  int more = 0;  // trials, of a sweep that there is
 };
 struct RunReference {
   std::string run;  // a folder, a name under storage_path, or a registered name

@@ -132,6 +132,7 @@ Result<SweepHistory> history_of(const SweepFolder& folder, const SearchSpec& spe
                                               folder.journal(), record.seq)};
     const auto* event = record.event.if_contains("event");
     const auto* code = record.event.if_contains("code");
+    if (event != nullptr && *event == "more_trials") history.code.reset();
     if (event != nullptr && *event == "sweep_ended" && code != nullptr && code->is_int64())
       history.code = static_cast<int>(code->as_int64());
   }
@@ -168,7 +169,21 @@ std::optional<std::string> sweep_of(const RunReference& reference) {
                                                                   : reference.storage_path);
 }
 
+/// Go on with a sweep that there is.
+int more_trials_command(const JobOptions& job, const SweepCommand& options) {
+  if (!job.overrides.empty() || options.preview) {
+    print_error({Errc::InvalidArgument, "--more goes on with a sweep as it is",
+                 "leave out --set and --preview"});
+    return exit_code::kUsage;
+  }
+  if (const auto sweep = sweep_of({job.path, ""})) return resume_sweep_command(*sweep, options);
+  print_error({Errc::NotFound, fmt::format("there is no sweep {}", job.path),
+               "--more takes the folder of a sweep, or its name in ~/train_results"});
+  return exit_code::kNotFound;
+}
+
 int sweep_command(const JobOptions& job, const SweepCommand& options) {
+  if (options.more > 0) return more_trials_command(job, options);
   SpecSource source;
   const auto parsed = parse_job(job, &source);
   if (!parsed) return exit_code::kBadSpec;
@@ -217,13 +232,23 @@ int resume_sweep_command(const std::string& path, const SweepCommand& options) {
   if (!parsed) return exit_code::kBadSpec;
   const auto history = history_of(folder, *parsed->sweep);
   if (!history) return failed(history.error());
-  if (history->code == exit_code::kOk) {
-    print_error({Errc::AlreadyExists, fmt::format("the sweep {} has ended", path)});
+  if (options.more > 0 && !history->search.may_have_more()) {
+    print_error({Errc::InvalidArgument,
+                 fmt::format("the sweep {} has all its trials: its search is {}", path,
+                             kSearchKinds[static_cast<std::size_t>(parsed->sweep->search)]),
+                 "begin another one with other values"});
+    return exit_code::kUsage;
+  }
+  if (history->code == exit_code::kOk && options.more == 0) {
+    print_error({Errc::AlreadyExists, fmt::format("the sweep {} has ended", path),
+                 "train-run sweep --more N lets it try N trials in addition"});
     return exit_code::kTaken;
   }
   if (const int code = check_place(parsed->spec); code != 0) return code;
   ::umask(static_cast<mode_t>(parsed->spec.run_config.umask.bits));
-  return run_sweep(options_for(*parsed, path, options));
+  SweepOptions how = options_for(*parsed, path, options);
+  how.more = options.more;
+  return run_sweep(how);
 }
 
 int sweep_status_command(const std::string& path, bool json) {

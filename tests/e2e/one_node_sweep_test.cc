@@ -501,6 +501,37 @@ TEST_F(Sweep, PbtGoesOnAfterItsDriverHasDied) {
   EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
 }
 
+TEST_F(Sweep, GoesOnWithMoreTrials) {
+  const std::string spec =
+      job("  num_trials: 2\n  parameters: {x: {uniform: [0, 1]}}\n  seed: 5\n");
+  EXPECT_EQ(cluster.run({"sweep", spec}), 0);
+  Process& more = cluster.train_run({"sweep", "--more", "2", folder()});
+  EXPECT_EQ(more.wait(), 0) << more.out() << more.err();
+  EXPECT_TRUE(contains(more.out(), "4 of 4 trials: 4 finished\n")) << more.out();
+  EXPECT_EQ(states(), Words(4, "finished"));
+  EXPECT_EQ(cluster.run({"resume", folder()}), 73) << "it has ended again";
+  // The new trials have the values that a sweep of four would have tried.
+  std::vector<double> values;
+  for (const auto& trial : status().at("trials").as_array())
+    values.push_back(trial.at("parameters").at("x").to_number<double>());
+  EXPECT_EQ(cluster.run({"sweep", spec, "--set", "sweep.num_trials=4", "--name", "four"}), 0);
+  Process& four = cluster.train_run({"status", cluster.run_dir("four"), "--output", "json"});
+  EXPECT_EQ(four.wait(), 0);
+  for (const auto& trial : cluster.json_lines(four.out()).at(0).at("trials").as_array())
+    EXPECT_EQ(trial.at("parameters").at("x").to_number<double>(),
+              values.at(static_cast<std::size_t>(trial.at("trial").as_int64())));
+
+  Process& none = cluster.train_run({"sweep", "--more", "2", cluster.path("none")});
+  EXPECT_EQ(none.wait(), 66);
+  EXPECT_TRUE(contains(none.err(), "there is no sweep " + cluster.path("none"))) << none.err();
+  Process& set = cluster.train_run({"sweep", "--more", "2", folder(), "--set", "sweep.seed=6"});
+  EXPECT_EQ(set.wait(), 2);
+  EXPECT_EQ(cluster.run({"sweep", job(grid(1, 1)), "--name", "grid"}), 0);
+  Process& grid = cluster.train_run({"sweep", "--more", "2", cluster.run_dir("grid")});
+  EXPECT_EQ(grid.wait(), 2);
+  EXPECT_TRUE(contains(grid.err(), "has all its trials: its search is grid")) << grid.err();
+}
+
 TEST_F(Sweep, OnlyTheBestTrialsKeepTheirCheckpoints) {
   const std::string spec = job("  keep_trials: 1\n  search: grid\n  max_concurrent_trials: 1\n"
                                "  parameters: {x: {choice: [2, 1, 3]}}\n");

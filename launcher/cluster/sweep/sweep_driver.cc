@@ -145,6 +145,12 @@ Result<Unit> SweepDriver::open() {
           "the file, or spec.resolved.yaml beside it, was changed"};
   TRY_VOID(journal_->take_generation(
       wall_time(), {{"host", host_name()}, {"pid", ::getpid()}, {"build", options_.build}}));
+  if (options_.more > 0) {
+    const MoreTrials more{options_.more};
+    records_.push_back(record_of(more));
+    search_.handle(more);
+    TRY_VOID(write_records());
+  }
   TRY_VOID(make_folders(files_, folder_.trials()));
   const int at_once =
       std::min(options_.fit, options_.search.max_concurrent_trials.value_or(options_.fit));

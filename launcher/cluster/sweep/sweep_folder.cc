@@ -36,6 +36,22 @@ std::string value_field(const boost::json::value& value) {
   return field(boost::json::serialize(value));
 }
 
+/// Return whether this may be the name of a kept checkpoint: "0003-000012", "0003.2-000012".
+bool is_kept_name(std::string_view name) {
+  const auto take_number = [&](std::size_t least) {
+    const std::size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+    name.remove_prefix(digits);
+    return digits >= least;
+  };
+  const auto take = [&](char one) {
+    const bool there = name.starts_with(one);
+    if (there) name.remove_prefix(1);
+    return there;
+  };
+  return take_number(4) && (!take('.') || take_number(1)) && take('-') && take_number(6) &&
+         name.empty();
+}
+
 bool is_there(const std::string& path) {
   std::error_code ec;
   return std::filesystem::is_regular_file(path, ec);
@@ -153,8 +169,12 @@ Result<Unit> keep_checkpoint(FileSystem& files, const SweepFolder& folder,
 void remove_checkpoints(const SweepFolder& folder, const std::set<std::string>& needed) {
   std::error_code ec;
   std::vector<std::filesystem::path> others;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.donors(), ec))
-    if (!needed.contains(entry.path().filename())) others.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(folder.donors(), ec)) {
+    const std::string name = entry.path().filename();
+    if (is_kept_name(name) && entry.symlink_status(ec).type() == std::filesystem::file_type::directory &&
+        !needed.contains(name))
+      others.push_back(entry.path());
+  }
   for (const auto& other : others) std::filesystem::remove_all(other, ec);
 }
 

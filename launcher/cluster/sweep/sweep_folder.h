@@ -70,7 +70,7 @@ TrialFolder look_into_trial(FileSystem& files, const RunFolder& run);
 /// the run has removed it meanwhile, or not all of it is here.
 Result<Unit> keep_checkpoint(FileSystem& files, const SweepFolder& folder,
                              const std::string& checkpoint, const std::string& name);
-/// Remove the kept checkpoints but those of these names.
+/// Remove the kept checkpoints but those of these names. What nobody has kept there stays.
 void remove_checkpoints(const SweepFolder& folder, const std::set<std::string>& needed);
 
 /// Remove the checkpoints of a run that has ended; the rest of it stays. AlreadyExists: another

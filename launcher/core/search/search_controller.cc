@@ -40,8 +40,9 @@ bool fail_alike(const TrialEnded& a, const TrialEnded& b) {
          kind_of_cause(a.cause) == kind_of_cause(b.cause);
 }
 
-int trials_in_all(const SearchSpec& spec, int invalid) {
-  const auto planned = static_cast<int>(trial_count(spec));
+int trials_in_all(const SearchSpec& spec, int invalid, int more) {
+  const auto planned =
+      static_cast<int>(std::min<std::int64_t>(trial_count(spec) + more, kTrialsMax));
   // Of a grid, an invalid point stays one. No more trials are replaced than were asked for.
   const bool drawn = spec.search == SearchKind::Random || spec.search == SearchKind::Command;
   const int replaced = drawn ? std::min(invalid, planned) : 0;
@@ -124,6 +125,16 @@ bool SearchController::is_decisive(const TrialReported& report) const {
 
 void SearchController::handle(const TrialProposed& proposed) {
   if (std::cmp_equal(proposed.trial, trials_.size())) proposed_ = proposed;
+}
+
+bool SearchController::may_have_more() const {
+  return spec_.search == SearchKind::Random || spec_.search == SearchKind::Command;
+}
+
+void SearchController::handle(const MoreTrials& more) {
+  spec_.num_trials = static_cast<int>(std::min<std::int64_t>(
+      std::int64_t{spec_.num_trials} + more.trials, kTrialsMax));
+  searcher_done_ = ended_ = false;
 }
 
 bool SearchController::may_stop(int trial) const {

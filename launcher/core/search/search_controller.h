@@ -21,6 +21,11 @@ namespace train {
 
 // ---- events
 
+/// Somebody wants more trials than the spec says.
+struct MoreTrials {
+  int trials = 0;
+  bool operator==(const MoreTrials&) const = default;
+};
 /// The searcher has said which values the next trial is to have: all parameters.
 struct TrialProposed {
   int trial = 0;
@@ -149,6 +154,8 @@ class SearchController {
   /// Only of the next trial: another one is passed over.
   void handle(const TrialProposed& proposed);
   void handle(const SearcherDone&) { searcher_done_ = true; }
+  /// Only where may_have_more().
+  void handle(const MoreTrials& more);
   void handle(const TrialPruned& pruned);
   void handle(const TrialStarted& started);
   /// Reports that a trial repeats after a restart change nothing.
@@ -167,6 +174,8 @@ class SearchController {
   std::vector<SearchAction> next_actions();
 
   const SearchSpec& spec() const { return spec_; }
+  /// Return whether more trials make sense: not of a grid, whose points are what they are.
+  bool may_have_more() const;
   /// Return how many trials there will be, as far as is known.
   int trials_in_all() const;
   /// By number: numbers are given in order.
@@ -185,7 +194,7 @@ class SearchController {
   std::optional<EndSearch> end() const;
   void start_trials(std::vector<SearchAction>& actions);
 
-  const SearchSpec spec_;
+  SearchSpec spec_;
   int fit_ = kConcurrentTrialsMax;
   std::vector<TrialState> trials_;
   std::vector<std::optional<double>> decided_;  // by trial: the time of the last decisive report
@@ -202,8 +211,9 @@ class SearchController {
   std::map<int, TrialExploited> exploits_;  // by trial: to be returned
 };
 
-/// Return how many trials there will be if so many have turned out to be invalid.
-int trials_in_all(const SearchSpec& spec, int invalid);
+/// Return how many trials there will be if so many have turned out to be invalid. `more`: of all
+/// MoreTrials.
+int trials_in_all(const SearchSpec& spec, int invalid, int more = 0);
 
 /// Return whether two trials have failed for the same reason: names of ranks, nodes and numbers in
 /// the causes do not count.

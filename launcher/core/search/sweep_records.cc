@@ -104,6 +104,10 @@ boost::json::object record_of(const TrialStarted& started, const boost::json::ob
   return {{"event", "trial_started"}, {"trial", started.trial}, {"parameters", values}};
 }
 
+boost::json::object record_of(const MoreTrials& more) {
+  return {{"event", "more_trials"}, {"trials", more.trials}};
+}
+
 boost::json::object record_of(const SearcherDone&) { return {{"event", "searcher_done"}}; }
 
 boost::json::object record_of(const TrialPruned& pruned) {
@@ -155,6 +159,12 @@ boost::json::object record_of(const TrialEnded& ended, const TrialState& state) 
 
 bool take_in(SearchController& search, const boost::json::object& record) {
   const std::string_view event = text_in(record, "event");
+  if (event == "more_trials") {
+    const auto trials = whole_in(record, "trials", kTrialsMax);
+    if (!trials || !search.may_have_more()) return false;
+    search.handle(MoreTrials{*trials});
+    return true;
+  }
   if (event == "searcher_done") {
     search.handle(SearcherDone{});
     return true;

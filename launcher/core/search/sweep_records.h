@@ -11,6 +11,7 @@
 namespace train {
 
 boost::json::object record_of(const TrialStarted& started, const boost::json::object& values);
+boost::json::object record_of(const MoreTrials& more);
 boost::json::object record_of(const SearcherDone& done);
 boost::json::object record_of(const TrialPruned& pruned);
 boost::json::object record_of(const TrialReported& report);

@@ -153,9 +153,10 @@ std::string_view SweepData::state() const {
 
 std::optional<std::int64_t> SweepData::planned() const {
   if (!search_) return std::nullopt;
+  if (table_.searcher_done) return std::ssize(table_.trials);
   const auto invalid = std::count_if(table_.trials.begin(), table_.trials.end(),
                                      [](const TrialView& one) { return one.end == "invalid"; });
-  return trials_in_all(*search_, static_cast<int>(invalid));
+  return trials_in_all(*search_, static_cast<int>(invalid), table_.more);
 }
 
 TrialRow SweepData::row(int trial) const {

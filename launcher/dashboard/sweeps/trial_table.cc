@@ -41,6 +41,12 @@ void TrialTable::add(const JournalRecord& record) {
     exploit_trial(record);
   } else if (event == "trial_ended") {
     end_trial(record);
+  } else if (event == "more_trials") {
+    const auto trials = whole_member(record.event, "trials").value_or(0);
+    more += static_cast<int>(std::clamp<std::int64_t>(trials, 0, kTrialsMax - more));
+    searcher_done = false;
+  } else if (event == "searcher_done") {
+    searcher_done = true;
   } else if (event == "sweep_ended") {
     ended = record.time;
     code = whole_member(record.event, "code");

@@ -42,6 +42,8 @@ struct TrialTable {
   std::int64_t pid = 0;
   std::optional<std::int64_t> code = {};  // of the sweep's end
   std::string cause = {};
+  int more = 0;                // trials in addition to those of the spec
+  bool searcher_done = false;  // there will be no more
   std::uint64_t last_seq = 0, version = 0;
   std::vector<TrialView> trials = {};  // by number
   std::string odd = {};                // what a record says that cannot be, or ""

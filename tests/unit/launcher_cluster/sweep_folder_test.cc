@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "launcher/cluster/sweep/trial_reports.h"
 #include "lib/base/text_file.h"
@@ -40,6 +41,23 @@ TEST_F(SweepFolders, ATrialHasBegunOnceItHasItsJournalAndItsSpec) {
   write(run.exit_json(), R"({"code": 7})");
   EXPECT_EQ(step(), ResumeStep::End);
   EXPECT_EQ(look_into_trial(files, run).code, 7);
+}
+
+TEST_F(SweepFolders, OnlyCheckpointsThatWereKeptAreRemoved) {
+  for (const char* name : {"0001-000001", "0001.12-000003", "10000-1000000", "mine", "0001-1",
+                           "01-000001", "0001.-000001", "0001-000001x", ".new"})
+    write(folder.donor(name) + "/file", "");
+  write(folder.donor("0002-000001"), "a file");
+  write(temp.path() + "/elsewhere/file", "");
+  std::filesystem::create_directory_symlink(temp.path() + "/elsewhere", folder.donor("0003-000001"));
+  remove_checkpoints(folder, {"0001.12-000003"});
+  std::set<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.donors()))
+    left.insert(entry.path().filename());
+  EXPECT_EQ(left, (std::set<std::string>{"0001.12-000003", "mine", "0001-1", "01-000001",
+                                         "0001.-000001", "0001-000001x", ".new", "0002-000001",
+                                         "0003-000001"}));
+  EXPECT_TRUE(std::filesystem::exists(temp.path() + "/elsewhere/file"));
 }
 
 TEST_F(SweepFolders, AreFoundByPathAndByName) {

@@ -85,6 +85,11 @@ TEST_F(SweepsTest, ASweepIsListedWithItsTrialsAndItsBest) {
             R"(["a","b"])");
   EXPECT_EQ(boost::json::serialize(trial(2).at("parameters")), R"({"lr":2E-1,"kind":"a"})");
   EXPECT_EQ(trial(1).at("cause").as_string(), "why");
+
+  add(R"({"event":"more_trials","trials":2})");
+  EXPECT_EQ(sweep().at("planned").as_int64(), 5);
+  add(R"({"event":"searcher_done"})");
+  EXPECT_EQ(sweep().at("planned").as_int64(), 3) << "it wants no more";
 }
 
 TEST_F(SweepsTest, RunningTrialsAreAsTheirReportsSay) {

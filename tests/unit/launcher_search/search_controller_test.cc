@@ -243,6 +243,23 @@ TEST(SearchController, OnlyTheBestKeepTheirCheckpoints) {
   EXPECT_EQ(search.trials_to_clear(), (std::vector<int>{0, 2, 3})) << "failed, without a value, worse";
 }
 
+TEST(SearchController, GoesOnWithMoreTrials) {
+  SearchController search(four_trials());
+  start(search, 4);
+  for (int trial = 0; trial < 4; ++trial) search.handle(TrialEnded{trial});
+  EXPECT_EQ(search.next_actions(), (Actions{EndSearch{}}));
+  EXPECT_TRUE(search.may_have_more());
+  search.handle(MoreTrials{1});
+  EXPECT_EQ(search.trials_in_all(), 5);
+  EXPECT_EQ(search.next_actions(), (Actions{StartTrial{4}}));
+  search.handle(MoreTrials{kTrialsMax});
+  EXPECT_EQ(search.trials_in_all(), kTrialsMax);
+
+  SearchSpec grid = four_trials();
+  grid.search = SearchKind::Grid;
+  EXPECT_FALSE(SearchController(grid).may_have_more());
+}
+
 SearchSpec searched() {
   SearchSpec spec = four_trials();
   spec.search = SearchKind::Command;

@@ -70,6 +70,9 @@ TEST(SweepRecords, OfASearchersTrialsAreReadAgain) {
   EXPECT_TRUE(search.trials()[0].pruned);
   EXPECT_TRUE(take_in(search, record_of(SearcherDone{})));
   EXPECT_EQ(search.trials_in_all(), 1);
+  EXPECT_TRUE(take_in(search, record_of(MoreTrials{2})));
+  EXPECT_EQ(search.trials_in_all(), 5);
+  EXPECT_FALSE(take_in(search, {{"event", "more_trials"}, {"trials", -1}}));
 }
 
 SearchSpec population() {
