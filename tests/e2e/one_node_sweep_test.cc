@@ -488,8 +488,12 @@ TEST_F(Sweep, PbtGoesOnAfterItsDriverHasDied) {
     EXPECT_EQ(sweep->wait(), 137);
     sweep = &cluster.train_run({"resume", folder()});
   }
-  ASSERT_TRUE(wait_until([&] { return states() == Words(2, "running"); }))
-      << sweep->out() << sweep->err();
+  ASSERT_TRUE(wait_until([&] {
+    const boost::json::object shown = status();  // of the last one, not what the killed one has left
+    return shown.contains("running") && shown.at("running").as_bool();
+  })) << sweep->out()
+      << sweep->err();
+  EXPECT_EQ(states(), Words(2, "running"));
   EXPECT_EQ(cluster.run({"stop", folder()}), 0);
   EXPECT_EQ(sweep->wait(), 130) << sweep->out() << sweep->err();
 
@@ -512,12 +516,15 @@ TEST_F(Sweep, GoesOnWithMoreTrials) {
   EXPECT_EQ(cluster.run({"resume", folder()}), 73) << "it has ended again";
   // The new trials have the values that a sweep of four would have tried.
   std::vector<double> values;
-  for (const auto& trial : status().at("trials").as_array())
+  const boost::json::object shown = status();
+  for (const auto& trial : shown.at("trials").as_array())
     values.push_back(trial.at("parameters").at("x").to_number<double>());
   EXPECT_EQ(cluster.run({"sweep", spec, "--set", "sweep.num_trials=4", "--name", "four"}), 0);
   Process& four = cluster.train_run({"status", cluster.run_dir("four"), "--output", "json"});
   EXPECT_EQ(four.wait(), 0);
-  for (const auto& trial : cluster.json_lines(four.out()).at(0).at("trials").as_array())
+  const auto all = cluster.json_lines(four.out());
+  ASSERT_EQ(all.size(), 1u);
+  for (const auto& trial : all[0].at("trials").as_array())
     EXPECT_EQ(trial.at("parameters").at("x").to_number<double>(),
               values.at(static_cast<std::size_t>(trial.at("trial").as_int64())));
 
