@@ -87,9 +87,10 @@ int main(int argc, char** argv) {
                           "Print how many trials there will be, how long they will be trained, and "
                           "the values of the first ones, and stop");
   sweep_command
-      ->add_option("--more", sweep.more,
-                   "JOB is a sweep that there is, by name or folder: go on with it, and try so many "
-                   "trials in addition")
+      ->add_option(
+          "--more", sweep.more,
+          "JOB is a sweep that there is, by name or folder: go on with it, and try so many "
+          "trials in addition")
       ->check(CLI::Range(1, train::kTrialsMax));
   std::string nodes_output = "text", check_output = "text";
   double nodes_seconds = 10, check_seconds = 10;

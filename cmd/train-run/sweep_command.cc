@@ -101,7 +101,8 @@ void print_preview(const SearchSpec& search) {
       print_out("  {} to {} {}\n", row.trials, time, row.time);
   }
   if (search.search == SearchKind::Command)
-    return print_out("values: as {} proposes them\n", fmt::format("{}", fmt::join(search.command, " ")));
+    return print_out("values: as {} proposes them\n",
+                     fmt::format("{}", fmt::join(search.command, " ")));
   for (int trial = 0; trial < std::min<std::int64_t>(trials, kPreviewedTrials); ++trial)
     print_out("trial {}: {}\n", trial, parameters_text(search, trial_values(search, trial)));
   if (trials > kPreviewedTrials) print_out("...\n");

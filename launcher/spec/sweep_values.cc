@@ -113,9 +113,9 @@ json::object scheduler_schema() {
 }
 
 json::object search_schema() {
-  json::object command = closed({{"command", json::object{{"type", "array"},
-                                                          {"minItems", 1},
-                                                          {"items", {{"type", "string"}}}}}});
+  json::object command =
+      closed({{"command",
+               json::object{{"type", "array"}, {"minItems", 1}, {"items", {{"type", "string"}}}}}});
   command["required"] = json::array{"command"};
   json::array words(kSearchKinds.begin(), kSearchKinds.begin() + 3);
   return {{"description", "Which values are tried, or a program that proposes them."},

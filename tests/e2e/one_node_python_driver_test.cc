@@ -290,12 +290,13 @@ TEST_F(OptunaStudies, ProposesTheValuesOfASweep) {
                  "}\nsweep:\n  metric: loss\n  time_attribute: epoch\n  num_trials: 4\n"
                  "  max_concurrent_trials: 1\n  points: [{x: 0.25}, {x: 0.75}]\n"
                  "  parameters: {x: {uniform: [0, 1]}, more: {choice: [a, [1, 2]]}}\n"
-                 "  search: {command: [" + clients_python() + ", -m, trainrun.optuna, --storage, \"" +
-                 storage + "\", --sampler, random, --pruner, none]}\n");
-  const StartOptions with_package{.env = {{"PYTHONPATH", TRAIN_SOURCE_DIR "/sdk/python"},
-                                          {"PYTHONDONTWRITEBYTECODE", "1"}},
-                                  .prefix = {},
-                                  .cwd = ""};
+                 "  search: {command: [" +
+                 clients_python() + ", -m, trainrun.optuna, --storage, \"" + storage +
+                 "\", --sampler, random, --pruner, none]}\n");
+  const StartOptions with_package{
+      .env = {{"PYTHONPATH", TRAIN_SOURCE_DIR "/sdk/python"}, {"PYTHONDONTWRITEBYTECODE", "1"}},
+      .prefix = {},
+      .cwd = ""};
   Process& sweep = cluster.train_run({"sweep", spec}, with_package);
   const std::string second = cluster.run_dir("job") + "/trials/0001/metrics.jsonl";
   ASSERT_TRUE(wait_until([&] { return exists(second) && !read_file(second).empty(); }))
@@ -319,8 +320,9 @@ TEST_F(OptunaStudies, ProposesTheValuesOfASweep) {
        "          x if one.number < 2 else 0 <= x <= 1, abs(one.value - x - 1 / 3) < 1e-9)\n",
        storage, cluster.run_dir("job")});
   EXPECT_EQ(study.wait(), 0) << study.err();
-  EXPECT_EQ(study.out(),
-            "0 COMPLETE 0.25 True\n1 COMPLETE 0.75 True\n2 COMPLETE True True\n3 COMPLETE True True\n");
+  EXPECT_EQ(
+      study.out(),
+      "0 COMPLETE 0.25 True\n1 COMPLETE 0.75 True\n2 COMPLETE True True\n3 COMPLETE True True\n");
 }
 
 // With the real Ray Tune, which kills the processes of trials that its scheduler stops.

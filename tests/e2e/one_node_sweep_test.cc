@@ -489,7 +489,8 @@ TEST_F(Sweep, PbtGoesOnAfterItsDriverHasDied) {
     sweep = &cluster.train_run({"resume", folder()});
   }
   ASSERT_TRUE(wait_until([&] {
-    const boost::json::object shown = status();  // of the last one, not what the killed one has left
+    const boost::json::object shown =
+        status();  // of the last one, not what the killed one has left
     return shown.contains("running") && shown.at("running").as_bool();
   })) << sweep->out()
       << sweep->err();
@@ -540,8 +541,9 @@ TEST_F(Sweep, GoesOnWithMoreTrials) {
 }
 
 TEST_F(Sweep, OnlyTheBestTrialsKeepTheirCheckpoints) {
-  const std::string spec = job("  keep_trials: 1\n  search: grid\n  max_concurrent_trials: 1\n"
-                               "  parameters: {x: {choice: [2, 1, 3]}}\n");
+  const std::string spec =
+      job("  keep_trials: 1\n  search: grid\n  max_concurrent_trials: 1\n"
+          "  parameters: {x: {choice: [2, 1, 3]}}\n");
   Process& sweep = cluster.train_run({"sweep", spec});
   EXPECT_EQ(sweep.wait(), 0) << sweep.out() << sweep.err();
   EXPECT_EQ(sweep.err(), "");
@@ -563,7 +565,8 @@ TEST_F(Sweep, OnlyTheBestTrialsKeepTheirCheckpoints) {
 class Searchers : public Sweep {
  protected:
   std::string searched(const std::string& mode, int trials, const std::string& config = "") const {
-    return job("  search: {command: [python3, " TRAIN_SOURCE_DIR "/tests/e2e/programs/searcher.py, " +
+    return job("  search: {command: [python3, " TRAIN_SOURCE_DIR
+               "/tests/e2e/programs/searcher.py, " +
                    log() + ", " + mode + "]}\n  num_trials: " + std::to_string(trials) +
                    "\n  max_concurrent_trials: 1\n  parameters: {x: {uniform: [0, 100]}}\n",
                config);
@@ -582,7 +585,8 @@ class Searchers : public Sweep {
 TEST_F(Searchers, ProposeTheValues) {
   Process& sweep = cluster.train_run({"sweep", searched("plain", 3)});
   EXPECT_EQ(sweep.wait(), 0) << sweep.out() << sweep.err();
-  EXPECT_TRUE(contains(sweep.out(), "job: 3 trials (command), min of loss is the best, 1 at once\n"))
+  EXPECT_TRUE(
+      contains(sweep.out(), "job: 3 trials (command), min of loss is the best, 1 at once\n"))
       << sweep.out();
   EXPECT_TRUE(contains(sweep.out(), "best: trial 0, loss 1.5: x=1\n")) << sweep.out();
   EXPECT_EQ(states(), Words(3, "finished"));

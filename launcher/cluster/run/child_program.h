@@ -36,7 +36,8 @@ class ChildProgram {
   /// The error says why it cannot be started.
   static Result<ChildProgram> start(const Options& options);
 
-  /// What becomes readable when there is output, or −1 once there will be no more, and when it ends.
+  /// What becomes readable when there is output, or −1 once there will be no more, and when it
+  /// ends.
   int output_handle() const { return open_ ? output_.get() : -1; }
   int end_handle() const { return handle_.get(); }
   /// Take the output that there is now. Return whether it has ended; then reap it.

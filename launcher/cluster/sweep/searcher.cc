@@ -188,9 +188,7 @@ void Searcher::end() {
   if (!program_) return;
   socket_.reset();
   const auto take_output = [&](std::string_view text) { log(text); };
-  const auto within = [](Duration time) {
-    return [until = now() + time] { return until; };
-  };
+  const auto within = [](Duration time) { return [until = now() + time] { return until; }; };
   if (!program_->wait(within(kLeavesWithin), take_output)) {
     program_->signal(SIGTERM);
     (void)program_->wait(within(kStopsWithin), take_output);

@@ -117,7 +117,7 @@ class SweepDriver {
   std::unique_ptr<Journal> journal_;
   std::optional<PrivateDaemon> daemon_;
   std::optional<Searcher> searcher_;
-  bool slow_said_ = false;  // that the searcher takes long
+  bool slow_said_ = false;                    // that the searcher takes long
   std::vector<boost::json::object> records_;  // not in the journal yet
   std::map<int, Live> live_;
   std::set<int> cleared_;         // trials whose checkpoints are gone
@@ -303,8 +303,9 @@ Result<Unit> SweepDriver::take_answers() {
                answer);
   const bool slow = live_.empty() && searcher_->thinks(now()) > kSearcherSlow;
   if (slow && !std::exchange(slow_said_, true))
-    screen_.warn(fmt::format("the searcher has not proposed a trial for {} s; what it says is in {}",
-                             kSearcherSlow / seconds(1), folder_.searcher_log()));
+    screen_.warn(
+        fmt::format("the searcher has not proposed a trial for {} s; what it says is in {}",
+                    kSearcherSlow / seconds(1), folder_.searcher_log()));
   slow_said_ = slow_said_ && slow;
   return Unit{};
 }
@@ -342,8 +343,8 @@ void SweepDriver::clear_trials() {
     for (int part = 1; part <= state_of(trial).part; ++part) {
       const auto cleared = clear_checkpoints(files_, RunFolder(folder_.trial(trial, part)), self_);
       if (!cleared)
-        screen_.warn(fmt::format("the checkpoints of trial {} stay: {}", trial,
-                                 cleared.error().describe()));
+        screen_.warn(
+            fmt::format("the checkpoints of trial {} stay: {}", trial, cleared.error().describe()));
     }
   }
 }

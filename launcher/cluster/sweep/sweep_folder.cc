@@ -171,7 +171,8 @@ void remove_checkpoints(const SweepFolder& folder, const std::set<std::string>& 
   std::vector<std::filesystem::path> others;
   for (const auto& entry : std::filesystem::directory_iterator(folder.donors(), ec)) {
     const std::string name = entry.path().filename();
-    if (is_kept_name(name) && entry.symlink_status(ec).type() == std::filesystem::file_type::directory &&
+    if (is_kept_name(name) &&
+        entry.symlink_status(ec).type() == std::filesystem::file_type::directory &&
         !needed.contains(name))
       others.push_back(entry.path());
   }

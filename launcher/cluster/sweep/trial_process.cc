@@ -18,7 +18,7 @@
 namespace train {
 namespace {
 
-constexpr int kDriverFd = 3;  // where the child finds its end of the socket
+constexpr int kDriverFd = 3;                        // where the child finds its end of the socket
 constexpr std::size_t kErrorsBytesMax = 16u << 10;  // the end of what it said
 constexpr std::size_t kSaidBytesMax = 1u << 10;
 

@@ -132,8 +132,8 @@ bool SearchController::may_have_more() const {
 }
 
 void SearchController::handle(const MoreTrials& more) {
-  spec_.num_trials = static_cast<int>(std::min<std::int64_t>(
-      std::int64_t{spec_.num_trials} + more.trials, kTrialsMax));
+  spec_.num_trials = static_cast<int>(
+      std::min<std::int64_t>(std::int64_t{spec_.num_trials} + more.trials, kTrialsMax));
   searcher_done_ = ended_ = false;
 }
 
@@ -154,8 +154,7 @@ void SearchController::handle(const TrialStarted& started) {
   TRAIN_CHECK(static_cast<std::size_t>(started.trial) == trials_.size(),
               "trials are started in the order of their numbers");
   const bool has_searcher = spec_.search == SearchKind::Command;
-  trials_.push_back(
-      {.values = has_searcher ? started.values : trial_values(spec_, started.trial)});
+  trials_.push_back({.values = has_searcher ? started.values : trial_values(spec_, started.trial)});
   proposed_.reset();
   decided_.emplace_back();
   asked_.push_back(false);

@@ -203,7 +203,7 @@ class SearchController {
   std::vector<TrialEnded> first_ends_;  // kAlikeFailures of them
   bool ended_ = false;                  // EndSearch has been returned
   bool searcher_done_ = false;
-  int asked_for_ = 0;                   // one more than the trial of the last AskSearcher
+  int asked_for_ = 0;  // one more than the trial of the last AskSearcher
   std::optional<TrialProposed> proposed_ = {};
   std::optional<Asha> asha_;
   std::optional<MedianRule> median_;

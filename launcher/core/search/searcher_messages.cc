@@ -80,10 +80,9 @@ json::object begin_message(const SearchController& search, const std::string& sw
 json::object ask_message(int trial) { return {{"ask", trial}}; }
 
 json::object report_message(const TrialReported& report) {
-  return {{"report",
-           {{"trial", report.trial},
-            {"time", report.time},
-            {"value", number_or_null(report.value)}}}};
+  return {
+      {"report",
+       {{"trial", report.trial}, {"time", report.time}, {"value", number_or_null(report.value)}}}};
 }
 
 json::object tell_message(int trial, const TrialState& state) {
@@ -105,10 +104,10 @@ Result<SearcherAnswer> read_answer(const json::value& line, const SearchSpec& sp
   }
   const auto *number = answer.if_contains("trial"), *values = answer.if_contains("parameters");
   if (number == nullptr || values == nullptr || answer.size() != 2)
-    return wrong("is none of {\"trial\": 0, \"parameters\": {…}}, {\"stop\": 0} and {\"done\": true}");
+    return wrong(
+        "is none of {\"trial\": 0, \"parameters\": {…}}, {\"stop\": 0} and {\"done\": true}");
   const auto trial = trial_in(*number);
-  if (!trial || trial != asked)
-    return wrong("proposes a trial that it was not asked for");
+  if (!trial || trial != asked) return wrong("proposes a trial that it was not asked for");
   if (!values->is_object()) return wrong("has parameters that are no JSON object");
   auto proposed = proposed_values(spec, values->as_object());
   if (!proposed)

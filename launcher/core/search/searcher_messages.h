@@ -1,6 +1,6 @@
 // What a sweep and its searcher, a program that proposes the trials' values, write to each other:
-// one JSON object a line (docs/sweep.md, "A searcher of your own"). Pure; launcher/cluster/sweep has
-// the process.
+// one JSON object a line (docs/sweep.md, "A searcher of your own"). Pure; launcher/cluster/sweep
+// has the process.
 #pragma once
 
 #include <boost/json/object.hpp>

@@ -169,9 +169,9 @@ bool take_in(SearchController& search, const boost::json::object& record) {
     search.handle(SearcherDone{});
     return true;
   }
-  constexpr std::array<std::string_view, 6> kEvents{"trial_started",      "trial_reported",
-                                                    "trial_pruned",       "trial_checkpointed",
-                                                    "trial_exploited",    "trial_ended"};
+  constexpr std::array<std::string_view, 6> kEvents{"trial_started",   "trial_reported",
+                                                    "trial_pruned",    "trial_checkpointed",
+                                                    "trial_exploited", "trial_ended"};
   if (std::find(kEvents.begin(), kEvents.end(), event) == kEvents.end()) return true;
   const auto trial = whole_in(record, "trial", kTrialsMax - 1);
   const int known = static_cast<int>(search.trials().size());

@@ -152,9 +152,8 @@ Result<boost::json::object> proposed_values(const SearchSpec& spec,
   if (used == proposed.size()) return values;
   for (const auto& [path, value] : proposed)
     if (!values.contains(path))
-      return Error{Errc::InvalidArgument,
-                   fmt::format("\"{}\" is no parameter of the sweep",
-                               std::string_view(path).substr(0, kShownMax))};
+      return Error{Errc::InvalidArgument, fmt::format("\"{}\" is no parameter of the sweep",
+                                                      std::string_view(path).substr(0, kShownMax))};
   return values;
 }
 

@@ -49,14 +49,15 @@ TEST_F(SweepFolders, OnlyCheckpointsThatWereKeptAreRemoved) {
     write(folder.donor(name) + "/file", "");
   write(folder.donor("0002-000001"), "a file");
   write(temp.path() + "/elsewhere/file", "");
-  std::filesystem::create_directory_symlink(temp.path() + "/elsewhere", folder.donor("0003-000001"));
+  std::filesystem::create_directory_symlink(temp.path() + "/elsewhere",
+                                            folder.donor("0003-000001"));
   remove_checkpoints(folder, {"0001.12-000003"});
   std::set<std::string> left;
   for (const auto& entry : std::filesystem::directory_iterator(folder.donors()))
     left.insert(entry.path().filename());
-  EXPECT_EQ(left, (std::set<std::string>{"0001.12-000003", "mine", "0001-1", "01-000001",
-                                         "0001.-000001", "0001-000001x", ".new", "0002-000001",
-                                         "0003-000001"}));
+  EXPECT_EQ(left,
+            (std::set<std::string>{"0001.12-000003", "mine", "0001-1", "01-000001", "0001.-000001",
+                                   "0001-000001x", ".new", "0002-000001", "0003-000001"}));
   EXPECT_TRUE(std::filesystem::exists(temp.path() + "/elsewhere/file"));
 }
 

@@ -240,7 +240,8 @@ TEST(SearchController, OnlyTheBestKeepTheirCheckpoints) {
   search.handle(TrialEnded{1});
   search.handle(failed(2));
   search.handle(TrialEnded{3});
-  EXPECT_EQ(search.trials_to_clear(), (std::vector<int>{0, 2, 3})) << "failed, without a value, worse";
+  EXPECT_EQ(search.trials_to_clear(), (std::vector<int>{0, 2, 3}))
+      << "failed, without a value, worse";
 }
 
 TEST(SearchController, GoesOnWithMoreTrials) {

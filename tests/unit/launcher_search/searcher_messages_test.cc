@@ -33,14 +33,15 @@ TEST(SearcherMessages, BeginSaysWhatIsSearchedAndWhatThereHasBeen) {
   search.handle(TrialReported{0, 1, 0.25});
   search.handle(TrialStarted{1, kValues});
   search.handle(TrialEnded{1, TrialEnd::Failed, 1, "why"});
-  EXPECT_EQ(boost::json::serialize(begin_message(search, "/runs/s")),
-            R"({"begin":{"sweep":"/runs/s","metric":"loss","mode":"min","num_trials":8,"seed":3,)"
-            R"("parameters":[{"name":"u","uniform":[0E0,5E-1]},{"name":"l","log_uniform":[1E0,8E0]},)"
-            R"({"name":"i","int":[1,9]},{"name":"c","choice":["a",null]},{"name":"k","const":7}],)"
-            R"("points":[{"i":2}],)"
-            R"("trials":[{"trial":0,"parameters":{"u":5E-1,"l":2,"i":9,"c":null},)"
-            R"("state":"running","value":2.5E-1},{"trial":1,"parameters":{"u":5E-1,"l":2,"i":9,)"
-            R"("c":null},"state":"failed","value":null}]}})");
+  EXPECT_EQ(
+      boost::json::serialize(begin_message(search, "/runs/s")),
+      R"({"begin":{"sweep":"/runs/s","metric":"loss","mode":"min","num_trials":8,"seed":3,)"
+      R"("parameters":[{"name":"u","uniform":[0E0,5E-1]},{"name":"l","log_uniform":[1E0,8E0]},)"
+      R"({"name":"i","int":[1,9]},{"name":"c","choice":["a",null]},{"name":"k","const":7}],)"
+      R"("points":[{"i":2}],)"
+      R"("trials":[{"trial":0,"parameters":{"u":5E-1,"l":2,"i":9,"c":null},)"
+      R"("state":"running","value":2.5E-1},{"trial":1,"parameters":{"u":5E-1,"l":2,"i":9,)"
+      R"("c":null},"state":"failed","value":null}]}})");
 }
 
 TEST(SearcherMessages, ReportsHaveNoNumberThatJsonLacks) {
@@ -74,7 +75,8 @@ TEST(SearcherMessages, WrongAnswersAreNamed) {
       {R"({"trial": 4, "parameters": []})", "no JSON object"},
       {R"({"trial": 4, "parameters": {"u": 0.5, "l": 2, "i": 9}})", "\"c\" is missing"},
       {R"({"trial": 4, "parameters": {"u": 0.6, "l": 2, "i": 9, "c": "a"}})", "\"u\" has a value"},
-      {R"({"trial": 4, "parameters": {"u": 0.5, "l": 2, "i": 9.5, "c": "a"}})", "\"i\" has a value"},
+      {R"({"trial": 4, "parameters": {"u": 0.5, "l": 2, "i": 9.5, "c": "a"}})",
+       "\"i\" has a value"},
       {R"({"trial": 4, "parameters": {"u": 0.5, "l": 2, "i": 9, "c": "b"}})", "\"c\" has a value"},
       {R"({"trial": 4, "parameters": {"u": 0, "l": 2, "i": 9, "c": "a", "k": 8}})",
        "\"k\" has a value"},
@@ -86,8 +88,8 @@ TEST(SearcherMessages, WrongAnswersAreNamed) {
     ASSERT_TRUE(answer.has_error()) << text;
     EXPECT_THAT(answer.error().message, HasSubstr(why)) << text;
   }
-  EXPECT_TRUE(read_answer(boost::json::parse(R"({"trial": 4, "parameters": {}})"), spec, {})
-                  .has_error())
+  EXPECT_TRUE(
+      read_answer(boost::json::parse(R"({"trial": 4, "parameters": {}})"), spec, {}).has_error())
       << "nothing was asked";
 }
 

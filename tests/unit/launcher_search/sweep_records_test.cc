@@ -48,18 +48,20 @@ TEST(SweepRecords, AreReadAgain) {
 }
 
 TEST(SweepRecords, OfASearchersTrialsAreReadAgain) {
-  SearchSpec spec{.metric = "loss",
-                  .search = SearchKind::Command,
-                  .command = {"search"},
-                  .num_trials = 3,
-                  .parameters = {{.path = "x", .kind = ParameterKind::Int, .least = 1, .greatest = 9},
-                                 {.path = "c", .values = {"k"}}}};
+  SearchSpec spec{
+      .metric = "loss",
+      .search = SearchKind::Command,
+      .command = {"search"},
+      .num_trials = 3,
+      .parameters = {{.path = "x", .kind = ParameterKind::Int, .least = 1, .greatest = 9},
+                     {.path = "c", .values = {"k"}}}};
   SearchController search(spec);
   const boost::json::object values{{"x", 4}, {"c", "k"}};
   const auto started = record_of(TrialStarted{0, values}, values);
   EXPECT_TRUE(take_in(search, started));
   EXPECT_EQ(search.trials()[0].values, values);
-  for (const char* wrong : {R"({"x": 4.5, "c": "k"})", R"({"c": "k"})", R"({"x": 4, "y": 1})", "[]"}) {
+  for (const char* wrong :
+       {R"({"x": 4.5, "c": "k"})", R"({"c": "k"})", R"({"x": 4, "y": 1})", "[]"}) {
     boost::json::object record = started;
     record["trial"] = 1;
     record["parameters"] = boost::json::parse(wrong);

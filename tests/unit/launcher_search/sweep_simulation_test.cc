@@ -112,32 +112,32 @@ class Driver {
   bool step() {
     if (search_.spec().search == SearchKind::Command) searcher_answers();
     for (const SearchAction& action : search_.next_actions()) {
-      const bool over = std::visit(Overloaded{[&](const AskSearcher& ask) {
-                                                asked_ = ask.trial;
-                                                return false;
-                                              },
-                                              [&](const StartTrial& start) {
-                                                const TrialStarted started{start.trial,
-                                                                           start.values};
-                                                world_.append(record_of(started, start.values));
-                                                search_.handle(started);
-                                                world_.start(start.trial, state_of(start.trial));
-                                                return false;
-                                              },
-                                              [&](const StopTrial& stop) {
-                                                World::Run& run = run_of(stop.trial);
-                                                run.alive = false;
-                                                run.code = 0;
-                                                world_.may_die();
-                                                ended(stop.trial, 0, true);
-                                                return false;
-                                              },
-                                              [&](const ExploitTrial& one) {
-                                                exploit(one.exploit);
-                                                return false;
-                                              },
-                                              [](const EndSearch&) { return true; }},
-                                   action);
+      const bool over =
+          std::visit(Overloaded{[&](const AskSearcher& ask) {
+                                  asked_ = ask.trial;
+                                  return false;
+                                },
+                                [&](const StartTrial& start) {
+                                  const TrialStarted started{start.trial, start.values};
+                                  world_.append(record_of(started, start.values));
+                                  search_.handle(started);
+                                  world_.start(start.trial, state_of(start.trial));
+                                  return false;
+                                },
+                                [&](const StopTrial& stop) {
+                                  World::Run& run = run_of(stop.trial);
+                                  run.alive = false;
+                                  run.code = 0;
+                                  world_.may_die();
+                                  ended(stop.trial, 0, true);
+                                  return false;
+                                },
+                                [&](const ExploitTrial& one) {
+                                  exploit(one.exploit);
+                                  return false;
+                                },
+                                [](const EndSearch&) { return true; }},
+                     action);
       if (over) return false;
     }
     const std::vector<int> running = search_.running();
