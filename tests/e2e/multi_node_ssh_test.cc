@@ -281,6 +281,22 @@ TEST_F(Ssh, CheckFindsTheKeyInAnAgent) {
   EXPECT_TRUE(nothing_left_there());
 }
 
+TEST_F(Ssh, ARunThatIsStoppedDuringALoginLeavesNoSsh) {
+  cluster_->write("stuck", fmt::format("#!/bin/bash\n"
+                                       "trap '' HUP TERM\n"  // ssh's own time limit does not end it
+                                       "touch {0}/begun\n"
+                                       "while :; do sleep 1; done\n",
+                                       cluster_->dir()));
+  std::filesystem::permissions(path("stuck"), std::filesystem::perms::owner_all);
+  cluster_->write("ssh_config", "Host h1\n  ProxyCommand " + path("stuck") + "\n" +
+                                    cluster_->read(path("ssh_config")));
+  Process& run = start_run({job("/bin/true"), "--ssh", "h1"});
+  ASSERT_TRUE(wait_until([&] { return exists(path("begun")); })) << run.out() << run.err();
+  run.signal(SIGTERM);
+  EXPECT_EQ(run.wait(), 75) << run.out() << run.err();
+  EXPECT_TRUE(wait_until([&] { return cluster_->processes(path("stuck")).empty(); }));
+}
+
 TEST_F(Ssh, CheckThatIsStoppedLeavesNothing) {
   ::mkdir(cluster_->storage().c_str(), 0700);
   // A second login to h1, that of the probes' run, never comes to its end.

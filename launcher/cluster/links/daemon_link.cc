@@ -195,7 +195,10 @@ void DaemonLink::send(const Frame& frame) {
 
 asio::awaitable<void> DaemonLink::detach(DetachRun how) {
   detaching_ = true;
-  if (!connection_) co_return;
+  if (!connection_) {
+    dialler_->give_up();
+    co_return;
+  }
   const auto connection = connection_;
   connection->send(encode(how));
   (void)co_await within(seconds(1), connection->flush());

@@ -30,6 +30,8 @@ class Dialler {
   /// Connect within `limit`, or within the time that this kind of connection needs. Timeout if the
   /// machine did not answer. One call at a time.
   virtual Task<Dialled> dial(asio::any_io_executor executor, Duration limit) = 0;
+  /// End what a dial() that has not come to its end has started: this process is about to exit.
+  virtual void give_up() {}
   /// Return whether the last dial() failed in a way that trying again does not mend.
   virtual bool failed_for_good() const { return false; }
   /// Return how long to wait at least before the next dial().

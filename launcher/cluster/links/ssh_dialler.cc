@@ -201,6 +201,10 @@ Task<Dialled> SshDialler::dial(asio::any_io_executor executor, Duration limit) {
   }
 }
 
+void SshDialler::give_up() {
+  if (login_ != nullptr) login_->kill();
+}
+
 Task<Dialled> SshDialler::log_in(asio::any_io_executor executor, Duration limit) {
   failed_for_good_ = false;
   ssh_.reset();
@@ -217,7 +221,9 @@ Task<Dialled> SshDialler::log_in(asio::any_io_executor executor, Duration limit)
   socket.assign(asio::local::stream_protocol(), ssh.socket.get(), error);
   if (error) co_return system_error(error.value(), "taking over a socket");
   (void)ssh.socket.release();
+  login_ = &ssh;
   auto greeting = co_await within(limit, read_greeting(socket));
+  login_ = nullptr;
   if (!greeting) {
     auto failed = failure(ssh, greeting.error());
     Error why = co_await std::move(failed);

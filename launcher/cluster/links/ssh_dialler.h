@@ -69,6 +69,7 @@ class SshDialler final : public Dialler {
   std::string text() const override { return text_; }
   bool is_loopback() const override { return false; }
   Task<Dialled> dial(asio::any_io_executor executor, Duration limit) override;
+  void give_up() override;
   bool failed_for_good() const override { return failed_for_good_; }
   Duration pause() const override;
   Error explain(Error error) const override;
@@ -82,6 +83,7 @@ class SshDialler final : public Dialler {
   const SshConfig config_;
   const std::shared_ptr<SshLogins> logins_;
   mutable std::optional<SshProcess> ssh_;  // of the connection
+  SshProcess* login_ = nullptr;            // that is under way
   bool ever_ = false;                      // it has answered once
   int failures_ = 0;                       // in a row
   bool failed_for_good_ = false;
