@@ -67,8 +67,8 @@ TEST_F(PythonDrivers, TheDriverDecidesWhatTheLoopDoes) {
        {R"(add {"0": {"rank": 0, "total": 0}, "1": {"rank": 1, "total": 0}})",
         R"(add {"0": {"rank": 0, "total": 3}, "1": {"rank": 1, "total": 3}})",
         "shape {1: [2, 3]}\n",
-        "CallFailed call of fail: rank 0: KeyError: 'layer' (and 1 more ranks) {0: \"KeyError: "
-        "'layer'\", 1: \"KeyError: 'layer'\"}\n",
+        ("CallFailed call of fail: rank 0: KeyError: 'layer' (and 1 more ranks) {0: \"KeyError: "
+         "'layer'\", 1: \"KeyError: 'layer'\"}\n"),
         "nan call of add: the argument holds a number that JSON lacks, NaN or an infinity\n",
         "refused call of no name: a call has the 'name' of a function",
         R"(result succeeded code 0 metrics {"total": 3})"})

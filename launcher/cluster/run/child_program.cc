@@ -36,7 +36,7 @@ std::string file_of(const ChildProgram::Options& options) {
   while (!rest.empty()) {
     const std::string folder(rest.substr(0, rest.find(':')));
     rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
-    const std::string file = (folder.empty() ? "." : folder) + "/" + name;
+    std::string file = (folder.empty() ? "." : folder) + "/" + name;
     struct stat status {};
     const std::string at = file.front() == '/' ? file : options.folder + "/" + file;
     if (::stat(at.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&

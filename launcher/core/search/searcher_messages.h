@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "launcher/core/search/search_controller.h"
+#include "lib/base/result.h"
 
 namespace train {
 
