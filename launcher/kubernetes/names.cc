@@ -87,7 +87,7 @@ Result<Unit> check_image(std::string_view what, std::string_view text) {
   const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
     return alphanumeric(c) || std::string_view("._/:@-").find(c) != std::string_view::npos;
   });
-  const std::string_view repository = text.substr(0, text.find_first_of("@"));
+  const std::string_view repository = text.substr(0, text.find('@'));
   const std::size_t name = repository.rfind('/') + 1;  // 0 without one
   const std::string_view last = repository.substr(name, repository.find(':', name) - name);
   const char* hint = "write REGISTRY/NAME:TAG, such as registry.example.org/me/train:1";

@@ -1,5 +1,6 @@
 // Compares what the two programs say with tests/golden/cli/, letter by letter. Run with
 // UPDATE_GOLDEN=1 to rewrite the files.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>

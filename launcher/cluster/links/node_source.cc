@@ -76,7 +76,7 @@ template <class T>
 class Answer {
  public:
   static std::shared_ptr<Answer> begin(std::function<Result<T>()> work) {
-    const auto answer = std::make_shared<Answer>();
+    auto answer = std::make_shared<Answer>();
     const auto started = start_unjoined_thread(
         "trainrun-nodes", [answer, work = std::move(work)] { answer->set(work()); });
     if (!started) answer->set(started.error());

@@ -60,6 +60,6 @@ Result<CallAnswers> parse_call_answers(std::string_view text);
 boost::json::value parse_call_text(std::string_view text, boost::system::error_code& error);
 /// Return the JSON value again as we write it. InvalidArgument if it is none, is nested more than
 /// 31 deep, or has more than kCallValueBytesMax.
-Result<std::string> checked_call_value(std::string_view json);
+Result<std::string> checked_call_value(std::string_view text);
 
 }  // namespace train

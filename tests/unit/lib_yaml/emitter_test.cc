@@ -67,8 +67,8 @@ TEST(Emitter, EachTextIsReadAgain) {
                                  "\xc3\xa9\n\xe2\x82\xac\n",
                                  "\xe2\x80\xae\n",
                                  "\xf0\x9f\x98\x80\n",
-                                 "\xef\xbb\xbf"
-                                 "a\nb\n",
+                                 ("\xef\xbb\xbf"
+                                  "a\nb\n"),
                                  "\x1b[31m",
                                  "# a\n",
                                  "...\n",
