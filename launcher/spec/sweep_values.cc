@@ -1,6 +1,5 @@
 // Writes `sweep:` in the spec's own syntax, for the resolved spec, and makes its JSON Schema.
-#include <cmath>
-
+#include "launcher/core/search/search_json.h"
 #include "launcher/spec/sweep_reader.h"
 #include "lib/base/overloaded.h"
 
@@ -8,27 +7,6 @@ namespace train::spec {
 namespace {
 
 namespace json = boost::json;
-
-json::object parameter_value(const Parameter& parameter) {
-  json::object value;
-  switch (parameter.kind) {
-    case ParameterKind::Const:
-      return {{"const", parameter.values.front()}};
-    case ParameterKind::Choice:
-      return {{"choice", parameter.values}};
-    case ParameterKind::Uniform:
-      value["uniform"] = json::array{parameter.low, parameter.high};
-      break;
-    case ParameterKind::LogUniform:
-      value["log_uniform"] = json::array{parameter.low, parameter.high};
-      break;
-    case ParameterKind::Int:
-      value["int"] = json::array{parameter.least, parameter.greatest};
-      break;
-  }
-  if (parameter.count > 0) value["count"] = parameter.count;
-  return value;
-}
 
 json::object pbt_value(const PbtSpec& pbt) {
   json::object value{{"interval", pbt.interval},
@@ -140,7 +118,7 @@ json::object sweep_values(const SearchSpec& sweep) {
     values["points"] = json::array(sweep.points.begin(), sweep.points.end());
   json::object parameters;
   for (const Parameter& parameter : sweep.parameters)
-    parameters[parameter.path] = parameter_value(parameter);
+    parameters[parameter.path] = json_range(parameter);
   values["parameters"] = std::move(parameters);
   values["scheduler"] = scheduler_value(sweep.scheduler);
   return values;

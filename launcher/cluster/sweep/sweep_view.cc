@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <boost/json/serialize.hpp>
-#include <cmath>
+
+#include "launcher/core/search/search_json.h"
 
 namespace train {
 namespace {
@@ -16,11 +17,6 @@ std::string value_text(const boost::json::value& value) {
       value.is_string() ? std::string(value.as_string().subview()) : boost::json::serialize(value);
   if (text.size() > kValueBytesMax) text.replace(kValueBytesMax, std::string::npos, "...");
   return text;
-}
-
-boost::json::value json_number(const std::optional<double>& number) {
-  if (!number || !std::isfinite(*number)) return nullptr;
-  return *number;
 }
 
 std::string_view state_of(const TrialState& trial) {

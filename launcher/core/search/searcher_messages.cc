@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
+#include "launcher/core/search/search_json.h"
 #include "launcher/core/search/trial_values.h"
 
 namespace train {
@@ -11,30 +10,9 @@ namespace {
 
 namespace json = boost::json;
 
-json::value number_or_null(std::optional<double> number) {
-  if (!number || !std::isfinite(*number)) return nullptr;
-  return *number;
-}
-
 json::object parameter_message(const Parameter& parameter) {
   json::object message{{"name", parameter.path}};
-  switch (parameter.kind) {
-    case ParameterKind::Const:
-      message["const"] = parameter.values.front();
-      break;
-    case ParameterKind::Choice:
-      message["choice"] = parameter.values;
-      break;
-    case ParameterKind::Uniform:
-      message["uniform"] = json::array{parameter.low, parameter.high};
-      break;
-    case ParameterKind::LogUniform:
-      message["log_uniform"] = json::array{parameter.low, parameter.high};
-      break;
-    case ParameterKind::Int:
-      message["int"] = json::array{parameter.least, parameter.greatest};
-      break;
-  }
+  for (auto& [key, value] : json_range(parameter)) message[key] = value;
   return message;
 }
 
@@ -43,7 +21,7 @@ json::object trial_message(int trial, const TrialState& state) {
           {"parameters", state.values},
           {"state", state.ended ? kTrialEnds[static_cast<std::size_t>(state.ended->end)]
                                 : std::string_view("running")},
-          {"value", number_or_null(state.best)}};
+          {"value", json_number(state.best)}};
 }
 
 Error wrong(std::string what) {
@@ -80,9 +58,8 @@ json::object begin_message(const SearchController& search, const std::string& sw
 json::object ask_message(int trial) { return {{"ask", trial}}; }
 
 json::object report_message(const TrialReported& report) {
-  return {
-      {"report",
-       {{"trial", report.trial}, {"time", report.time}, {"value", number_or_null(report.value)}}}};
+  return {{"report",
+           {{"trial", report.trial}, {"time", report.time}, {"value", json_number(report.value)}}}};
 }
 
 json::object tell_message(int trial, const TrialState& state) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "launcher/core/search/search_json.h"
 #include "launcher/core/search/trial_values.h"
 #include "lib/base/exit_code.h"
 
@@ -31,11 +32,6 @@ std::string_view text_in(const boost::json::object& record, std::string_view nam
   const auto* value = member(record, name);
   return value != nullptr && value->is_string() ? std::string_view(value->as_string())
                                                 : std::string_view();
-}
-
-boost::json::value json_number(std::optional<double> number) {
-  if (!number || !std::isfinite(*number)) return nullptr;
-  return *number;
 }
 
 constexpr int kPartsMax = 1'000'000;
