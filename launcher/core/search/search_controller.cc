@@ -95,18 +95,24 @@ std::vector<int> SearchController::best_first() const {
   return trials;
 }
 
-std::vector<int> SearchController::trials_to_clear() const {
-  std::vector<int> others;
-  if (!spec_.keep_trials) return others;
-  std::set<int> kept;
-  for (const int trial : best_first()) {
-    const auto& ended = trials_[static_cast<std::size_t>(trial)].ended;
-    const bool counts = ended && !is_failure(*ended);
-    if (counts && std::cmp_less(kept.size(), *spec_.keep_trials)) kept.insert(trial);
+/// Let the trial have its place among those whose checkpoints are kept, if it is one of them.
+void SearchController::keep_best(int ended) {
+  if (!spec_.keep_trials) return;
+  const auto state = [&](int trial) -> const TrialState& {
+    return trials_[static_cast<std::size_t>(trial)];
+  };
+  if (!state(ended).best || is_failure(*state(ended).ended)) {
+    to_clear_.push_back(ended);
+    return;
   }
-  for (int i = 0; std::cmp_less(i, trials_.size()); ++i)
-    if (trials_[static_cast<std::size_t>(i)].ended && !kept.contains(i)) others.push_back(i);
-  return others;
+  const auto place = std::upper_bound(kept_.begin(), kept_.end(), ended, [&](int a, int b) {
+    const double of_a = *state(a).best, of_b = *state(b).best;
+    return is_better(of_a, of_b) || (of_a == of_b && a < b);  // of equal ones, as best() does
+  });
+  kept_.insert(place, ended);
+  if (std::cmp_less_equal(kept_.size(), *spec_.keep_trials)) return;
+  to_clear_.push_back(kept_.back());
+  kept_.pop_back();
 }
 
 bool SearchController::takes_time(const TrialReported& report) const {
@@ -239,6 +245,7 @@ void SearchController::handle(const TrialEnded& ended) {
   exploits_.erase(ended.trial);
   if (pbt_) pbt_->ended(ended.trial);
   --running_;
+  keep_best(ended.trial);
   if (first_ends_.size() < kAlikeFailures) first_ends_.push_back(ended);
   if (ended.end == TrialEnd::Invalid) ++invalid_;
   if (ended.end == TrialEnd::Failed && asha_) asha_->failed(ended.trial);

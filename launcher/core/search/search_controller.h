@@ -183,8 +183,9 @@ class SearchController {
   std::vector<int> running() const;
   /// Return the trials that have a value, the best first.
   std::vector<int> best_first() const;
-  /// Return the trials that have ended and are not among those whose checkpoints are to be kept.
-  std::vector<int> trials_to_clear() const;
+  /// Return the trials that have ended and are not among those whose checkpoints are to be kept,
+  /// in the order in which that turned out; none of them will be kept later.
+  const std::vector<int>& trials_to_clear() const { return to_clear_; }
   /// Return the trial with the best value so far; failed and invalid ones do not count.
   std::optional<int> best() const;
   bool is_better(double a, double b) const;
@@ -193,6 +194,7 @@ class SearchController {
   bool takes_time(const TrialReported& report) const;
   std::optional<EndSearch> end() const;
   void start_trials(std::vector<SearchAction>& actions);
+  void keep_best(int ended);
 
   SearchSpec spec_;
   int fit_ = kConcurrentTrialsMax;
@@ -209,6 +211,8 @@ class SearchController {
   std::optional<MedianRule> median_;
   std::optional<Pbt> pbt_;
   std::map<int, TrialExploited> exploits_;  // by trial: to be returned
+  std::vector<int> kept_;                   // that have ended, the best first: keep_trials of them
+  std::vector<int> to_clear_;
 };
 
 /// Return how many trials there will be if so many have turned out to be invalid. `more`: of all

@@ -238,10 +238,20 @@ TEST(SearchController, OnlyTheBestKeepTheirCheckpoints) {
   search.handle(TrialEnded{0});
   EXPECT_EQ(search.trials_to_clear(), std::vector<int>{}) << "the best that has ended";
   search.handle(TrialEnded{1});
+  EXPECT_EQ(search.trials_to_clear(), std::vector<int>{0}) << "worse";
   search.handle(failed(2));
   search.handle(TrialEnded{3});
   EXPECT_EQ(search.trials_to_clear(), (std::vector<int>{0, 2, 3}))
       << "failed, without a value, worse";
+
+  SearchController equal(spec);
+  start(equal, 2);
+  equal.handle(TrialReported{0, 1, 0.5});
+  equal.handle(TrialReported{1, 1, 0.5});
+  equal.handle(TrialEnded{1});
+  equal.handle(TrialEnded{0});
+  EXPECT_EQ(equal.best(), 0);
+  EXPECT_EQ(equal.trials_to_clear(), std::vector<int>{1}) << "the best one keeps its own";
 }
 
 TEST(SearchController, GoesOnWithMoreTrials) {
