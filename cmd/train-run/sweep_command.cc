@@ -80,6 +80,7 @@ SweepOptions options_for(const ParsedSpec& parsed, const std::string& folder,
                        .program = own_program(),
                        .own_daemon = !spec.cluster.names_nodes(),
                        .working_dir = spec.working_dir,
+                       .environment = submitters_environment(),
                        .variables = variables_of_no_option(),
                        .output = output_mode(command.output),
                        .build = kBuild};

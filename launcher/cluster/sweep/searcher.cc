@@ -101,10 +101,19 @@ void Searcher::flush() {
     const ssize_t count = ::send(socket_.get(), unsent_.data() + sent, unsent_.size() - sent,
                                  MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;  // it is full, or the searcher has left, which take() sees
+    if (count < 0 && errno != EAGAIN) {  // it has closed its input, as a rule by ending
+      sent = unsent_.size();
+      has_closed();
+    }
+    if (count <= 0) break;
     sent += static_cast<std::size_t>(count);
   }
   unsent_.erase(0, sent);
+}
+
+/// It is about to end; if it does not, it is of no more use.
+void Searcher::has_closed() {
+  if (!closed_at_) closed_at_ = now();
 }
 
 void Searcher::log(std::string_view text) {
@@ -149,9 +158,8 @@ Result<std::vector<SearcherAnswer>> Searcher::take() {
     TRY_VOID(died(answers));
     return answers;
   }
-  if (socket_.get() >= 0) return answers;
-  if (!closed_at_) closed_at_ = now();  // as a rule it is about to end
-  if (now() - *closed_at_ > kLeavesWithin) program_->signal(SIGKILL);
+  if (socket_.get() < 0) has_closed();
+  if (closed_at_ && now() - *closed_at_ > kLeavesWithin) program_->signal(SIGKILL);
   return answers;
 }
 
@@ -194,7 +202,8 @@ void Searcher::end() {
     (void)program_->wait(within(kStopsWithin), take_output);
   }
   program_->signal(SIGKILL);
-  (void)program_->reap(take_output);
+  // One that waits in the kernel cannot be killed: we do not wait for it.
+  if (program_->wait(within(kStopsWithin), take_output)) (void)program_->reap(take_output);
   program_.reset();
 }
 

@@ -56,6 +56,7 @@ class Searcher {
  private:
   void send(const boost::json::object& message);
   void flush();
+  void has_closed();
   void log(std::string_view text);
   Result<Unit> read_lines(std::vector<SearcherAnswer>& answers, std::size_t bytes_max);
   Result<Unit> died(std::vector<SearcherAnswer>& answers);
@@ -72,7 +73,7 @@ class Searcher {
   std::map<int, double> reported_;  // by trial: the time of the last report that it was told
   std::optional<int> asked_;        // it has not proposed this trial yet
   TimePoint asked_at_ = {};
-  std::optional<TimePoint> closed_at_;  // it writes no more
+  std::optional<TimePoint> closed_at_;  // it reads or writes no more
   int starts_ = 0;                      // since it has proposed a trial
 };
 

@@ -10,15 +10,15 @@
 #include <cerrno>
 #include <deque>
 #include <map>
-#include <set>
-#include <thread>
 
-#include "launcher/cluster/links/private_daemon.h"
 #include "launcher/cluster/sweep/searcher.h"
+#include "launcher/cluster/sweep/sweep_daemon.h"
 #include "launcher/cluster/sweep/sweep_folder.h"
 #include "launcher/cluster/sweep/sweep_screen.h"
+#include "launcher/cluster/sweep/sweep_tables.h"
 #include "launcher/cluster/sweep/sweep_view.h"
 #include "launcher/cluster/sweep/trial_command.h"
+#include "launcher/cluster/sweep/trial_events.h"
 #include "launcher/cluster/sweep/trial_process.h"
 #include "launcher/cluster/sweep/trial_reports.h"
 #include "launcher/core/search/sweep_records.h"
@@ -36,10 +36,7 @@ namespace train {
 namespace {
 
 constexpr Duration kLookEvery = milliseconds(200);  // at the folder, and at the traind
-constexpr Duration kWriteEvery = seconds(1);        // trials.csv
-constexpr Duration kDaemonEndMax = seconds(5);
-constexpr int kLaunchesMax = 3;  // of a trial whose train-run is killed
-constexpr int kDaemonFailuresMax = 3;
+constexpr int kLaunchesMax = 3;                     // of a trial whose train-run is killed
 constexpr std::uint64_t kRequestBytesMax = 4096;
 constexpr Duration kSearcherSlow = seconds(10);
 constexpr std::size_t kScoresMax = 4096;  // reports in which a checkpoint's is looked for
@@ -53,32 +50,27 @@ class SweepDriver {
       : options_(options),
         folder_(options.folder),
         search_(options.search),
-        screen_(options.output, search_) {
+        screen_(options.output, search_),
+        tables_(folder_, search_, screen_) {
     search_.limit_trials(options.fit);
   }
 
   Result<int> run();
 
  private:
-  /// A checkpoint that train-run has told of.
-  struct Committed {
-    std::string path;
-    std::uint64_t attempt = 0, report = 0;
-  };
   struct Live {
     TrialProcess process;
     TrialReports reports;
     int part = 1;
-    std::deque<MetricAtTime> newest = {};  // kScoresMax of them
-    std::deque<Committed> committed = {};  // whose reports have not been read yet
-    bool told = false;                     // to stop, by the search
-    bool invalid = false;                  // its end says so
+    std::deque<MetricAtTime> newest = {};       // kScoresMax of them
+    std::deque<TrialCommitted> committed = {};  // whose reports have not been read yet
+    bool told = false;                          // to stop, by the search
+    bool invalid = false;                       // its end says so
     std::string cause = {};
     int launches = 1;
   };
 
   Result<Unit> open();
-  Result<Unit> open_daemon();
   Result<Unit> go_on();
   Result<TrialFolder> wait_for_trial(int trial);
   void say_who_has(int trial);
@@ -95,6 +87,7 @@ class SweepDriver {
   void clear_trials();
   void wait();
   Result<Unit> look_at(int trial, Live& live);
+  void take_report(const TrialReported& report);
   Result<Unit> read_reports(int trial, Live& live, std::uint64_t end);
   Result<Unit> score_checkpoints(int trial, Live& live);
   Result<Unit> process_ended(int trial, Live& live, const TrialProcess::End& end);
@@ -103,8 +96,6 @@ class SweepDriver {
   void take_stop_request();
   void begin_to_stop(int code);
   Result<Unit> look_around();
-  void write_tables(bool at_end);
-  void leave_daemon();
 
   const SweepOptions& options_;
   const SweepFolder folder_;
@@ -112,22 +103,21 @@ class SweepDriver {
   StopSignals signals_;
   SearchController search_;
   SweepScreen screen_;
+  SweepTables tables_;
   const LockHolder self_{host_name(), ::getpid(), wall_time()};
   std::optional<RunLock> lock_;
   std::unique_ptr<Journal> journal_;
-  std::optional<PrivateDaemon> daemon_;
+  std::optional<SweepDaemon> daemon_;
   std::optional<Searcher> searcher_;
   bool slow_said_ = false;                    // that the searcher takes long
   std::vector<boost::json::object> records_;  // not in the journal yet
   std::map<int, Live> live_;
-  std::set<int> cleared_;         // trials whose checkpoints are gone
+  std::size_t cleared_ = 0;       // of the trials to clear, the first ones
   std::map<int, int> taken_;      // trials that another train-run has: how often they were launched
   std::optional<int> stop_code_;  // we are told to stop
   int signals_taken_ = 0;
-  TimePoint looked_ = {}, written_ = {};
-  bool changed_ = true;                        // since trials.csv was written
-  bool kept_changed_ = true;                   // others of the kept checkpoints may be needed
-  std::optional<std::pair<int, int>> linked_;  // the trial, and its part
+  TimePoint looked_ = {};
+  bool kept_changed_ = true;  // others of the kept checkpoints may be needed
 };
 
 // ---- opening
@@ -155,26 +145,6 @@ Result<Unit> SweepDriver::open() {
   const int at_once =
       std::min(options_.fit, options_.search.max_concurrent_trials.value_or(options_.fit));
   screen_.began(options_.name, folder_.path(), at_once, resumed);
-  return Unit{};
-}
-
-// Workers of a trial whose train-run was killed, too, may still run under an earlier traind: we use
-// that one again. Without any, it is about to leave.
-Result<Unit> SweepDriver::open_daemon() {
-  if (!options_.own_daemon) return Unit{};
-  daemon_ = PrivateDaemon::find(folder_.daemon_note());
-  if (daemon_ && !daemon_->has_supervisors()) {
-    for (const TimePoint until = now() + kDaemonEndMax; !daemon_->ended() && now() < until;)
-      std::this_thread::sleep_for(milliseconds(10));
-    daemon_ = PrivateDaemon::find(folder_.daemon_note());
-  }
-  if (!daemon_) {
-    PrivateDaemon::clean_up_lost(folder_.daemon_note());
-    daemon_.emplace();
-  }
-  daemon_->stay_while_we_live();
-  if (daemon_->ended()) TRY_VOID(daemon_->start());
-  daemon_->remember(folder_.daemon_note());
   return Unit{};
 }
 
@@ -221,11 +191,7 @@ void SweepDriver::say_who_has(int trial) {
 Result<Unit> SweepDriver::go_on_with(int trial, const TrialFolder& found, int launches) {
   TrialReports reports = reports_of(trial);
   TRY(const auto metrics, reports.read(std::numeric_limits<std::uint64_t>::max()));
-  for (const MetricAtTime& metric : metrics) {
-    const TrialReported report{trial, metric.time, metric.value};
-    if (search_.is_decisive(report)) records_.push_back(record_of(report));
-    search_.handle(report);
-  }
+  for (const MetricAtTime& metric : metrics) take_report({trial, metric.time, metric.value});
   const bool stops = search_.trials()[static_cast<std::size_t>(trial)].stops;
   const ResumeStep step = resume_step(found, stops);
   if (step != ResumeStep::End) {
@@ -261,7 +227,7 @@ Result<Unit> SweepDriver::go_on() {
     TRY(left[trial], wait_for_trial(trial));
     if (stop_code_) return Unit{};
   }
-  TRY_VOID(open_daemon());
+  if (options_.own_daemon) TRY_VOID(daemon_.emplace(folder_.daemon_note()).open());
   for (const auto& [trial, found] : left) {
     TRY_VOID(go_on_with(trial, found));
   }
@@ -273,16 +239,12 @@ Result<Unit> SweepDriver::go_on() {
 Result<Unit> SweepDriver::open_searcher() {
   const SearchSpec& spec = search_.spec();
   if (spec.search != SearchKind::Command || stop_code_) return Unit{};
-  Searcher::Options options{.command = spec.command,
-                            .folder = options_.working_dir,
-                            .sweep = folder_.path(),
-                            .log = folder_.searcher_log()};
-  for (const std::string& variable : options_.variables) {
-    const std::size_t equals = variable.find('=');
-    if (equals != std::string::npos)
-      options.environment[variable.substr(0, equals)] = variable.substr(equals + 1);
-  }
-  searcher_.emplace(std::move(options), search_);
+  const Searcher::Options options{.command = spec.command,
+                                  .folder = options_.working_dir,
+                                  .environment = options_.environment,
+                                  .sweep = folder_.path(),
+                                  .log = folder_.searcher_log()};
+  searcher_.emplace(options, search_);
   return searcher_->start();
 }
 
@@ -329,7 +291,7 @@ Result<Unit> SweepDriver::write_records() {
   TRY_VOID(lock_->check());
   TRY_VOID(journal_->append(records_, wall_time()));
   records_.clear();
-  changed_ = true;
+  tables_.changed();
   if (!std::exchange(kept_changed_, false)) return Unit{};
   remove_checkpoints(folder_, search_.needed_checkpoints());
   clear_trials();
@@ -338,8 +300,8 @@ Result<Unit> SweepDriver::write_records() {
 
 /// Remove the checkpoints of trials that have ended and are not to keep them.
 void SweepDriver::clear_trials() {
-  for (const int trial : search_.trials_to_clear()) {
-    if (!cleared_.insert(trial).second) continue;
+  for (; cleared_ < search_.trials_to_clear().size(); ++cleared_) {
+    const int trial = search_.trials_to_clear()[cleared_];
     for (int part = 1; part <= state_of(trial).part; ++part) {
       const auto cleared = clear_checkpoints(files_, RunFolder(folder_.trial(trial, part)), self_);
       if (!cleared)
@@ -403,6 +365,11 @@ void SweepDriver::end_trial(int trial, TrialEnd how, int code, std::string cause
   screen_.trial_ended(trial);
 }
 
+void SweepDriver::take_report(const TrialReported& report) {
+  if (search_.is_decisive(report)) records_.push_back(record_of(report));
+  search_.handle(report);
+}
+
 Result<Unit> SweepDriver::read_reports(int trial, Live& live, std::uint64_t end) {
   TRY(const auto metrics, live.reports.read(end));
   if (live.part != state_of(trial).part) return Unit{};  // it stops, and nobody looks at it
@@ -410,8 +377,7 @@ Result<Unit> SweepDriver::read_reports(int trial, Live& live, std::uint64_t end)
     live.newest.push_back(metric);
     if (live.newest.size() > kScoresMax) live.newest.pop_front();
     const TrialReported report{trial, metric.time, metric.value};
-    if (search_.is_decisive(report)) records_.push_back(record_of(report));
-    search_.handle(report);
+    take_report(report);
     if (searcher_) searcher_->report(report);
   }
   return Unit{};
@@ -421,7 +387,7 @@ Result<Unit> SweepDriver::read_reports(int trial, Live& live, std::uint64_t end)
 /// counts as the report that it came with.
 Result<Unit> SweepDriver::score_checkpoints(int trial, Live& live) {
   while (!live.committed.empty() && !live.newest.empty()) {
-    const Committed& committed = live.committed.front();
+    const TrialCommitted& committed = live.committed.front();
     const auto order = [](const auto& one) { return std::pair(one.attempt, one.report); };
     if (order(committed) > order(live.newest.back())) return Unit{};  // not read yet
     const auto its = std::find_if(live.newest.begin(), live.newest.end(),
@@ -449,28 +415,24 @@ Result<Unit> SweepDriver::score_checkpoints(int trial, Live& live) {
 /// Take in what a trial has told, and its end.
 Result<Unit> SweepDriver::look_at(int trial, Live& live) {
   const auto end = live.process.ended();  // first: what it has told is there then
-  for (const boost::json::object& event : live.process.take_events()) {
-    const auto text = [&](std::string_view name) {
-      const auto* value = event.if_contains(name);
-      return value != nullptr && value->is_string() ? std::string(value->as_string()) : "";
-    };
-    const std::string kind = text("event");
-    if (kind == "run" || kind == "logged") {
-      const auto* bytes = event.if_contains(kind == "run" ? "logged" : "bytes");
-      if (bytes != nullptr && bytes->is_int64() && bytes->as_int64() >= 0)
-        TRY_VOID(read_reports(trial, live, static_cast<std::uint64_t>(bytes->as_int64())));
-    } else if (kind == "checkpoint") {
-      const auto number = [&](std::string_view name) {
-        const auto* value = event.if_contains(name);
-        return value != nullptr && value->is_int64() ? static_cast<std::uint64_t>(value->as_int64())
-                                                     : 0;
-      };
-      live.committed.push_back({text("path"), number("attempt"), number("report_seq")});
-      if (live.committed.size() > kScoresMax) live.committed.pop_front();
-    } else if (kind == "end") {
-      if (!live.told) live.cause = text("cause");
-      live.invalid = code_in(event) == exit_code::kBadSpec;
-    }
+  for (const boost::json::object& told : live.process.take_events()) {
+    const auto event = trial_event(told);
+    if (!event) continue;
+    TRY_VOID(std::visit(Overloaded{[&](const TrialLogged& logged) {
+                                     return read_reports(trial, live, logged.bytes);
+                                   },
+                                   [&](const TrialCommitted& committed) -> Result<Unit> {
+                                     live.committed.push_back(committed);
+                                     if (live.committed.size() > kScoresMax)
+                                       live.committed.pop_front();
+                                     return Unit{};
+                                   },
+                                   [&](const TrialRunEnded& ended) -> Result<Unit> {
+                                     if (!live.told) live.cause = ended.cause;
+                                     live.invalid = ended.invalid;
+                                     return Unit{};
+                                   }},
+                        *event));
   }
   TRY_VOID(score_checkpoints(trial, live));
   const std::string said = live.process.said();
@@ -549,15 +511,7 @@ Result<Unit> SweepDriver::look_around() {
   looked_ = now();
   take_stop_request();
   TRY_VOID(look_at_taken());
-  if (!daemon_ || !daemon_->ended()) return Unit{};
-  if (daemon_->failures() >= kDaemonFailuresMax) {
-    Error why = daemon_->last_error();
-    return Error{Errc::Unavailable, "the traind of this sweep cannot start: " + why.message,
-                 why.hint};
-  }
-  TRY_VOID(daemon_->start());
-  daemon_->remember(folder_.daemon_note());
-  return Unit{};
+  return daemon_ ? daemon_->look() : Unit{};
 }
 
 void SweepDriver::wait() {
@@ -567,28 +521,6 @@ void SweepDriver::wait() {
       if (fd >= 0) polled.push_back({fd, POLLIN, 0});
   if (searcher_ && !stop_code_) searcher_->add_to(polled);
   ::poll(polled.data(), polled.size(), static_cast<int>(kLookEvery / milliseconds(1)));
-}
-
-void SweepDriver::write_tables(bool at_end) {
-  if (!changed_ || (!at_end && now() - written_ < kWriteEvery)) return;
-  written_ = now();
-  changed_ = false;
-  if (const auto written = write_trials_csv(folder_, search_); !written)
-    screen_.warn(written.error().describe());
-  const auto best = search_.best();
-  if (!best) return;
-  const std::pair part{*best, state_of(*best).best_part};
-  if (std::exchange(linked_, part) == part) return;
-  if (const auto linked = link_best(folder_, part.first, part.second); !linked)
-    screen_.warn(linked.error().describe());
-}
-
-/// Let our traind leave, which it does with the last run.
-void SweepDriver::leave_daemon() {
-  if (!daemon_) return;
-  daemon_->leave_with_its_runs();
-  for (const TimePoint until = now() + kDaemonEndMax; !daemon_->ended() && now() < until;)
-    std::this_thread::sleep_for(milliseconds(10));
 }
 
 Result<int> SweepDriver::run() {
@@ -608,7 +540,7 @@ Result<int> SweepDriver::run() {
       going = write_records();
     }
     if (!going || end || (stop_code_ && live_.empty())) break;
-    write_tables(false);
+    tables_.write(now(), false);
     screen_.refresh(now());
     wait();
     take_signals();
@@ -636,9 +568,9 @@ Result<int> SweepDriver::run() {
     records_.push_back({{"event", "sweep_ended"}, {"code", end->code}, {"cause", end->cause}});
     going = write_records();
   }
-  write_tables(true);
+  tables_.write(now(), true);
   if (searcher_) searcher_->end();
-  leave_daemon();
+  if (daemon_) daemon_->leave();
   if (!going) return going.error();
   screen_.ended(end ? end->code : *stop_code_, end ? end->cause : "", folder_.path(), !end);
   return end ? end->code : *stop_code_;

@@ -4,6 +4,7 @@
 // good order, and a later driver goes on with them.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,9 @@ struct SweepOptions {
   int more = 0;  // so many trials in addition
   /// Whether to shorten orphan_timeout: workers are not to outlive their train-run by much.
   bool shorten_orphans = true;
-  std::string working_dir = {};             // of the spec: where a searcher starts
-  std::vector<std::string> variables = {};  // the environment of the trials' train-run
+  std::string working_dir = {};                         // of the spec: where a searcher starts
+  std::map<std::string, std::string> environment = {};  // of a searcher
+  std::vector<std::string> variables = {};              // the environment of the trials' train-run
   OutputMode output = OutputMode::Plain;
   std::string build = {};
 };

@@ -1,0 +1,58 @@
+#include "launcher/cluster/sweep/sweep_daemon.h"
+
+#include <chrono>
+#include <thread>
+
+#include "lib/base/time.h"
+
+namespace train {
+namespace {
+
+constexpr Duration kEndMax = seconds(5);
+constexpr int kFailuresMax = 3;
+
+}  // namespace
+
+// Without supervisors, that of an earlier driver is about to leave.
+Result<Unit> SweepDaemon::open() {
+  daemon_ = PrivateDaemon::find(note_);
+  if (daemon_ && !daemon_->has_supervisors()) {
+    wait_for_its_end();
+    daemon_ = PrivateDaemon::find(note_);
+  }
+  if (!daemon_) {
+    PrivateDaemon::clean_up_lost(note_);
+    daemon_.emplace();
+  }
+  daemon_->stay_while_we_live();
+  if (daemon_->ended()) return start();
+  daemon_->remember(note_);
+  return Unit{};
+}
+
+Result<Unit> SweepDaemon::start() {
+  TRY_VOID(daemon_->start());
+  daemon_->remember(note_);
+  return Unit{};
+}
+
+Result<Unit> SweepDaemon::look() {
+  if (!daemon_->ended()) return Unit{};
+  if (daemon_->failures() < kFailuresMax) return start();
+  const Error why = daemon_->last_error();
+  return Error{Errc::Unavailable, "the traind of this sweep cannot start: " + why.message,
+               why.hint};
+}
+
+void SweepDaemon::leave() {
+  daemon_->leave_with_its_runs();
+  wait_for_its_end();
+}
+
+void SweepDaemon::wait_for_its_end() {
+  const TimePoint until = std::chrono::steady_clock::now() + kEndMax;
+  while (!daemon_->ended() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(milliseconds(10));
+}
+
+}  // namespace train

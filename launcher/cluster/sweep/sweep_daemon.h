@@ -1,0 +1,35 @@
+// The private traind that all trials of a sweep share, when the sweep names no nodes: it knows
+// which cores and GPUs are free. It stays between trials, and while this process lives.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "launcher/cluster/links/private_daemon.h"
+#include "lib/base/result.h"
+
+namespace train {
+
+class SweepDaemon {
+ public:
+  /// `note`: the file that names it, for a later driver.
+  explicit SweepDaemon(std::string note) : note_(std::move(note)) {}
+
+  /// Start it, or take over that of an earlier driver, under which workers may still run.
+  Result<Unit> open();
+  /// Start it again if it has ended. Unavailable: it cannot stay.
+  Result<Unit> look();
+  /// Let it leave with the last run, and wait some seconds for that.
+  void leave();
+
+  const std::string& runtime_dir() const { return daemon_->runtime_dir(); }
+
+ private:
+  void wait_for_its_end();
+  Result<Unit> start();
+
+  const std::string note_;
+  std::optional<PrivateDaemon> daemon_;  // after open()
+};
+
+}  // namespace train
