@@ -107,5 +107,8 @@ class Browser:
     def see_attribute(self, locator, name, value):
         expect(locator).to_have_attribute(name, value)
 
+    def see_other_attribute(self, locator, name, value):
+        expect(locator).not_to_have_attribute(name, value)
+
     def see_url(self, end):
         expect(self.current).to_have_url(re.compile(re.escape(end) + "$"))

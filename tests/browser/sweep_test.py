@@ -133,6 +133,11 @@ class Sweeps(unittest.TestCase):
         self.browser.see_count(self.rows, left)
         self.browser.see(self.page.get_by_role("region", name="Trials", exact=True).first, f"{left} of {TRIALS} trials")
         self.browser.shot("sweep-brushed")
+        # For another width, all axes are drawn anew. The handle keeps the focus.
+        axes = self.page.locator(".parallel-axes")
+        width = axes.get_attribute("width")
+        self.page.set_viewport_size({"width": 1100, "height": 900})
+        self.browser.see_other_attribute(axes, "width", width)
         self.page.keyboard.press("Escape")
         self.browser.see_count(self.rows, TRIALS)
 

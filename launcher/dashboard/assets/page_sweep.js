@@ -163,7 +163,6 @@ export async function show({main, parts, signal, fail, set_crumbs}) {
   const load = async () => {
     try {
       sweep = await get(path, {}, signal);
-      rows.clear();
       for (let after = 0, total = 1; after < Math.min(total, kTrialsMax); after += kTrialsAnAnswer) {
         const answer = await get(`${path}/trials`, {after, limit: kTrialsAnAnswer}, signal);
         total = answer.total;

@@ -136,7 +136,8 @@ export class ParallelCoordinates {
     this.place_brushes();
     this.show_missing();
     this.draw();
-    if (focused) this.frame.querySelector(`[data-handle="${CSS.escape(focused)}"]`)?.focus();
+    const handles = [...this.frame.querySelectorAll('.brush-handle')];
+    if (focused) handles.find((handle) => handle.dataset.handle === focused)?.focus({preventScroll: true});
   }
 
   axis_element(axis, index) {
