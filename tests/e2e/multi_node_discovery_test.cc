@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <filesystem>
 #include <map>
@@ -15,41 +16,59 @@
 namespace train::e2e {
 namespace {
 
-constexpr int kEpochs = 10;
+constexpr int kEpochs = 20;
+constexpr int kFirst = 4, kLater = 12, kLast = 16;  // where ranks wait
 
 class Discovery : public ThreeNodes {
  protected:
-  /// Two to three workers, each on a node, that report some epochs. In the first attempt, they wait
-  /// before epoch 4 until they are to stop, or until go_on().
+  /// Two to three workers, each on a node, that report some epochs. In the first attempts, they
+  /// wait before some of them until they are to stop, or until go_on().
   std::string job(const std::string& workers = "{min: 1, max: 3}", const std::string& more = "",
                   const std::string& attempts = "1") const {
     return cluster->job(
         "job",
-        fmt::format("command: [{}]\n"
-                    "scaling_config: {{num_workers: {}, placement_strategy: STRICT_SPREAD}}\n"
-                    "train_loop_config: {{mode: epochs, epochs: {}, hold_file: '{}', "
-                    "checkpoint_every: 0, on_stop: true, hold_at: [4], hold_until_stop: true, "
-                    "hold_attempts: {}}}\n{}",
-                    program("sdk_worker"), workers, kEpochs, cluster->path("go"), attempts, more),
+        fmt::format(
+            "command: [{}]\n"
+            "scaling_config: {{num_workers: {}, placement_strategy: STRICT_SPREAD}}\n"
+            "train_loop_config: {{mode: epochs, epochs: {}, hold_file: '{}', "
+            "checkpoint_every: 0, on_stop: true, hold_at: [{}, {}, {}], hold_until_stop: true, "
+            "hold_attempts: {}}}\n{}",
+            program("sdk_worker"), workers, kEpochs, cluster->path("go"), kFirst, kLater, kLast,
+            attempts, more),
         "  failure_config: {node_suspect_after: 1s, node_dead_after: 3s, stop_grace: 10s}\n");
   }
-  void go_on(int attempt) const { cluster->write(fmt::format("go-{}-4", attempt), ""); }
+  void let_go(int attempt, int epoch) const {
+    cluster->write(fmt::format("go-{}-{}", attempt, epoch), "");
+  }
+  /// Let the attempt's ranks go on. An order to meet at a checkpoint may still be on its way to
+  /// them: they wait for it before epoch kLater.
+  void go_on(int attempt) const {
+    let_go(attempt, kFirst);
+    EXPECT_TRUE(wait_until([&] {
+      const std::vector<int> sizes = world_sizes();
+      const auto index = static_cast<std::size_t>(attempt);
+      return sizes.size() > index + 1 || are_at(attempt, sizes.at(index), kLater);
+    }));
+    let_go(attempt, kLater);
+    let_go(attempt, kLast);
+  }
   /// Replace the hosts file as a whole, as an editor does.
   void list(const std::string& text) const {
     std::filesystem::rename(cluster->write("hosts.new", text), hosts_file());
   }
   std::string hosts_file() const { return cluster->path("hosts"); }
   std::string line(int node) const { return nodes->endpoint(node) + "\n"; }
-  /// Wait until this many workers of the attempt have reported four times, and hold.
-  bool held(int attempt, int workers) const {
-    return wait_until([&] {
-      std::map<int, std::int64_t> last;
-      for (const Reported& report : reports(*cluster, "job"))
-        if (report.attempt == attempt) last[report.rank] = report.epoch;
-      int there = 0;
-      for (const auto& [rank, epoch] : last) there += epoch >= 3;
-      return there == workers;
-    });
+  /// Return whether this many workers of the attempt have come to the epoch.
+  bool are_at(int attempt, int workers, int epoch) const {
+    std::map<int, std::int64_t> last;
+    for (const Reported& report : reports(*cluster, "job"))
+      if (report.attempt == attempt) last[report.rank] = report.epoch;
+    return workers == std::count_if(last.begin(), last.end(),
+                                    [&](const auto& one) { return one.second >= epoch - 1; });
+  }
+  /// Wait until this many workers of the attempt wait before the epoch.
+  bool held(int attempt, int workers, int epoch = kFirst) const {
+    return wait_until([&] { return are_at(attempt, workers, epoch); });
   }
   static bool says(const Process& run, const std::string& text) {
     return wait_until([&] { return contains(run.out() + run.err(), text); });
@@ -151,10 +170,11 @@ TEST_F(Discovery, ALauncherThatResumesFindsItsNodesInAnyOrder) {
   Process& run =
       nodes->train_run(job("{min: 2, max: 3}", "", "2"), 0, {"--hosts-file", hosts_file()});
   ASSERT_TRUE(held(0, 2)) << run.out() << run.err();
+  let_go(1, kLater);  // attempt 1 may begin before that epoch, or after it
   list(line(0) + line(1) + line(2));
   ASSERT_TRUE(says(run, "there is room for 3 workers instead of 2")) << run.out() << run.err();
   go_on(0);
-  ASSERT_TRUE(held(1, 3)) << run.out() << run.err();
+  ASSERT_TRUE(held(1, 3, kLast)) << run.out() << run.err();
   const std::set<pid_t> before = cluster->worker_pids();
   run.signal(SIGKILL);
   ASSERT_EQ(run.wait(), 137);
