@@ -1,6 +1,8 @@
 """pages.py BUILD [--runs N] [--charts N] [--points N] [--loads N]: what the dashboard's pages take in a headless Chromium.
 
 One real run is copied: N times, finished, for the list of runs; and once with a report log of N metrics and N reports.
+Between the loads of the list, the same browser loads two files that no program makes: a page of one word, and the list
+as it stands then, without a script. What the browser itself takes on this machine is in both.
 Prints a table, and as its last line everything as JSON. Run it with the Python of the browser tests:
 
     ~/.cache/trainrun/deps/browser-venv-1/bin/python benchmarks/programs/pages.py build
@@ -13,7 +15,9 @@ import os
 import shutil
 import statistics
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/browser"))
@@ -71,6 +75,42 @@ def write_reports(path, charts, points):
             file.write(json.dumps({**line, "metrics": metrics}, separators=(",", ":")) + "\n")
 
 
+class Files:
+    """Serves texts on loopback."""
+
+    def __init__(self):
+        self.texts = texts = {"/word": "<!doctype html><title>word</title><p>word"}
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                text = texts.get(self.path, "").encode()
+                self.send_response(200 if text else 404)
+                self.send_header("Content-Type", "text/html; charset=utf-8")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.base = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+# The page as it is, with its styles and without its scripts.
+AS_FILE = """async () => {
+  const page = document.documentElement.cloneNode(true);
+  for (const node of page.querySelectorAll('script, link')) node.remove();
+  for (const sheet of document.querySelectorAll('link[rel=stylesheet]')) {
+    const style = document.createElement('style');
+    style.textContent = await (await fetch(sheet.href)).text();
+    page.querySelector('head').append(style);
+  }
+  return '<!doctype html>' + page.outerHTML;
+}"""
+
+
 class Pages:
     def __init__(self, playwright, link):
         self.chromium = playwright.chromium.launch(
@@ -84,6 +124,20 @@ class Pages:
         page.goto(link)
         page.locator("tbody tr").first.wait_for()
         page.close()
+        self.files = Files()
+
+    def load_file(self, path, rows):
+        """Load a file in a new tab; return ms after the start of the load."""
+        page = self.context.new_page()
+        page.add_init_script(f"window.wantedRows = {rows};" + WATCH_ROWS)
+        page.goto(self.files.base + path)
+        page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length > 0")
+        times = page.evaluate(
+            """() => ({paint: performance.getEntriesByName('first-contentful-paint')[0].startTime,
+                       all: window.rowsAt.all ?? 0})"""
+        )
+        page.close()
+        return times
 
     def load_runs(self, runs):
         """Load the list in a new tab of the same browser; return ms after the start of the load."""
@@ -99,8 +153,17 @@ class Pages:
             """async () => { const from = performance.now(); await (await fetch('/api/v1/runs?limit=1000')).text();
                             return performance.now() - from; }"""
         )
+        if "/list" not in self.files.texts:
+            self.files.texts["/list"] = page.evaluate(AS_FILE)
         page.close()
-        return {**times, "answer": answer}
+        word, listed = self.load_file("/word", 0), self.load_file("/list", runs)
+        return {
+            **times,
+            "answer": answer,
+            "word_paint": word["paint"],
+            "list_paint": listed["paint"],
+            "list_all": listed["all"],
+        }
 
     def scroll_charts(self, charts):
         """Scroll the metrics of the run with many twice: charts are made, then they are there."""
@@ -157,7 +220,7 @@ def main():
         with sync_playwright() as playwright:
             pages = Pages(playwright, link)
             loads = [pages.load_runs(wanted.runs) for _ in range(wanted.loads)]
-            for key in ("paint", "first", "all", "answer"):
+            for key in ("paint", "word_paint", "first", "all", "list_paint", "list_all", "answer"):
                 found[key] = spread([load[key] for load in loads])
             made, there = pages.scroll_charts(wanted.charts)
             found["charts_made"] = of_frames("made while scrolled to", made)
@@ -168,8 +231,11 @@ def main():
         world.close()
     for key, text in (
         ("paint", "first paint"),
+        ("word_paint", "first paint of a page of one word"),
         ("first", f"first rows of {wanted.runs} runs"),
         ("all", f"all {wanted.runs} rows"),
+        ("list_paint", "first paint of the list as a file"),
+        ("list_all", "all its rows"),
         ("answer", "GET /runs alone"),
     ):
         one = found[key]

@@ -6,6 +6,7 @@
 
 #include "cmd/train-run/this_node.h"
 #include "daemon/supervisor/workers/worker_environment.h"
+#include "launcher/cluster/code/code_listing.h"
 #include "launcher/cluster/links/start_messages.h"
 #include "launcher/cluster/links/worker_count.h"
 #include "launcher/core/peer_ports.h"
@@ -13,6 +14,7 @@
 #include "launcher/spec/secrets.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/print.h"
+#include "lib/base/size_text.h"
 
 namespace train {
 namespace {
@@ -99,6 +101,21 @@ void print_environments(const std::map<int, Environment>& by_rank) {
   }
 }
 
+/// Say which files are shipped, by size.
+Result<Unit> print_code(const JobSpec& spec) {
+  constexpr std::size_t kShown = 20;
+  TRY(CodeListing code, list_code(spec));
+  print_out("ship:      {} {}, {}\n", code.files.size(), code.files.size() == 1 ? "file" : "files",
+            size_text(code.bytes));
+  std::stable_sort(code.files.begin(), code.files.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  for (std::size_t i = 0; i < std::min(code.files.size(), kShown); ++i)
+    print_out("  {:>10}  {}\n", size_text(code.files[i].bytes), code.files[i].path);
+  if (code.files.size() > kShown) print_out("  … and {} more\n", code.files.size() - kShown);
+  for (const std::string& warning : code.warnings) print_err("train-run: warning: {}\n", warning);
+  return Unit{};
+}
+
 }  // namespace
 
 int dry_run(const ParsedSpec& parsed) {
@@ -127,6 +144,12 @@ int dry_run(const ParsedSpec& parsed) {
   print_out("run:       {}\nfolder:    {}/{}\ncommand:   {}\nin:        {}\n", spec.run_config.name,
             spec.run_config.storage_path, spec.run_config.name,
             fmt::format("{}", fmt::join(spec.command, " ")), spec.working_dir);
+  if (spec.ship.on) {
+    if (const auto listed = print_code(spec); !listed) {
+      print_error("train-run", listed.error());
+      return exit_code::kBadSpec;
+    }
+  }
   const FailureConfig& failure = spec.run_config.failure_config;
   const auto budget = [](int allowed) {
     return allowed == kUnlimited ? std::string("unlimited") : std::to_string(allowed);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 
 namespace train {
@@ -80,6 +81,7 @@ Result<Unit> check_order(const SupervisorHello& message) {
 Result<Unit> check_order(const PrepareAttempt& message) {
   TRY_VOID(within_bounds("local_world_size", message.local_world_size, 0, kWorkersMax));
   TRY_VOID(within_bounds("node_rank", message.node_rank, 0, kWorkersMax));
+  TRY_VOID(within_bounds<std::size_t>("the length of code", message.code.size(), 0, PATH_MAX));
   TRY_VOID(within_bounds("replicas", message.replicas, 0, kWorkersMax));
   TRY_VOID(check_amounts(message.per_worker));
   TRY_VOID(check_amounts(message.ingest));

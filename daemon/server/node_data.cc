@@ -1,13 +1,17 @@
 #include "daemon/server/node_data.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <ctime>
 
 #include "daemon/core/launcher_orders.h"
+#include "lib/base/file_descriptor.h"
 #include "lib/storage/checkpoint_writer.h"
 #include "lib/storage/own_folder.h"
 #include "lib/storage/posix_file_system.h"
@@ -91,8 +95,30 @@ void NodeData::remove_later(const std::string& folder, std::function<void()> the
       });
 }
 
-// A folder's age counts from the last time that something was made or removed among its
-// checkpoints.
+namespace {
+
+/// Return when the run's folder was used last: when something was made or removed among its
+/// checkpoints, or its code was brought; nothing if it has neither.
+std::optional<std::time_t> last_use(const std::string& folder) {
+  std::optional<std::time_t> newest;
+  for (const char* part : {"checkpoints", "code"}) {
+    struct stat found {};
+    if (::lstat(join_path(folder, part).c_str(), &found) == 0)
+      newest = std::max(newest.value_or(0), found.st_mtime);
+  }
+  return newest;
+}
+
+/// Return whether a supervisor holds the run's code (ShippedCode), so that it may be in use however
+/// old it is.
+bool is_in_use(const std::string& folder) {
+  const FileDescriptor code(
+      ::open(join_path(folder, "code").c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  return code.get() >= 0 && ::flock(code.get(), LOCK_EX | LOCK_NB) != 0;
+}
+
+}  // namespace
+
 void NodeData::remove_old_leftovers() {
   const ActAs owner(account_);
   PosixFileSystem files;
@@ -101,9 +127,8 @@ void NodeData::remove_old_leftovers() {
   for (const FolderEntry& entry : *entries) {
     const std::string path = join_path(folder_, entry.name);
     if (entry.kind != FileKind::Folder || !check_own_folder(path)) continue;
-    struct stat found {};
-    const bool known = ::lstat(join_path(path, "checkpoints").c_str(), &found) == 0;
-    if (known && found.st_mtime + kKeptSeconds < ::time(nullptr))
+    const auto used = last_use(path);
+    if (used && *used + kKeptSeconds < ::time(nullptr) && !is_in_use(path))
       remove(path, "it has been unused for a week");
     else if (entry.name.starts_with(kTrash))
       remove(path, "an earlier traind was removing it");

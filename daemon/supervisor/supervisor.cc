@@ -18,6 +18,7 @@
 #include "daemon/supervisor/backends/backends.h"
 #include "daemon/supervisor/checkpoints/node_checkpoints.h"
 #include "daemon/supervisor/code/program_digests.h"
+#include "daemon/supervisor/code/shipped_code.h"
 #include "daemon/supervisor/group_messages.h"
 #include "daemon/supervisor/output/output_pump.h"
 #include "daemon/supervisor/processes/adopted.h"
@@ -76,6 +77,8 @@ class Supervisor {
         checkpoints_(executor_, scope_, clock_,
                      {options.attempt, options.spool_dir, options.data_dir},
                      [this](const Frame& frame) { uplink_.send(frame); }),
+        code_(executor_, clock_, options.attempt, options.data_dir,
+              [this](const Frame& frame) { uplink_.send(frame); }),
         memory_profiles_(executor_, options.attempt,
                          [this](Rank rank, const Frame& frame) { workers_->send(rank, frame); }),
         calls_(options.attempt, slots_, uplink_,
@@ -120,6 +123,7 @@ class Supervisor {
   WorkerSlot* slot_of(std::int32_t rank);  // null: not one of ours
   void on_prepare(const PrepareAttempt& message);
   asio::awaitable<void> say_prepared();
+  Task<Unit> set_up();
   void say_what_is_not_held();
   void on_start(StartWorkers message);
   asio::awaitable<void> start_group();
@@ -166,6 +170,7 @@ class Supervisor {
   Scope scope_;
   Uplink uplink_;
   NodeCheckpoints checkpoints_;
+  ShippedCode code_;
   MemoryProfiles memory_profiles_;
   WorkerCalls calls_;
   WorkerMessages messages_;
@@ -320,6 +325,7 @@ void Supervisor::received(const Frame& frame) {
             checkpoints_.tell([&](CheckpointTransport& way) { way.serve(m); });
           },
           [&](FileBytes& m) {
+            if (code_.waits_for(m)) return code_.received(std::move(m));
             checkpoints_.tell([&](CheckpointTransport& way) { way.bytes(std::move(m)); });
           },
           [&](KeepShard& m) {
@@ -342,6 +348,7 @@ void Supervisor::on_launcher_state(const LauncherState& state) {
     uplink_.say_everything_again(snapshot(), answered_.from_before(state.generation));
     validations_.say_again();
     checkpoints_.tell([](CheckpointTransport& way) { way.launcher_attached(); });
+    code_.launcher_attached();
     say_what_is_not_held();
   }
   changed_.notify();
@@ -351,7 +358,13 @@ void Supervisor::on_launcher_state(const LauncherState& state) {
 
 void Supervisor::on_prepare(const PrepareAttempt& message) {
   if (orders_.prepare && !(orders_.prepare->standby && !message.standby)) return;
+  if (orders_.prepare && orders_.prepare->code != message.code)  // they have loaded other code
+    for (const pid_t pid : standbys_.close()) scope_.spawn("reap", runner_.reap(pid));
   orders_.prepare = message;
+  if (!message.code.empty())
+    for (std::string* folder :
+         {&orders_.prepare->setup.working_dir, &orders_.prepare->digests.working_dir})
+      *folder = code_.folder_for(message.code);
   generation_ = std::max(generation_, message.generation);
   group_.set_limits(milliseconds(message.stop_grace_ms), Duration{-1});
   for (const auto& checked :
@@ -385,11 +398,11 @@ asio::awaitable<void> Supervisor::say_prepared() {
   const auto checked = co_await std::move(probing);
   if (checked.has_error())
     co_return uplink_.say_last(encode(start_failed(Rank{0}, checked.error()), options_.attempt));
-  auto setting_up = setup_.run();
-  const auto set_up = co_await std::move(setting_up);
-  if (set_up.has_error()) {
+  auto setting_up = set_up();
+  const auto done = co_await std::move(setting_up);
+  if (done.has_error()) {
     if (group_.phase() == GroupPhase::Prepared)  // not stopped meanwhile
-      uplink_.say_last(encode(start_failed(Rank{0}, set_up.error()), options_.attempt));
+      uplink_.say_last(encode(start_failed(Rank{0}, done.error()), options_.attempt));
     co_return;
   }
   NodeDigests digests;
@@ -407,7 +420,17 @@ asio::awaitable<void> Supervisor::say_prepared() {
                        std::move(digests), orders_.held_ports()});
 }
 
+/// Do all that comes before the first process of the job.
+Task<Unit> Supervisor::set_up() {
+  auto bringing = code_.bring(orders_.prepare->code);
+  CO_TRY_VOID(co_await std::move(bringing));
+  auto setting_up = setup_.run();
+  co_return co_await std::move(setting_up);
+}
+
 void Supervisor::on_start(StartWorkers message) {
+  if (orders_.prepare && !orders_.prepare->code.empty())
+    message.working_dir = code_.folder_for(orders_.prepare->code);
   if (options_.account) use_account(message, account_environment());
   learn_secrets(message.env);
   if (orders_.start) return;
@@ -469,9 +492,9 @@ Task<Unit> Supervisor::make_ready() {
 // reason.
 asio::awaitable<void> Supervisor::stand_by(StartWorkers message) {
   if (workers_ || !orders_.prepare) co_return;
-  auto setting_up = setup_.run();
-  const auto set_up = co_await std::move(setting_up);
-  if (set_up.has_error() || orders_.start || group_.phase() != GroupPhase::Prepared) co_return;
+  auto setting_up = set_up();
+  const auto done = co_await std::move(setting_up);
+  if (done.has_error() || orders_.start || group_.phase() != GroupPhase::Prepared) co_return;
   if (workers_ || open_worker_port().has_error()) co_return;
   standbys_.start(executor_, orders_.node_environment(message), message.standby, confinement_);
 }

@@ -317,9 +317,18 @@ struct NodeSetupConfig {
   bool operator==(const NodeSetupConfig&) const = default;
 };
 
+/// Which files of working_dir are the run's code, which nodes get from train-run.
+struct ShipConfig {
+  bool on = false;
+  std::vector<std::string> files;  // patterns (path_rules.h); empty: all but what is ignored
+  std::uint64_t bytes_max = std::uint64_t{1} << 30;
+  bool operator==(const ShipConfig&) const = default;
+};
+
 struct JobSpec {
   std::vector<std::string> command;  // argv; a shell string becomes {"/bin/sh", "-c", …}
   std::string working_dir;           // absolute after parsing
+  ShipConfig ship;
   std::map<std::string, std::string> env;
   std::vector<std::vector<std::string>> setup;  // argv of each: once a run, where train-run runs
   NodeSetupConfig per_node_setup;

@@ -31,8 +31,11 @@ std::string StartWatch::who(const std::vector<NodeId>& nodes) const {
 
 std::string StartWatch::task() const {
   if (preparing())
-    return fmt::format("start a supervisor{} look at '{}'{}", sets_up() ? "," : " and",
+    return fmt::format("start a supervisor{} look at '{}'{}{}", sets_up() || ships() ? "," : " and",
                        run_.spec.run_config.storage_path,
+                       !ships()    ? ""
+                       : sets_up() ? ", fetch the code"
+                                   : " and fetch the code",
                        sets_up() ? " and run per_node_setup" : "");
   const BackendConfig& config = run_.spec.backend_config;
   const bool hooks =

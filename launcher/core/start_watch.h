@@ -30,6 +30,7 @@ class StartWatch {
  private:
   /// Return whether nodes may have to be set up, which has a time limit of its own.
   bool sets_up() const { return !run_.spec.per_node_setup.command.empty(); }
+  bool ships() const { return run_.spec.ship.on; }
   bool preparing() const { return run_.progress.state() == RunState::Preparing; }
   std::vector<NodeId> late_nodes() const;
   std::string task() const;

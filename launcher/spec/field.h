@@ -50,6 +50,7 @@ enum class Kind {
   Maps,           // a list of maps, or {from: dataset, without: [maps]}
   Preprocessors,  // a list of {name: arguments}, or {from: dataset}
   OnError,        // fail, or {rows: skip, rows_max: 100}
+  Ship,           // true, false, a list of patterns, or {files: [patterns], max: 4GiB}
   Labels,         // a selector: label → condition; or a list of them
   Gpus,           // a list of indexes and UUIDs
   Umask,          // octal digits
@@ -79,7 +80,7 @@ using FieldRef =
                  std::vector<std::vector<std::string>>*, RunConfig*, DatasetSpec*,
                  std::optional<ImageSides>*, train::Umask*, ResourceLimits*,
                  std::map<std::string, Duration>*, std::map<std::string, double>*,
-                 std::vector<LabelSelector>*, EnumRef>;
+                 std::vector<LabelSelector>*, ShipConfig*, EnumRef>;
 
 /// What a row's `at` points into: the job and, for rows below "datasets.*", the one dataset.
 struct Target {

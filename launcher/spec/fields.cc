@@ -46,6 +46,8 @@ constexpr std::array kFields{
           "The worker's program and arguments. It starts in working_dir. traind runs a list as is and passes a string to /bin/sh -c, which replaces variables itself.", {}, 0, 0, "required", R"(["./vit", "--verbose"])"},
     Field{"working_dir", Kind::Path, [](const Target& t) -> Ref { return &t.spec->working_dir; },
           "The folder in which workers start.", {}, 0, 0, "the spec's folder", R"(".")"},
+    Field{"ship", Kind::Ship, [](const Target& t) -> Ref { return &t.spec->ship; },
+          "Send the files of working_dir to the nodes, which then need not have them: true sends all but what .trainignore, or without one .gitignore, leaves out there and in each folder; a list sends the files and folders that its patterns match, written as in .gitignore. {files: [patterns], max: 4GiB} also says how large all of them may be (1GiB). The program that command names by a relative path is always sent, .git and storage_path never are. Workers start in a copy on their node, which is removed with the run; code/ in the run's folder has the files as they were before the first attempt (docs/clusters.md).", {}, 0, 0, {}, R"(["src", "*.py", "configs"])"},
     Field{"env", Kind::Environment, [](const Target& t) -> Ref { return &t.spec->env; },
           "The workers' environment, on top of the submitter's. Write secrets as references; train-run resolves them at launch and never stores them: env:NAME (the submitter's variable) or file:PATH (the file's text without its last newline; file:// stays a URL).", {}, 0, 0, {}, R"({"OMP_NUM_THREADS": "4", "HF_TOKEN": "env:HF_TOKEN"})"},
     Field{"setup", Kind::Commands, [](const Target& t) -> Ref { return &t.spec->setup; },

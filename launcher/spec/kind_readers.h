@@ -53,6 +53,7 @@ void read_durations(Reading& reading, const yaml::Cursor& cursor, const Field& f
                     std::map<std::string, Duration>& durations);
 void read_labels(Reading& reading, const yaml::Cursor& cursor,
                  std::vector<LabelSelector>& selectors);
+void read_ship(Reading& reading, const yaml::Cursor& cursor, ShipConfig& ship);
 void read_gpus(Reading& reading, const yaml::Cursor& cursor, std::vector<std::string>& gpus);
 void read_umask(const yaml::Cursor& cursor, Umask& umask);
 void read_limits(Reading& reading, const yaml::Cursor& cursor, ResourceLimits& limits);

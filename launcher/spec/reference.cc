@@ -124,6 +124,8 @@ std::string kind_words(const Field& field) {
       return fmt::format("name → duration, {} to {}",
                          yaml::format_duration_yaml(milliseconds(field.min)),
                          yaml::format_duration_yaml(milliseconds(field.max)));
+    case Kind::Ship:
+      return "true, false, list of patterns, {files, max}";
     case Kind::Shuffle:
       return "true, false, {seed, mode, window}";
     case Kind::Filter:

@@ -298,6 +298,12 @@ json::object kind_schema(const Field& field) {
       return {{"type", "object"},
               {"additionalProperties",
                json::object{{"type", "string"}, {"pattern", kDurationPattern}}}};
+    case Kind::Ship: {
+      const json::object patterns{
+          {"type", "array"}, {"items", type("string")}, {"minItems", 1}, {"maxItems", 1000}};
+      return one_of(
+          {type("boolean"), patterns, closed({{"files", patterns}, {"max", size_type()}})});
+    }
     case Kind::Shuffle:
       return one_of(
           {type("boolean"), closed({{"seed", whole(0, std::numeric_limits<std::int64_t>::max())},

@@ -198,6 +198,8 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
     case Kind::Durations:
       return read_durations(reading, cursor, field,
                             *std::get<std::map<std::string, Duration>*>(ref));
+    case Kind::Ship:
+      return read_ship(reading, cursor, *std::get<ShipConfig*>(ref));
     case Kind::Shuffle:
       return read_shuffle(reading, cursor, *std::get<DatasetSpec*>(ref));
     case Kind::Sides:

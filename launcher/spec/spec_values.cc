@@ -153,6 +153,17 @@ struct Writer {
     if (array.size() == 1) return array[0];
     return array;
   }
+  json::value operator()(const ShipConfig* ship) const {
+    if (!ship->on) return false;
+    json::array patterns;
+    for (const std::string& pattern : ship->files) patterns.emplace_back(pattern);
+    if (ship->bytes_max == ShipConfig{}.bytes_max)
+      return patterns.empty() ? json::value(true) : json::value(std::move(patterns));
+    json::object object;
+    if (!patterns.empty()) object["files"] = std::move(patterns);
+    object["max"] = yaml::format_size_yaml(ship->bytes_max);
+    return object;
+  }
   json::value operator()(const Umask* umask) const {
     return json::string(fmt::format("{:03o}", umask->bits));
   }

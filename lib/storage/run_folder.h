@@ -38,6 +38,7 @@ class RunFolder {
   std::string callbacks() const { return in("callbacks"); }
   std::string callback_events() const { return in("callbacks/events.jsonl"); }
   std::string checkpoints() const { return in("checkpoints"); }
+  std::string code() const { return in("code"); }
   std::string attempt(Attempt id) const;            // attempts/000
   std::string rank(Attempt id, Rank number) const;  // attempts/000/ranks/0003
   std::string stdout_log(Attempt id, Rank number) const;

@@ -55,6 +55,8 @@ class FileFetcher {
   Task<std::string> fetch_small(std::string folder, std::string path, std::uint64_t bytes_max);
 
   void received(FileBytes answer);
+  /// Return whether this answers an open request.
+  bool waits_for(const FileBytes& answer) const { return asked_.count(answer.id) != 0; }
   /// Repeat all open requests, because the link is a new one.
   void ask_again();
   /// Make each fetch call its `useless` now.

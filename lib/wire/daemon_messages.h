@@ -81,11 +81,14 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   std::vector<std::string> notes = {};
   DigestOrder digests = {};
   NodeSetup setup = {};  // runs before Prepared is said, and before workers on standby start
+  // The launcher's folder with the job's code, which is brought here before all that, and in whose
+  // copy all processes of the job start; empty: none.
+  std::string code = {};
   TRAIN_FIELDS(node_rank, local_world_size, per_worker, bind_master, bind_address, generation,
                run_dir, stop_grace_ms, output_bytes_max, standby, claimed, gpus, storage_marker,
                storage_env, may_relay, no_access, upload_timeout_ms, replicas, limits, ingest,
                gpu_choice, refuse_gpus_in_use, bind, bindings, notes, digests, ports_per_worker,
-               setup)
+               setup, code)
 };
 
 struct AttemptLost {  // its supervisor ended without being released; its workers are dead

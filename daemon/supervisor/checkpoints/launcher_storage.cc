@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "daemon/supervisor/checkpoints/shard_result.h"
+#include "daemon/supervisor/run_data.h"
 #include "lib/net/blocking.h"
 #include "lib/storage/checkpoint_store.h"
-#include "lib/storage/own_folder.h"
 #include "lib/storage/storage_marker.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/codec.h"
@@ -97,11 +97,7 @@ Task<Unit> LauncherStorage::probe() {
 }
 
 Result<Unit> LauncherStorage::prepare_folder() {
-  const std::string run = parent_path(checkpoints_);
-  TRY_VOID(make_folders(files_, parent_path(run)));
-  const auto made = make_own_folder(run);
-  if (!made && made.error().code != Errc::AlreadyExists) return made.error();
-  TRY_VOID(check_private_folder(run));
+  TRY_VOID(make_run_data(files_, parent_path(checkpoints_)));
   TRY_VOID(make_folders(files_, checkpoints_));
   TRY(const auto entries, files_.list(checkpoints_));
   for (const FolderEntry& entry : entries) {

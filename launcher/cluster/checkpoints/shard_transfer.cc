@@ -269,6 +269,8 @@ void ShardTransfer::serve(const Sender& to, const ReadFile& request) {
     links_.send(to.node, encode(answer, to.attempt));
   };
   if (copies_.wanted() && parse_shard_location(request.folder)) return relay_.ask(request, reply);
+  if (!record_.code().empty() && request.folder == record_.code())
+    return server_.serve(request.folder, request.path, request, reply);
   const bool file = request.path == kManifestName || check_file_path(request.path);
   if (!may_be_read(request.folder) || !file)
     return reply(FileServer::refusal(

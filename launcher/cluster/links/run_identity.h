@@ -14,6 +14,7 @@ struct RunIdentity {
   std::string location;   // the run's, for users and nodes: a path or a URL
   /// A text that nodes look for there (lib/storage/storage_marker.h).
   std::string storage_marker;
+  std::string code = {};  // the folder of its code (code/code_keeper.h); empty: it ships none
 };
 
 }  // namespace train

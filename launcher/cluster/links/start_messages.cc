@@ -108,6 +108,7 @@ PrepareAttempt prepare_message(const JobSpec& spec, const RunIdentity& run, cons
       action.placed.local_world_size > 0)
     message.digests = digest_order(spec, env);
   message.storage_marker = run.storage_marker;
+  message.code = run.code;
   message.may_relay = spec.run_config.shared_storage == SharedStorageNeed::Auto &&
                       !is_object_url(spec.run_config.storage_path);
   return message;

@@ -82,7 +82,8 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
                   controller_, scope_, *this),
       samples_(clock_, screen_, record_->folder(),
                [this](const DataBoundWatch::Change& change) { on_data_bound(change); }),
-      time_notes_(clock_, disk_, record_->folder(), controller_) {
+      time_notes_(clock_, disk_, record_->folder(), controller_),
+      code_(spec_, record_->folder(), options.restarted) {
   const std::optional<LivingAttempt>& living = record_->start().living;
   if (options_.driver_fd >= 0) connect_driver();
   // A living attempt's placement follows the spec that it began with.
@@ -204,9 +205,7 @@ int RunDriver::run() {
   connect();
   scope_.spawn("journal", journal_.run());
   stop_requests_.begin(scope_);
-  programs_.begin(
-      record_->start().sets_up, [this] { on_set_up(); },
-      [this](const SetupFailure& failure) { on_setup_failed(failure); });
+  programs_.begin(record_->start().sets_up, setup());
   inspection_.begin();
   scope_.spawn("deadlines", tick_loop());
   scope_.spawn("samples", samples_.run());
@@ -671,9 +670,28 @@ void RunDriver::on_report_news(ReportPipeline::News news) {
   changed_.notify();
 }
 
+RunPrograms::Setup RunDriver::setup() {
+  RunPrograms::Setup setup{
+      .commands = !record_->setup().run_done(),
+      .succeeded = [this] { on_set_up(); },
+      .failed = [this](const SetupFailure& failure) { on_setup_failed(failure); },
+      .last_failed =
+          [this](const Error& error) {
+            if (!ending_) refused(error);
+          }};
+  if (spec_.ship.on) setup.last = [this] { return code_.make(); };
+  return setup;
+}
+
 void RunDriver::on_set_up() {
   if (ending_) return;
-  journal_.remember(run_setup_record());
+  if (!spec_.setup.empty()) journal_.remember(run_setup_record());
+  if (const CodeShipment::Made* made = code_.made()) {
+    record_->set_code(made->folder);
+    run_.code = made->folder;
+    for (const std::string& warning : made->warnings) screen_.warn(warning);
+    screen_.phase(made->text);
+  }
   feed(RunSetUp{});
 }
 

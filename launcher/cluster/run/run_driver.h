@@ -16,6 +16,7 @@
 #include "launcher/cluster/checkpoints/replica_downloader.h"
 #include "launcher/cluster/checkpoints/shard_transfer.h"
 #include "launcher/cluster/checkpoints/validation_executor.h"
+#include "launcher/cluster/code/code_shipment.h"
 #include "launcher/cluster/links/cluster_links.h"
 #include "launcher/cluster/links/node_discovery.h"
 #include "launcher/cluster/links/private_daemon.h"
@@ -97,6 +98,7 @@ class RunDriver final : private LinkObserver {
   void on_node_status(const std::string& name, NodeStatus status);
   void on_data_bound(const DataBoundWatch::Change& change);
   void on_report_news(ReportPipeline::News news);
+  RunPrograms::Setup setup();
   void on_set_up();
   void on_setup_failed(const SetupFailure& failure);
   void on_stop_asked(const StopAsked& stop);
@@ -109,7 +111,7 @@ class RunDriver final : private LinkObserver {
   asio::io_context context_;
   asio::any_io_executor executor_;
   std::unique_ptr<RunRecord> record_;
-  const RunIdentity run_;
+  RunIdentity run_;  // its code is known once the run is set up
   std::optional<PrivateDaemon> daemon_;
   std::map<std::string, std::string> worker_env_;
   CheckpointManager checkpoints_;  // on the disk thread, once commits begin
@@ -147,6 +149,7 @@ class RunDriver final : private LinkObserver {
   RunInspection inspection_;
   SampleRecorder samples_;
   TimeNotes time_notes_;
+  CodeShipment code_;
   std::unique_ptr<SlurmJob> slurm_;  // if it is part of one
 };
 

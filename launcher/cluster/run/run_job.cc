@@ -8,6 +8,7 @@
 #include <boost/json.hpp>
 #include <ctime>
 
+#include "launcher/cluster/code/code_shipment.h"
 #include "launcher/cluster/links/node_source.h"
 #include "launcher/cluster/links/private_daemon.h"
 #include "launcher/cluster/links/start_messages.h"
@@ -126,6 +127,8 @@ int run_with(RunOptions options, InSlurm& slurm) {
     (*env)["TRAINRUN_WAIT_FOR_DEBUGGER"] = options.wait_for_debugger;
   if (const auto fits = check_start_size(spec, *env); !fits)
     return refuse(options, fits.error(), exit_code::kBadSpec);
+  if (const auto can_ship = CodeShipment::check(spec); !can_ship)
+    return refuse(options, can_ship.error(), exit_code::kBadSpec);
   // The private traind starts while the run's folder is being made and synced.
   auto found = private_daemon_of(options);
   if (!found) return refuse(options, found.error(), exit_code::kUnavailable);

@@ -37,19 +37,19 @@ void RunPrograms::open(DriverEvents& events) {
                                                                    .say = say});
 }
 
-void RunPrograms::begin(bool sets_up, std::function<void()> set_up,
-                        std::function<void(const SetupFailure&)> failed) {
+void RunPrograms::begin(bool sets_up, Setup setup) {
   if (callbacks_) callbacks_->begin();
   if (!sets_up) return;
   RunSetup::Handlers handlers{.begins = [this](const std::string& text) { messages_.phase(text); },
-                              .succeeded = std::move(set_up),
-                              .failed = std::move(failed)};
-  setup_ = std::make_unique<RunSetup>(executor_,
-                                      RunSetup::Order{.commands = spec_.setup,
-                                                      .folder = spec_.working_dir,
-                                                      .environment = environment_,
-                                                      .log = folder_.setup_log()},
-                                      std::move(handlers));
+                              .succeeded = std::move(setup.succeeded),
+                              .failed = std::move(setup.failed),
+                              .last_failed = std::move(setup.last_failed)};
+  RunSetup::Order order{.folder = spec_.working_dir,
+                        .environment = environment_,
+                        .log = folder_.setup_log(),
+                        .last = std::move(setup.last)};
+  if (setup.commands) order.commands = spec_.setup;
+  setup_ = std::make_unique<RunSetup>(executor_, std::move(order), std::move(handlers));
   setup_->begin();
 }
 

@@ -27,10 +27,16 @@ class RunPrograms {
 
   /// Make the file of events, if there are callbacks to read it. Call it before any event. Blocks.
   void open(DriverEvents& events);
-  /// Start the callbacks, and the setup if `sets_up`. Its end is told to one of the two, unless it
-  /// was stopped.
-  void begin(bool sets_up, std::function<void()> set_up,
-             std::function<void(const SetupFailure&)> failed);
+  struct Setup {
+    bool commands = false;               // those of the spec are to run
+    std::function<Result<Unit>()> last;  // what comes after them (RunSetup::Order::last)
+    // Its end is told to one of these, unless it was stopped.
+    std::function<void()> succeeded;
+    std::function<void(const SetupFailure&)> failed;
+    std::function<void(const Error&)> last_failed;
+  };
+  /// Start the callbacks, and the setup if `sets_up`.
+  void begin(bool sets_up, Setup setup);
   bool set_up_began() const { return setup_ != nullptr; }
   /// Ask the setup to end; a second time: kill it.
   void stop_setup();

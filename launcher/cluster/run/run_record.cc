@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "launcher/cluster/checkpoints/run_checkpoints.h"
+#include "launcher/cluster/code/code_keeper.h"
 #include "launcher/cluster/run/time_notes.h"
 #include "launcher/cluster/sweep/sweep_folder.h"
 #include "lib/base/file_descriptor.h"
@@ -519,8 +520,21 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec) {
                                                   spec.resume_from_checkpoint);
   }
   start_.expected_nodes = std::max<std::size_t>(1, nodes_.size());
-  start_.sets_up = !spec.setup.empty() && !setup().run_done() && !start_.living && !start_.ended;
+  const bool has_setup = !spec.setup.empty() && !setup().run_done();
+  start_.sets_up = (has_setup || spec.ship.on) && !start_.living && !start_.ended;
+  if (spec.ship.on && start_.living) TRY_VOID(read_code());
   start_.finds_nodes = spec.cluster.finds_nodes();
+  return Unit{};
+}
+
+/// Workers that live go on with the code that they began with, and so do those that replace them.
+Result<Unit> RunRecord::read_code() {
+  auto kept = kept_code(folder_);
+  if (kept.has_error())
+    return Error{Errc::Corrupt,
+                 fmt::format("the code of the run {} is lost: {}", name_, kept.error().message),
+                 "end its workers with train-run stop, and resume it"};
+  code_ = std::move(*kept);
   return Unit{};
 }
 

@@ -63,8 +63,12 @@ class RunRecord {
   Generation generation() const { return generation_; }
   /// Return what others are told about the run.
   RunIdentity identity() const {
-    return {run_id_, name_, generation_, location(), storage_marker_};
+    return {run_id_, name_, generation_, location(), storage_marker_, code_};
   }
+  /// Return the folder of the code that nodes get; empty: none.
+  const std::string& code() const { return code_; }
+  /// Nodes get the code in this folder from now on.
+  void set_code(std::string folder) { code_ = std::move(folder); }
   /// Return the generation of the launcher that began the attempt: the attempt's checkpoints are
   /// named after it.
   Generation attempt_generation(Attempt attempt) const;
@@ -107,6 +111,7 @@ class RunRecord {
   Result<Unit> read_start(const JobSpec& spec);
   Result<Unit> read_history(const JobSpec& spec, const RunRecordOptions& options);
   void read_time(const RunHistory& history);
+  Result<Unit> read_code();
   Result<Unit> check_living(const RunRecordOptions& options, const RunHistory& history);
   Result<std::vector<PendingCheckpoint>> pending_of_living();
   Result<Unit> read_given_checkpoint(const std::string& location);
@@ -119,6 +124,7 @@ class RunRecord {
   RunFolder folder_;
   std::unique_ptr<RemoteRun> remote_;
   std::string name_, run_id_, owner_key_, storage_marker_;
+  std::string code_;
   std::string left_behind_;  // which attempt was given up although its workers may run
   bool resumed_ = false;
   std::optional<RunLock> lock_;

@@ -59,6 +59,12 @@ void RunSetup::run() {
       return tell([this, failure = std::move(failure)] { handlers_.failed(failure); });
     }
   }
+  if (order_.last) {
+    const auto done = order_.last();
+    if (stops_ > 0) return;
+    if (done.has_error())
+      return tell([this, error = done.error()] { handlers_.last_failed(error); });
+  }
   tell([this] { handlers_.succeeded(); });
 }
 

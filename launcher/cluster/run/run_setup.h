@@ -1,5 +1,6 @@
-// Runs the spec's `setup`: commands on this machine, one after the other, before any attempt
-// begins. They run on a thread of their own, and end with us.
+// Does what comes before the first attempt: runs the commands of the spec's `setup` on this
+// machine, one after the other, and then makes a copy of the code for the nodes. All of it happens
+// on a thread of its own; the commands end with us.
 #pragma once
 
 #include <atomic>
@@ -33,11 +34,15 @@ class RunSetup {
     std::string folder = {};  // where they start
     std::map<std::string, std::string> environment = {};
     std::string log = {};
+    /// What comes last, on the setup's thread; may be empty.
+    std::function<Result<Unit>()> last = {};
   };
   struct Handlers {
     std::function<void(const std::string& text)> begins;  // a command
     std::function<void()> succeeded;
-    std::function<void(const SetupFailure&)> failed;  // not if it was stopped
+    // Not if it was stopped:
+    std::function<void(const SetupFailure&)> failed;  // a command
+    std::function<void(const Error&)> last_failed;    // what comes last
   };
   /// The handlers are called on `executor`.
   RunSetup(boost::asio::any_io_executor executor, Order order, Handlers handlers)

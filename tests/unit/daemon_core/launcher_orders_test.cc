@@ -147,6 +147,7 @@ TEST(LauncherOrders, AnAttemptWithoutBoundsIsRefused) {
       [](PrepareAttempt& m) { m.ingest.cpu = std::nan(""); },
       [](PrepareAttempt& m) { m.ingest.memory_bytes = ~std::uint64_t{0}; },
       [](PrepareAttempt& m) { m.output_bytes_max = 4095; },
+      [](PrepareAttempt& m) { m.code = std::string(4097, 'a'); },
       [](PrepareAttempt& m) { m.output_bytes_max = ~std::uint64_t{0}; },
       [](PrepareAttempt& m) { m.stop_grace_ms = std::numeric_limits<std::int64_t>::max(); },
       [](PrepareAttempt& m) { m.upload_timeout_ms = -1; },

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -108,6 +109,33 @@ TEST_F(NodeDataTest, RemovesWhatNobodyCameBackTo) {
           root_.string() + "/.trash-1-1: removing data on this node: an earlier traind "
                            "was removing it",
           root_.string() + "/old: removing data on this node: it has been unused for a week"}));
+}
+
+TEST_F(NodeDataTest, KeepsCodeThatIsInUseHoweverOldItIs) {
+  const auto make_code = [this](const std::string& run_id) {
+    ASSERT_TRUE(make_own_folder(root_ / run_id));
+    fs::create_directories(root_ / run_id / "code/0123");
+    const timespec times[2] = {{1000, 0}, {1000, 0}};
+    ::utimensat(AT_FDCWD, (root_ / run_id / "code").c_str(), times, 0);
+  };
+  make_code("used");
+  make_code("old");
+  make_code("restored");
+  fs::create_directories(root_ / "restored/checkpoints");  // today
+  const int held = ::open((root_ / "used/code").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_EQ(::flock(held, LOCK_SH), 0);
+  {
+    NodeData data(executor_, root_, {}, say_);
+    data.remove_old_leftovers();
+  }
+  EXPECT_TRUE(is_there("used"));
+  EXPECT_FALSE(is_there("old"));
+  EXPECT_TRUE(is_there("restored"));
+
+  ::close(held);
+  NodeData data(executor_, root_, {}, say_);
+  data.remove_old_leftovers();
+  EXPECT_FALSE(is_there("used"));
 }
 
 TEST_F(NodeDataTest, RemovesNothingThatItDidNotMake) {

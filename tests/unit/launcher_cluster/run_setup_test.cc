@@ -19,12 +19,14 @@ class RunSetupTest : public testing::Test {
   void begin(std::vector<std::vector<std::string>> commands) {
     RunSetup::Handlers handlers{.begins = [this](const std::string& text) { told_ = text; },
                                 .succeeded = [this] { succeeded_ = true; },
-                                .failed = [this](const SetupFailure& why) { failure_ = why; }};
+                                .failed = [this](const SetupFailure& why) { failure_ = why; },
+                                .last_failed = [this](const Error& why) { last_error_ = why; }};
     setup_.emplace(context_.get_executor(),
                    RunSetup::Order{.commands = std::move(commands),
                                    .folder = folder_.path(),
                                    .environment = {{"PATH", "/usr/bin:/bin"}, {"MINE", "x"}},
-                                   .log = log_},
+                                   .log = log_,
+                                   .last = last_},
                    std::move(handlers));
     setup_->begin();
   }
@@ -43,6 +45,8 @@ class RunSetupTest : public testing::Test {
   std::string told_;
   bool succeeded_ = false;
   std::optional<SetupFailure> failure_;
+  std::function<Result<Unit>()> last_;
+  std::optional<Error> last_error_;
 };
 
 TEST_F(RunSetupTest, CommandsRunOneAfterTheOtherAndTheLogHasTheirOutput) {
@@ -54,6 +58,27 @@ TEST_F(RunSetupTest, CommandsRunOneAfterTheOtherAndTheLogHasTheirOutput) {
             "[trainrun: setup: echo first; echo $MINE > made]\nfirst\n"
             "[trainrun: setup: sh -c cat made; echo second >&2]\nx\nsecond\n");
   EXPECT_EQ(told_, "setup: sh -c cat made; echo second >&2 (its output: " + log_ + ")");
+}
+
+TEST_F(RunSetupTest, WhatComesLastSeesWhatTheCommandsMade) {
+  last_ = [this]() -> Result<Unit> {
+    if (file("made") == "made\n") return Unit{};
+    return Error{Errc::NotFound, "nothing is made"};
+  };
+  run({shell("echo made > made")});
+  EXPECT_TRUE(succeeded_);
+
+  succeeded_ = false;
+  run({shell("rm made")});
+  EXPECT_FALSE(succeeded_);
+  EXPECT_FALSE(failure_);
+  ASSERT_TRUE(last_error_);
+  EXPECT_EQ(last_error_->message, "nothing is made");
+
+  last_error_.reset();
+  run({shell("exit 1")});
+  EXPECT_TRUE(failure_);
+  EXPECT_FALSE(last_error_);
 }
 
 TEST_F(RunSetupTest, TheFirstThatFailsIsTheLast) {

@@ -337,6 +337,31 @@ TEST_F(ShardTransferTest, OnlyFilesOfCheckpointsOfTheRunAreHandedOut) {
   }
 }
 
+TEST_F(ShardTransferTest, FilesOfTheRunsCodeAreHandedOutOnceThereIsAny) {
+  const std::string code = record_->folder().code() + "/0123";
+  write(code + "/.env", "of the code");
+  write(code + "/src/a.py", "of a folder");
+  std::filesystem::create_symlink("/etc/passwd", code + "/link");
+  EXPECT_EQ(read(code, ".env").error_code, "invalid_argument");
+
+  record_->set_code(code);
+
+  EXPECT_EQ(read(code, ".env").data, "of the code");
+  EXPECT_EQ(read(code, "src/a.py").data, "of a folder");
+  EXPECT_EQ(record_->identity().code, code);
+  for (const auto& [folder, path] :
+       std::vector<std::pair<std::string, std::string>>{{code, "link"},
+                                                        {code, "../../spec.yaml"},
+                                                        {code, "/etc/passwd"},
+                                                        {code, ""},
+                                                        {code + "/src", "a.py"},
+                                                        {"", "src/a.py"}}) {
+    const FileBytes answer = read(folder, path);
+    EXPECT_NE(answer.error_code, "") << folder << " " << path;
+    EXPECT_EQ(answer.data, "");
+  }
+}
+
 TEST_F(ShardTransferTest, SaysOnceWhichNodesDoNotSeeTheStorage) {
   EXPECT_FALSE(
       take(kNode, encode(Prepared{.node_rank = 0, .spool_dir = "", .relayed = true}, kAttempt)));

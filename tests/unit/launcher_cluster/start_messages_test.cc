@@ -68,6 +68,14 @@ TEST_F(StartMessagesTest, ANodeIsToldWhatItsWorkersMayHave) {
   EXPECT_EQ(message.replicas, 2);
 }
 
+TEST_F(StartMessagesTest, ANodeIsToldWhereTheCodeIs) {
+  EXPECT_EQ(prepared().code, "");
+
+  RunIdentity run = run_;
+  run.code = "/runs/vit/code/0123";
+  EXPECT_EQ(prepare_message(spec_, run, prepare(), "10.0.0.1", {}).code, run.code);
+}
+
 TEST_F(StartMessagesTest, IngestWorkersHaveTheirClaimsAndLimits) {
   Prepare with_ingest = prepare();
   with_ingest.ingest = {.cpu = 3, .custom = {}};

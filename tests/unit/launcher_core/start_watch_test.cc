@@ -92,6 +92,25 @@ TEST(StartWatch, ASetupOfNodesHasItsOwnTimeBesideThatOfTheStart) {
   EXPECT_EQ(driven.run.state(), RunState::TearingDown);
 }
 
+TEST(StartWatch, CodeThatIsShippedIsNamedAsWhatMayTakeLong) {
+  JobSpec spec = job(minutes(10));
+  spec.ship.on = true;
+  const auto note = [&] {
+    Driven driven(spec);
+    driven.nodes();
+    driven.handle(AttemptPrepared{kFirst, kNodeA, 41000});
+    return notes(driven.handle(Tick{}, minutes(1))).at(0);
+  };
+  EXPECT_EQ(note(),
+            "still waiting after 1 min 0 s for node-b to start a supervisor, look at '/nfs/runs' "
+            "and fetch the code");
+
+  spec.per_node_setup = {.command = {"./prepare.sh"}, .timeout = minutes(5)};
+  EXPECT_EQ(note(),
+            "still waiting after 1 min 0 s for node-b to start a supervisor, look at '/nfs/runs', "
+            "fetch the code and run per_node_setup");
+}
+
 TEST(StartWatch, CommandsOfABackendAreNamedAsWhatMayTakeLong) {
   JobSpec spec = job();
   spec.backend = Backend::Custom;

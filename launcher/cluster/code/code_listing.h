@@ -1,0 +1,33 @@
+// Which files of a job's working_dir are its code: what `ship` sends to the nodes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "launcher/core/job_spec.h"
+#include "lib/base/result.h"
+
+namespace train {
+
+struct ListedFile {
+  std::string path;  // relative to working_dir
+  std::uint64_t bytes = 0;
+  bool executable = false;
+};
+
+struct CodeListing {
+  std::vector<ListedFile> files;  // by path
+  std::uint64_t bytes = 0;
+  std::vector<std::string> warnings;
+};
+
+/// List what spec.ship names: all files below working_dir but what .trainignore, or without one
+/// .gitignore, leaves out, there and in each folder; or those that its patterns match. Neither .git
+/// nor storage_path is ever part of it. The files that `command` and `per_node_setup.command` name
+/// by a relative path always are: programs lie in folders that version control ignores. A link to a
+/// file counts as that file; one to a folder is left out, with a warning. InvalidSpec: there are
+/// too many files, they are too large, or a name is not usable. Blocks.
+Result<CodeListing> list_code(const JobSpec& spec);
+
+}  // namespace train
