@@ -98,10 +98,13 @@ Result<std::vector<CodeFile>> parse_code(std::string_view text) {
   if (listed->as_array().size() > kCodeFilesMax)
     return bad_code(fmt::format("it lists more than {} files", kCodeFilesMax));
   std::vector<CodeFile> files;
+  std::uint64_t total = 0;
   for (const json::value& one : listed->as_array()) {
     TRY(CodeFile file, file_of(one));
     if (!files.empty() && file.path <= files.back().path)
       return bad_code(fmt::format("'{}' comes twice or out of order", file.path));
+    if (__builtin_add_overflow(total, file.bytes, &total))
+      return bad_code("its sizes cannot be added up");
     files.push_back(std::move(file));
   }
   return files;

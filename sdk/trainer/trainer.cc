@@ -52,6 +52,19 @@ std::vector<std::string> set_words(const Dict& values) {
   return words;
 }
 
+/// Return the path by which workers find this program: in a job that ships its code, relative to
+/// working_dir if it lies there.
+std::string on_nodes(const std::filesystem::path& program, const Dict& spec) {
+  const auto ship = spec.find("ship");
+  if (ship == spec.end() || ship->second == Value(false)) return program.string();
+  std::error_code ec;
+  const auto given = text_of(spec, "working_dir");
+  const auto root = std::filesystem::weakly_canonical(given ? *given : ".", ec);
+  const auto relative = program.lexically_relative(root);
+  const bool inside = !relative.empty() && *relative.begin() != "..";
+  return inside && !ec ? "./" + relative.string() : program.string();
+}
+
 /// Closes a file of the run that the driver reads.
 struct File {
   int fd = -1;
@@ -495,7 +508,7 @@ Trainer::Trainer(int argc, char** argv, Dict spec, const std::function<void(cons
     : impl_(std::make_unique<Impl>()) {
   if (in_worker()) std::exit(train::run(argc, argv, loop));
   std::error_code ec;
-  List command{Value(std::filesystem::read_symlink("/proc/self/exe", ec).string())};
+  List command{Value(on_nodes(std::filesystem::read_symlink("/proc/self/exe", ec), spec))};
   for (int i = 1; i < argc; ++i) command.emplace_back(argv[i]);
   spec["command"] = std::move(command);
   impl_->options = std::move(options);

@@ -155,6 +155,25 @@ TEST_F(Ship, WorkersOutliveTheirLauncherAndLaterAttemptsHaveTheSameCode) {
   EXPECT_FALSE(contains(resumed.out(), "says second")) << resumed.out();
 }
 
+TEST_F(Ship, CodeThatIsLostIsMadeAnewForLaterAttempts) {
+  start_nodes(2);
+  Process& run = nodes->train_run(job(), 2);
+  ASSERT_TRUE(says(run, "says first in ", 2)) << run.out() << run.err();
+  run.signal(SIGKILL);
+  ASSERT_EQ(run.wait(), 137);
+
+  fs::remove_all(cluster->run_dir("job") + "/code");
+  write("conf/app.txt", "second");
+  Process& resumed = nodes->resume("job");
+  ASSERT_TRUE(says(resumed, "code: 3 files")) << resumed.out() << resumed.err();
+  end(1, 0);
+  end(0, 1);
+
+  EXPECT_EQ(resumed.wait(), 0) << resumed.out() << resumed.err();
+  EXPECT_TRUE(contains(resumed.err(), "the code that the workers began with is lost"));
+  EXPECT_TRUE(says(resumed, "says second in ", 2)) << resumed.out();
+}
+
 TEST_F(Ship, TheSetupMakesWhatIsShippedAndEachNodesSetupHasIt) {
   start_nodes(2);
   end(0, 0);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <utility>
@@ -67,6 +68,22 @@ TEST_F(Drivers, AProgramCanBeItsOwnWorkers) {
                      .cwd = ""});
   EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
   EXPECT_TRUE(contains(driver.out(), R"(metrics {"epoch":1} returned "trained" checkpoints 0)"))
+      << driver.out();
+}
+
+TEST_F(Drivers, AProgramThatIsItsOwnWorkersIsShipped) {
+  const std::string project = cluster.path("project");
+  std::filesystem::create_directories(project + "/build");
+  std::filesystem::copy_file(program("driver"), project + "/build/driver");
+  std::ofstream(project + "/.gitignore") << "build\n";
+  Process& driver = cluster.start({project + "/build/driver", "self"},
+                                  {.env = {{"TRAINRUN_PROGRAM", built("train-run")},
+                                           {"RUNS", cluster.storage()},
+                                           {"SHIP", project}},
+                                   .prefix = {},
+                                   .cwd = ""});
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+  EXPECT_TRUE(contains(driver.out(), R"(returned "trained with what was shipped")"))
       << driver.out();
 }
 

@@ -60,6 +60,14 @@ TEST_F(PythonDrivers, AFunctionIsTheTrainingLoop) {
   EXPECT_TRUE(nothing_left(cluster));
 }
 
+TEST_F(PythonDrivers, ALoopIsShippedWithItsFile) {
+  Process& driver = drive("shipped");
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+  EXPECT_TRUE(contains(driver.out(), "'in': 'code', 'files': ['trainrun_driver.py']"))
+      << driver.out() << driver.err();
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
 TEST_F(PythonDrivers, TheDriverDecidesWhatTheLoopDoes) {
   Process& driver = drive("call");
   EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();

@@ -1,12 +1,13 @@
-// Reads a checkpoint folder's manifest and what a validation left beside it, from arbitrary bytes.
-// An accepted manifest names only files inside the folder, with sizes that can be added up, and can
-// be written and read again.
+// Reads a checkpoint folder's manifest, what a validation left beside it, and the table of a run's
+// code, from arbitrary bytes. An accepted manifest names only files inside the folder, with sizes
+// that can be added up, and can be written and read again.
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <string_view>
 
+#include "lib/storage/code_manifest.h"
 #include "lib/storage/manifest.h"
 #include "lib/storage/storage_marker.h"
 #include "lib/storage/validation_record.h"
@@ -37,6 +38,20 @@ void check_manifest(std::string_view text) {
   require(twice->files == manifest->files && twice->world_size == manifest->world_size);
 }
 
+void check_code(std::string_view text) {
+  const auto files = parse_code(text);
+  if (!files) return;
+  std::uint64_t sum = 0;
+  for (const CodeFile& file : *files) {
+    const std::filesystem::path path = std::filesystem::path("/root/c").append(file.path);
+    require(path.lexically_normal().string().starts_with("/root/c/"));
+    require(path.lexically_normal() == path && file.path != kCodeManifestName);
+    require(!__builtin_add_overflow(sum, file.bytes, &sum));
+  }
+  const auto twice = parse_code(format_code(*files));
+  require(twice && *twice == *files);
+}
+
 void check_validation(std::string_view text) {
   const auto record = parse_validation(text);
   if (!record) return;
@@ -57,6 +72,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
   const std::string text = data[0] % 2 == 0 ? std::string(rest) : with_digest(rest);
   check_manifest(text);
+  check_code(text);
   check_validation(text);
   (void)parse_validation_result(rest);
   return 0;

@@ -63,8 +63,9 @@ class CodeWalk {
                    fmt::format("ship: '{}' is more than {} folders deep", path, kDepthMax),
                    "leave it out in .trainignore"};
     TRY(const bool has_rules, read_rules(folder, path));
-    TRY(const auto entries, files_.list(path));
-    for (const FolderEntry& entry : entries) {
+    auto entries = files_.list(path);
+    if (entries.has_error()) return std::move(entries).error().with_context("ship");
+    for (const FolderEntry& entry : *entries) {
       if (entry.name == ".git") continue;
       const std::string relative = folder.empty() ? entry.name : join_path(folder, entry.name);
       if (entry.kind == FileKind::Folder) {

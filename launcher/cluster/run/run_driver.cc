@@ -205,7 +205,8 @@ int RunDriver::run() {
   connect();
   scope_.spawn("journal", journal_.run());
   stop_requests_.begin(scope_);
-  programs_.begin(record_->start().sets_up, setup());
+  const bool lacks_code = spec_.ship.on && record_->code().empty();
+  programs_.begin(record_->start().sets_up || lacks_code, setup());
   inspection_.begin();
   scope_.spawn("deadlines", tick_loop());
   scope_.spawn("samples", samples_.run());
@@ -672,7 +673,7 @@ void RunDriver::on_report_news(ReportPipeline::News news) {
 
 RunPrograms::Setup RunDriver::setup() {
   RunPrograms::Setup setup{
-      .commands = !record_->setup().run_done(),
+      .commands = record_->start().sets_up && !record_->setup().run_done(),
       .succeeded = [this] { on_set_up(); },
       .failed = [this](const SetupFailure& failure) { on_setup_failed(failure); },
       .last_failed =
@@ -685,7 +686,7 @@ RunPrograms::Setup RunDriver::setup() {
 
 void RunDriver::on_set_up() {
   if (ending_) return;
-  if (!spec_.setup.empty()) journal_.remember(run_setup_record());
+  if (record_->start().sets_up && !spec_.setup.empty()) journal_.remember(run_setup_record());
   if (const CodeShipment::Made* made = code_.made()) {
     record_->set_code(made->folder);
     run_.code = made->folder;

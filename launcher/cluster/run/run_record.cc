@@ -522,20 +522,20 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec) {
   start_.expected_nodes = std::max<std::size_t>(1, nodes_.size());
   const bool has_setup = !spec.setup.empty() && !setup().run_done();
   start_.sets_up = (has_setup || spec.ship.on) && !start_.living && !start_.ended;
-  if (spec.ship.on && start_.living) TRY_VOID(read_code());
+  if (spec.ship.on && start_.living) read_code();
   start_.finds_nodes = spec.cluster.finds_nodes();
   return Unit{};
 }
 
 /// Workers that live go on with the code that they began with, and so do those that replace them.
-Result<Unit> RunRecord::read_code() {
+void RunRecord::read_code() {
   auto kept = kept_code(folder_);
-  if (kept.has_error())
-    return Error{Errc::Corrupt,
-                 fmt::format("the code of the run {} is lost: {}", name_, kept.error().message),
-                 "end its workers with train-run stop, and resume it"};
-  code_ = std::move(*kept);
-  return Unit{};
+  if (kept)
+    code_ = std::move(*kept);
+  else
+    warnings_.push_back(
+        "the code that the workers began with is lost: later attempts get that of "
+        "working_dir as it is now");
 }
 
 Result<Manifest> RunRecord::read_given_manifest(const std::string& location) {

@@ -202,7 +202,8 @@ class Trainer {
   explicit Trainer(Dict spec, TrainerOptions options = {});
   /// Run this program itself as the workers, with `loop` as their training loop: the spec has no
   /// `command`. Call it first thing in main(): in a worker, the constructor runs the loop and ends
-  /// the process. The workers get the same arguments.
+  /// the process. The workers get the same arguments. With `ship`, nodes get this program, too, if
+  /// it lies in working_dir.
   Trainer(int argc, char** argv, Dict spec, const std::function<void(const Config&)>& loop,
           TrainerOptions options = {});
   ~Trainer();  // stops a run that was begun and not finished, and waits for its end

@@ -35,6 +35,9 @@ _SPEC_KEYS = (
     "metadata",
     "env",
     "working_dir",
+    "ship",
+    "setup",
+    "per_node_setup",
     "cluster",
     "backend",
     "backend_config",
@@ -149,7 +152,14 @@ class Callback:
         """The run has ended, or the driver's own code raised. Called once, last."""
 
 
-def _loop_command(loop: Callable[..., Any]) -> list[str]:
+def _on_nodes(file: str, spec: dict[str, Any]) -> str:
+    """Return the path by which workers find a file: in a job that ships its code, relative to working_dir if it lies there."""
+    path = os.path.abspath(file)
+    root = os.path.abspath(spec.get("working_dir") or os.curdir)
+    return os.path.relpath(path, root) if spec.get("ship") and os.path.commonpath([path, root]) == root else path
+
+
+def _loop_command(loop: Callable[..., Any], spec: dict[str, Any]) -> list[str]:
     """Return the command of a worker that calls the loop."""
     parameters = [
         one for one in inspect.signature(loop).parameters.values() if one.default is one.empty and one.kind != one.VAR_KEYWORD
@@ -161,7 +171,7 @@ def _loop_command(loop: Callable[..., Any]) -> list[str]:
     file = inspect.getsourcefile(owner or loop)
     name = f"{owner.__qualname__}.{loop.__name__}" if owner else loop.__qualname__
     if file and "<" not in name and os.path.isfile(file):
-        return [*worker, f"{os.path.abspath(file)}:{name}"]
+        return [*worker, f"{_on_nodes(file, spec)}:{name}"]
     try:
         import cloudpickle
     except ImportError:
@@ -222,7 +232,7 @@ class Trainer:
             values["train_loop_config"] = train_loop_config
         words = ["run"]
         if callable(job):
-            values["command"] = _loop_command(job)
+            values["command"] = _loop_command(job, spec)
             library = os.environ.get("TRAINRUN_LIBRARY")  # workers do not inherit what begins with TRAINRUN_
             if library:
                 values["env"] = {"TRAINRUN_LIBRARY": library, **values.get("env", {})}

@@ -18,6 +18,12 @@ def loop(config):
     return {"rank": context.get_world_rank()}
 
 
+def place_loop():
+    """Say where the code is, and what is there."""
+    trainrun.report({"files": len(os.listdir("."))})
+    return {"in": os.path.basename(os.path.dirname(os.getcwd())), "files": sorted(os.listdir("."))}
+
+
 def steady_loop(config):
     """Report 40 epochs, as a training would that takes its time. The worse the larger `bias` is."""
     epoch = 0
@@ -96,6 +102,11 @@ def of_loop(function, **config):
 def drive(mode, job):
     if mode == "loop":
         say_result(of_loop(loop).fit())
+    elif mode == "shipped":
+        here = os.path.dirname(os.path.abspath(__file__))
+        result = trainrun.Trainer(place_loop, ship=[os.path.basename(__file__)], working_dir=here,
+                                  run_config={"name": "job", "storage_path": os.environ["RUNS"]}).fit()
+        say("place", result.return_value)
     elif mode == "failing":
         of_loop(loop, fail=1).fit()
     elif mode == "closure":

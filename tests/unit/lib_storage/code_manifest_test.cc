@@ -63,6 +63,8 @@ TEST(CodeManifest, RefusesWhatIsNone) {
   EXPECT_NE(wrong("[" + entry("a", "-1") + "]"), "");
   EXPECT_NE(wrong("[" + entry("a", "1e300") + "]"), "");
   EXPECT_NE(wrong("[" + entry("a", "\"1\"") + "]"), "");
+  EXPECT_EQ(wrong("[" + entry("a", "18446744073709551615") + "]"), "");
+  EXPECT_NE(wrong("[" + entry("a", "18446744073709551615") + "," + entry("b") + "]"), "");
   EXPECT_NE(wrong("[1]"), "");
   EXPECT_NE(wrong("{}"), "");
   EXPECT_NE(wrong(R"([{"path":"a"}])"), "");
