@@ -63,7 +63,7 @@ TEST_F(PythonDrivers, AFunctionIsTheTrainingLoop) {
 TEST_F(PythonDrivers, ALoopIsShippedWithItsFile) {
   Process& driver = drive("shipped");
   EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
-  EXPECT_TRUE(contains(driver.out(), "'in': 'code', 'files': ['trainrun_driver.py']"))
+  EXPECT_TRUE(contains(driver.out(), R"({"files":["trainrun_driver.py"],"in":"code"})"))
       << driver.out() << driver.err();
   EXPECT_TRUE(nothing_left(cluster));
 }
