@@ -29,10 +29,8 @@ RunController::RunController(const JobSpec& spec, RunStart start, TimePoint now)
   nodes_.placed(std::move(start.placed));
   policy_.recall(std::move(start.failures), now);
   for (const CheckpointInfo& checkpoint : start.unvalidated) add_validation(checkpoint);
-  if (start.living)
-    adopt(*start.living);
-  else if (start.sets_up)
-    scheduling_.hold();
+  if (start.sets_up) scheduling_.hold();
+  if (start.living) adopt(*start.living);
 }
 
 std::vector<RunAction> RunController::handle(const RunEvent& event, TimePoint now) {

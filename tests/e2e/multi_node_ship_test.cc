@@ -174,6 +174,23 @@ TEST_F(Ship, CodeThatIsLostIsMadeAnewForLaterAttempts) {
   EXPECT_TRUE(says(resumed, "says second in ", 2)) << resumed.out();
 }
 
+TEST_F(Ship, WorkersGoOnThoughTheirCodeIsLostAndCannotBeMadeAnew) {
+  start_nodes(2);
+  Process& run = nodes->train_run(job(), 2);
+  ASSERT_TRUE(says(run, "says first in ", 2)) << run.out() << run.err();
+  run.signal(SIGKILL);
+  ASSERT_EQ(run.wait(), 137);
+
+  fs::remove_all(cluster->run_dir("job") + "/code");
+  fs::remove_all(project());
+  Process& resumed = nodes->resume("job");
+  ASSERT_TRUE(says(resumed, "ship: ")) << resumed.out() << resumed.err();
+  end(0, 0);
+
+  EXPECT_EQ(resumed.wait(), 0) << resumed.out() << resumed.err();
+  EXPECT_TRUE(says(resumed, "nothing is restarted")) << resumed.out();
+}
+
 TEST_F(Ship, TheSetupMakesWhatIsShippedAndEachNodesSetupHasIt) {
   start_nodes(2);
   end(0, 0);

@@ -205,8 +205,7 @@ int RunDriver::run() {
   connect();
   scope_.spawn("journal", journal_.run());
   stop_requests_.begin(scope_);
-  const bool lacks_code = spec_.ship.on && record_->code().empty();
-  programs_.begin(record_->start().sets_up || lacks_code, setup());
+  programs_.begin(record_->start().sets_up, setup());
   inspection_.begin();
   scope_.spawn("deadlines", tick_loop());
   scope_.spawn("samples", samples_.run());
@@ -673,20 +672,17 @@ void RunDriver::on_report_news(ReportPipeline::News news) {
 
 RunPrograms::Setup RunDriver::setup() {
   RunPrograms::Setup setup{
-      .commands = record_->start().sets_up && !record_->setup().run_done(),
+      .commands = !record_->start().living && !record_->setup().run_done(),
       .succeeded = [this] { on_set_up(); },
       .failed = [this](const SetupFailure& failure) { on_setup_failed(failure); },
-      .last_failed =
-          [this](const Error& error) {
-            if (!ending_) refused(error);
-          }};
+      .last_failed = [this](const Error& error) { on_code_failed(error); }};
   if (spec_.ship.on) setup.last = [this] { return code_.make(); };
   return setup;
 }
 
 void RunDriver::on_set_up() {
   if (ending_) return;
-  if (record_->start().sets_up && !spec_.setup.empty()) journal_.remember(run_setup_record());
+  if (!record_->start().living && !spec_.setup.empty()) journal_.remember(run_setup_record());
   if (const CodeShipment::Made* made = code_.made()) {
     record_->set_code(made->folder);
     run_.code = made->folder;
@@ -700,6 +696,14 @@ void RunDriver::on_setup_failed(const SetupFailure& failure) {
   if (ending_) return;
   summary_builder_.setup_failed(failure.cause, failure.lines);
   scope_.spawn("finish", finish(RunEnded{RunState::Errored, failure.cause, std::nullopt}));
+}
+
+/// The code cannot be shipped. Workers that live go on; a later attempt says what it lacks.
+void RunDriver::on_code_failed(const Error& error) {
+  if (ending_) return;
+  if (!record_->start().living) return refused(error);
+  screen_.warn(error.describe());
+  feed(RunSetUp{});
 }
 
 void RunDriver::on_stop_asked(const StopAsked& stop) {

@@ -101,6 +101,7 @@ class RunDriver final : private LinkObserver {
   RunPrograms::Setup setup();
   void on_set_up();
   void on_setup_failed(const SetupFailure& failure);
+  void on_code_failed(const Error& error);
   void on_stop_asked(const StopAsked& stop);
 
   std::vector<WaitingNode> missing_nodes() const;

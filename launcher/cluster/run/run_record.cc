@@ -521,8 +521,9 @@ Result<Unit> RunRecord::read_start(const JobSpec& spec) {
   }
   start_.expected_nodes = std::max<std::size_t>(1, nodes_.size());
   const bool has_setup = !spec.setup.empty() && !setup().run_done();
-  start_.sets_up = (has_setup || spec.ship.on) && !start_.living && !start_.ended;
   if (spec.ship.on && start_.living) read_code();
+  const bool lacks_code = spec.ship.on && code_.empty();
+  start_.sets_up = ((has_setup && !start_.living) || lacks_code) && !start_.ended;
   start_.finds_nodes = spec.cluster.finds_nodes();
   return Unit{};
 }

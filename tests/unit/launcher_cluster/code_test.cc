@@ -78,7 +78,7 @@ TEST_F(Code, IsWhatPatternsMatch) {
   write("data/a.bin");
   write("build/vit");
   write(".gitignore", "build\n");
-  spec.ship.files = {"src", "*.py", "/build/*", "!deep"};
+  spec.ship.files = {"src/", "*.py", "/build/*", "!deep"};
 
   EXPECT_THAT(listed(), ElementsAre("build/vit", "src/a.py", "train.py"));
 }

@@ -83,5 +83,19 @@ TEST(RunSetup, WorkersThatAreFoundRunningAreNotHeldUp) {
   EXPECT_EQ(driven.run.state(), RunState::Running);
 }
 
+TEST(RunSetup, TheAttemptAfterWorkersThatWereFoundRunningWaitsForIt) {
+  LivingAttempt living;
+  living.id = kFirst;
+  living.placement = both();
+  living.node_names = {"node-a", "node-b"};
+  Driven driven(two_workers(),
+                {.checkpoint = {}, .expected_nodes = 2, .living = living, .sets_up = true});
+  driven.handle(node_up(kNodeA));  // its supervisor has ended
+  driven.handle(node_up(kNodeB));
+  EXPECT_EQ(driven.run.state(), RunState::Scheduling);
+
+  EXPECT_EQ(only<Prepare>(driven.handle(RunSetUp{}, seconds(1))).size(), 2u);
+}
+
 }  // namespace
 }  // namespace train
