@@ -24,6 +24,15 @@ constexpr std::size_t kDepthMax = 64;
 constexpr std::size_t kLargestShown = 5;
 constexpr std::size_t kLinksShown = 3;
 
+/// Return whether the folder with these entries is that of a run, or of a sweep.
+bool has_results(const std::vector<FolderEntry>& entries) {
+  const auto has = [&](std::string_view name) {
+    return std::any_of(entries.begin(), entries.end(),
+                       [&](const FolderEntry& entry) { return entry.name == name; });
+  };
+  return (has("events.jsonl") && has("spec.resolved.yaml")) || has("sweep.jsonl");
+}
+
 /// Return the path below `folder`; nothing if it is not inside.
 std::optional<std::string> below(const std::string& folder, const std::string& path) {
   const std::string relative = fs::path(path).lexically_relative(folder).string();
@@ -62,9 +71,10 @@ class CodeWalk {
       return Error{Errc::InvalidSpec,
                    fmt::format("ship: '{}' is more than {} folders deep", path, kDepthMax),
                    "leave it out in .trainignore"};
-    TRY(const bool has_rules, read_rules(folder, path));
     auto entries = files_.list(path);
     if (entries.has_error()) return std::move(entries).error().with_context("ship");
+    if (has_results(*entries)) return Unit{};
+    TRY(const bool has_rules, read_rules(folder, path));
     for (const FolderEntry& entry : *entries) {
       if (entry.name == ".git") continue;
       const std::string relative = folder.empty() ? entry.name : join_path(folder, entry.name);

@@ -24,10 +24,11 @@ struct CodeListing {
 
 /// List what spec.ship names: all files below working_dir but what .trainignore, or without one
 /// .gitignore, leaves out, there and in each folder; or those that its patterns match. Neither .git
-/// nor storage_path is ever part of it. The files that `command` and `per_node_setup.command` name
-/// by a relative path always are: programs lie in folders that version control ignores. A link to a
-/// file counts as that file; one to a folder is left out, with a warning. InvalidSpec: there are
-/// too many files, they are too large, or a name is not usable. Blocks.
+/// nor storage_path, nor the folder of any run or sweep, is ever part of it. The files that
+/// `command` and `per_node_setup.command` name by a relative path always are: programs lie in
+/// folders that version control ignores. A link to a file counts as that file; one to a folder is
+/// left out, with a warning. InvalidSpec: there are too many files, they are too large, or a name
+/// is not usable. Blocks.
 Result<CodeListing> list_code(const JobSpec& spec);
 
 }  // namespace train

@@ -104,8 +104,15 @@ TEST_F(Code, HasNoResultsOfRuns) {
   spec.run_config.storage_path = project + "/results";
   write("train.py");
   write("results/run-1/metrics.jsonl");
+  for (const char* name : {"events.jsonl", "spec.resolved.yaml", "code/0123/train.py"})
+    write("older/run-2/" + std::string(name));
+  write("older/sweep-1/sweep.jsonl");
+  write("older/sweep-1/0/metrics.jsonl");
+  write("older/events.jsonl");
 
-  EXPECT_THAT(listed(), ElementsAre("train.py"));
+  EXPECT_THAT(listed(), ElementsAre("older/events.jsonl", "train.py"));
+  spec.ship.files = {"older", "*.py"};
+  EXPECT_THAT(listed(), ElementsAre("older/events.jsonl", "train.py"));
 }
 
 TEST_F(Code, FollowsLinksToFilesAndTellsOfOthers) {
