@@ -123,7 +123,7 @@ class Supervisor {
   WorkerSlot* slot_of(std::int32_t rank);  // null: not one of ours
   void on_prepare(const PrepareAttempt& message);
   asio::awaitable<void> say_prepared();
-  Task<Unit> set_up();
+  Task<Unit> set_up(bool stands_by);
   void say_what_is_not_held();
   void on_start(StartWorkers message);
   asio::awaitable<void> start_group();
@@ -398,7 +398,7 @@ asio::awaitable<void> Supervisor::say_prepared() {
   const auto checked = co_await std::move(probing);
   if (checked.has_error())
     co_return uplink_.say_last(encode(start_failed(Rank{0}, checked.error()), options_.attempt));
-  auto setting_up = set_up();
+  auto setting_up = set_up(/*stands_by=*/false);
   const auto done = co_await std::move(setting_up);
   if (done.has_error()) {
     if (group_.phase() == GroupPhase::Prepared)  // not stopped meanwhile
@@ -420,9 +420,10 @@ asio::awaitable<void> Supervisor::say_prepared() {
                        std::move(digests), orders_.held_ports()});
 }
 
-/// Do all that comes before the first process of the job.
-Task<Unit> Supervisor::set_up() {
-  auto bringing = code_.bring(orders_.prepare->code);
+/// Do all that comes before the first process of the job. While we stand by, workers of another
+/// attempt may run in the code's folder.
+Task<Unit> Supervisor::set_up(bool stands_by) {
+  auto bringing = code_.bring(orders_.prepare->code, /*in_use=*/stands_by);
   CO_TRY_VOID(co_await std::move(bringing));
   auto setting_up = setup_.run();
   co_return co_await std::move(setting_up);
@@ -492,7 +493,7 @@ Task<Unit> Supervisor::make_ready() {
 // reason.
 asio::awaitable<void> Supervisor::stand_by(StartWorkers message) {
   if (workers_ || !orders_.prepare) co_return;
-  auto setting_up = set_up();
+  auto setting_up = set_up(/*stands_by=*/true);
   const auto done = co_await std::move(setting_up);
   if (done.has_error() || orders_.start || group_.phase() != GroupPhase::Prepared) co_return;
   if (workers_ || open_worker_port().has_error()) co_return;
@@ -656,6 +657,8 @@ asio::awaitable<void> Supervisor::sample_loop() {
 }
 
 asio::awaitable<void> Supervisor::say_gone() {
+  auto ending_fetch = code_.stop();
+  co_await std::move(ending_fetch);
   auto stopping = setup_.stop();
   co_await std::move(stopping);
   auto shutting_down = backends_.shut_down();

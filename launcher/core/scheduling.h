@@ -3,6 +3,7 @@
 // run waits for.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -33,7 +34,7 @@ class Scheduling {
   /// Let no attempt begin before release().
   void hold() { held_ = true; }
   void release(TimePoint now) {
-    if (std::exchange(held_, false)) not_before_ = now;
+    if (std::exchange(held_, false)) not_before_ = std::max(not_before_, now);
   }
   /// Return the delay after a node had less room than it had offered: other runs want it too.
   /// Longer each time in a row. `run`: its id; different runs wait differently long, so that they

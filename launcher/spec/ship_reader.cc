@@ -28,13 +28,16 @@ void read_patterns(const Cursor& cursor, ShipConfig& ship) {
   for (const Cursor& item : items) {
     const auto pattern = item.text();
     if (!pattern) continue;
+    std::string from_here = *pattern;  // ./src is /src
+    const std::size_t dot = from_here.starts_with('!') ? 1 : 0;
+    if (from_here.compare(dot, 2, "./") == 0) from_here.erase(dot, 1);
     const bool is_path = pattern->starts_with("../") || *pattern == "." || *pattern == "..";
-    if (pattern->empty() || pattern->starts_with('#') || *pattern == "!" || *pattern == "/" ||
-        is_path)
+    if (pattern->empty() || pattern->starts_with('#') || *pattern == "!" || from_here == "/" ||
+        from_here == "!/" || is_path)
       item.error(fmt::format("is {}, which names no file of working_dir", in_quotes(*pattern)),
                  "write a pattern as in .gitignore, such as src or '*.py'");
     else
-      ship.files.push_back(*pattern);
+      ship.files.push_back(std::move(from_here));
   }
 }
 

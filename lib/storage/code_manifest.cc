@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <set>
 
-#include "lib/base/utf8.h"
 #include "lib/storage/digest.h"
 #include "lib/storage/manifest.h"
 
@@ -14,8 +14,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kPathBytesMax = 1024;
-constexpr std::size_t kComponentBytesMax = 255;
+constexpr std::string_view kFormat = "trainrun-code";
 
 Error bad_code(std::string_view why) {
   return Error{Errc::Corrupt, fmt::format("the table of the code: {}", why)};
@@ -46,38 +45,19 @@ Result<CodeFile> file_of(const json::value& value) {
 }  // namespace
 
 Result<Unit> check_code_path(std::string_view path) {
-  const auto refuse = [&](std::string_view why) {
+  constexpr const char* kHint = "rename it, or leave it out in .trainignore";
+  auto checked = check_relative_path(path, HiddenNames::Allowed);
+  if (checked.has_error()) return Error{checked.error().code, checked.error().message, kHint};
+  if (path == kCodeManifestName)
     return Error{Errc::InvalidArgument,
-                 fmt::format("file name '{}' {}", escape_name(path.substr(0, kPathBytesMax)), why),
-                 "rename it, or leave it out in .trainignore"};
-  };
-  if (path.empty()) return refuse("is empty");
-  if (path.size() > kPathBytesMax)
-    return refuse(fmt::format("has {} bytes, more than {}", path.size(), kPathBytesMax));
-  if (path == kCodeManifestName) return refuse("is what trainrun calls its own table");
-  for (std::string_view rest = path; !rest.empty();) {
-    const CodePoint next = read_code_point(rest);
-    if (!next.valid) return refuse("is not UTF-8");
-    if (is_steering(next.value)) return refuse("holds a control character");
-    rest.remove_prefix(next.length);
-  }
-  for (std::size_t start = 0; start <= path.size();) {
-    const std::size_t slash = std::min(path.find('/', start), path.size());
-    const std::string_view component = path.substr(start, slash - start);
-    if (component.empty()) return refuse("holds an empty component");
-    if (component == "." || component == "..") return refuse("holds a component that is no name");
-    if (component.size() > kComponentBytesMax)
-      return refuse(fmt::format("holds a component of {} bytes, more than {}", component.size(),
-                                kComponentBytesMax));
-    start = slash + 1;
-  }
+                 fmt::format("file name '{}' is what trainrun calls its own table", path), kHint};
   return Unit{};
 }
 
 std::string format_code(std::vector<CodeFile> files) {
   std::sort(files.begin(), files.end(),
             [](const auto& a, const auto& b) { return a.path < b.path; });
-  std::string text = "{\"format\":\"trainrun-code\",\"version\":1,\"files\":[";
+  std::string text = fmt::format("{{\"format\":\"{}\",\"version\":1,\"files\":[", kFormat);
   for (std::size_t i = 0; i < files.size(); ++i)
     text += fmt::format("{}\n{{\"path\":{},\"bytes\":{},\"xxh3\":\"{}\",\"executable\":{}}}",
                         i == 0 ? "" : ",", json::serialize(json::string(files[i].path)),
@@ -90,6 +70,9 @@ Result<std::vector<CodeFile>> parse_code(std::string_view text) {
   const json::value value = json::parse(text, ec);
   const auto* object = ec ? nullptr : value.if_object();
   if (object == nullptr) return bad_code("it is no JSON object");
+  const auto* format = object->if_contains("format");
+  if (format == nullptr || !format->is_string() || format->as_string() != kFormat)
+    return bad_code("its format is another");
   const auto* version = object->if_contains("version");
   if (version == nullptr || !version->is_int64() || version->as_int64() != 1)
     return bad_code("its version is not 1");
@@ -98,6 +81,7 @@ Result<std::vector<CodeFile>> parse_code(std::string_view text) {
   if (listed->as_array().size() > kCodeFilesMax)
     return bad_code(fmt::format("it lists more than {} files", kCodeFilesMax));
   std::vector<CodeFile> files;
+  std::set<std::string, std::less<>> folders;
   std::uint64_t total = 0;
   for (const json::value& one : listed->as_array()) {
     TRY(CodeFile file, file_of(one));
@@ -105,8 +89,14 @@ Result<std::vector<CodeFile>> parse_code(std::string_view text) {
       return bad_code(fmt::format("'{}' comes twice or out of order", file.path));
     if (__builtin_add_overflow(total, file.bytes, &total))
       return bad_code("its sizes cannot be added up");
+    for (auto slash = file.path.find('/'); slash != std::string::npos;
+         slash = file.path.find('/', slash + 1))
+      folders.insert(file.path.substr(0, slash));
     files.push_back(std::move(file));
   }
+  for (const CodeFile& file : files)
+    if (folders.contains(file.path))
+      return bad_code(fmt::format("'{}' is both a file and a folder", file.path));
   return files;
 }
 

@@ -207,11 +207,10 @@ std::string escape_name(std::string_view name) {
   return shown;
 }
 
-Result<Unit> check_file_path(std::string_view path) {
+Result<Unit> check_relative_path(std::string_view path, HiddenNames hidden) {
   const auto refuse = [&](std::string_view why) {
     return Error{Errc::InvalidArgument,
-                 fmt::format("file name '{}' {}", escape_name(path.substr(0, kPathBytesMax)), why),
-                 "rename it in the program that writes the checkpoint"};
+                 fmt::format("file name '{}' {}", escape_name(path.substr(0, kPathBytesMax)), why)};
   };
   if (path.empty()) return refuse("is empty");
   if (path.size() > kPathBytesMax)
@@ -228,7 +227,9 @@ Result<Unit> check_file_path(std::string_view path) {
     const std::size_t slash = std::min(path.find('/', start), path.size());
     const std::string_view component = path.substr(start, slash - start);
     if (component.empty()) return refuse("holds an empty component");
-    if (component.front() == '.') return refuse("holds a component that begins with '.'");
+    if (hidden == HiddenNames::Refused && component.front() == '.')
+      return refuse("holds a component that begins with '.'");
+    if (component == "." || component == "..") return refuse("holds a component that is no name");
     if (component.size() > kComponentBytesMax)
       return refuse(fmt::format("holds a component of {} bytes, more than {}", component.size(),
                                 kComponentBytesMax));
@@ -236,6 +237,14 @@ Result<Unit> check_file_path(std::string_view path) {
       return refuse(fmt::format("is more than {} folders deep", kComponentsMax));
     start = slash + 1;
   }
+  return Unit{};
+}
+
+Result<Unit> check_file_path(std::string_view path) {
+  auto checked = check_relative_path(path, HiddenNames::Refused);
+  if (checked.has_error())
+    return Error{checked.error().code, checked.error().message,
+                 "rename it in the program that writes the checkpoint"};
   return Unit{};
 }
 

@@ -60,6 +60,11 @@ std::string checkpoint_name(CheckpointNumber number);
 /// Parse such a name; return nothing for any other text.
 std::optional<CheckpointNumber> parse_checkpoint_name(std::string_view name);
 
+/// Whether a part of a path may begin with a dot.
+enum class HiddenNames { Refused, Allowed };
+/// Refuse a path that would leave its folder or disturb a terminal, or is too long or too deep.
+Result<Unit> check_relative_path(std::string_view path, HiddenNames hidden);
+
 /// Refuse a path that would leave the checkpoint's folder, be hidden in it, or disturb a terminal
 /// (FORMAT.md section 2).
 Result<Unit> check_file_path(std::string_view path);

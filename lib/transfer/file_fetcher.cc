@@ -102,7 +102,7 @@ Task<Fetched> FileFetcher::fetch(FetchRequest request) {
   Fetched fetched{.files = flow->missing.size()};
   for (const CheckpointFile& file : flow->missing) fetched.bytes += file.bytes;
   auto done = co_await transfer(flow);
-  if (done) {
+  if (done && flow->request.durable) {
     auto syncing =
         run_on<Unit>(disk_, [this, flow] { return sync_folders(files_, flow->request); });
     done = co_await std::move(syncing);
@@ -226,7 +226,7 @@ Result<Unit> FileFetcher::Flow::finish_file(FileSystem& fs, Position& at) {
   for (; at.file < missing.size(); ++at.file) {
     if (!open) open = std::make_unique<IncomingFile>(fs, request.into, missing[at.file], number);
     if (!open->complete()) return Unit{};
-    TRY_VOID(open->finish());
+    TRY_VOID(open->finish(request.durable));
     open.reset();
   }
   return Unit{};

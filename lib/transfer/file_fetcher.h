@@ -31,6 +31,7 @@ struct FetchRequest {
   std::string or_in = {};  // files that this folder already has are not fetched either
   // Polled now and then; if true, the fetch ends with Cancelled.
   std::function<bool()> useless = {};
+  bool durable = true;  // false: the files need not survive a power cut
 };
 struct Fetched {
   std::size_t files = 0;  // how many were missing
@@ -48,8 +49,9 @@ class FileFetcher {
   FileFetcher& operator=(const FileFetcher&) = delete;
 
   /// Fetch all files that `into` does not have yet with their size and digest. When it returns, all
-  /// files are safe on disk. Corrupt: a file differs at its source from what it should be; the
-  /// message names it. Fetches that run at the same time share the limit on requested bytes.
+  /// files are there, and safe on disk if they are to be `durable`. Corrupt: a file differs at its
+  /// source from what it should be; the message names it. Fetches that run at the same time share
+  /// the limit on requested bytes.
   Task<Fetched> fetch(FetchRequest request);
   /// Fetch the text of a file whose size is not known; ResourceExhausted above `bytes_max`.
   Task<std::string> fetch_small(std::string folder, std::string path, std::uint64_t bytes_max);

@@ -57,7 +57,7 @@ Result<Unit> IncomingFile::write(std::string_view bytes) {
   return Unit{};
 }
 
-Result<Unit> IncomingFile::finish() {
+Result<Unit> IncomingFile::finish(bool durable) {
   if (!file_) TRY_VOID(open());  // an empty file
   const Digest found = hasher_.digest();
   if (written_ != wanted_.bytes || found != wanted_.digest)
@@ -65,7 +65,7 @@ Result<Unit> IncomingFile::finish() {
         Errc::Corrupt,
         fmt::format("'{}' came with {} bytes and xxh3-128 {}, expected {} bytes and {}",
                     wanted_.path, written_, to_hex(found), wanted_.bytes, to_hex(wanted_.digest))};
-  TRY_VOID(file_->sync());
+  if (durable) TRY_VOID(file_->sync());
   file_.reset();
   return fs_.rename(temporary_, target_);
 }

@@ -26,9 +26,9 @@ class IncomingFile {
   bool complete() const { return written_ == wanted_.bytes; }
   /// Write the bytes that follow those written so far.
   Result<Unit> write(std::string_view bytes);
-  /// Finish the file once it is whole. Corrupt if the digest differs; else the file is safe under
-  /// its name, except that its folder is not synced yet.
-  Result<Unit> finish();
+  /// Finish the file once it is whole. Corrupt if the digest differs; else the file has its name.
+  /// If it is to be `durable`, it is synced before, but its folder is not synced yet.
+  Result<Unit> finish(bool durable);
   /// Remove what has been written of it.
   void abandon();
 

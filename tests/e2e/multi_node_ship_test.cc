@@ -120,6 +120,58 @@ TEST_F(Ship, WhatAWorkerHasBrokenIsWholeAgainAtTheRestart) {
   EXPECT_FALSE(contains(run.out(), "says broken")) << run.out();
 }
 
+// A worker that puts links in place of its files and folders, to others' files, has the restart
+// write nothing there.
+TEST_F(Ship, ARestartWritesNothingThroughLinksOfWorkers) {
+  cluster->write("others.txt", "theirs");
+  fs::create_directories(cluster->path("others"));
+  write("build/worker",
+        fmt::format("#!/bin/sh\necho \"says $(cat conf/app.txt) in $PWD\"\n"
+                    "if [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then\n"
+                    "  ln -sf {0}/others.txt build/worker; rm -r conf; ln -s {0}/others conf\n"
+                    "  rm .gitignore; mkdir -p .gitignore/x; exit 1\nfi\n",
+                    cluster->path("")));
+  start_nodes(2);
+  Process& run = nodes->train_run(job(), 2);
+
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_TRUE(says(run, "says first in ", 3)) << run.out();
+  EXPECT_EQ(cluster->read(cluster->path("others.txt")), "theirs");
+  EXPECT_TRUE(fs::is_empty(cluster->path("others")));
+}
+
+// Workers of attempt 0 change a file; those that then begin to stand by leave it so.
+TEST_F(Ship, ProcessesThatBeginToStandByChangeNothingUnderWorkers) {
+  fs::copy_file(program("sdk_worker"), project() + "/build/sdk_worker");
+  write("build/worker",
+        "#!/bin/sh\n[ -n \"$TRAINRUN_STANDBY\" ] || echo mine >conf/app.txt\n"
+        "exec build/sdk_worker\n");
+  start_nodes(2);
+  Process& run = nodes->train_run(
+      cluster->job("job",
+                   fmt::format("command: [build/worker, build/sdk_worker]\nworking_dir: '{}'\n"
+                               "ship: true\nscaling_config: {{num_workers: 2, standby_workers: 2, "
+                               "placement_strategy: STRICT_SPREAD, resources_per_worker: {{CPU: "
+                               "0}}}}\n"
+                               "train_loop_config: {{mode: epochs, epochs: 4, hold_at: [2], "
+                               "hold_file: '{}'}}\n",
+                               project(), cluster->path("go")),
+                   "  failure_config: {max_failures: 1}\n"),
+      2);
+  ASSERT_TRUE(wait_until([&] { return cluster->standbys().size() == 2; })) << run.err();
+
+  for (int node = 0; node < 2; ++node) {
+    int mine = 0;
+    for (const auto& entry :
+         fs::recursive_directory_iterator(cluster->path(fmt::format("sp-n{}/data", node))))
+      if (entry.path().filename() == "app.txt") mine += cluster->read(entry.path()) == "mine\n";
+    EXPECT_EQ(mine, 1) << node;
+  }
+  send_signal(cluster->worker(1).value(), SIGKILL);
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_TRUE(contains(run.out(), "(2 from standby)")) << run.out();
+}
+
 TEST_F(Ship, AResumedRunTakesTheCodeAsItIsNow) {
   start_nodes(2);
   Process& run = nodes->train_run(job("", "  failure_config: {max_failures: 0}\n"), 2);

@@ -39,7 +39,7 @@ constexpr const char* kStop = "stop";
 /// Return whether a file is not uploaded: it is of use only here, or it gets to the store another
 /// way.
 bool stays_here(const std::string& key) {
-  static const std::set<std::string> names{"events.jsonl", "metrics.jsonl", "checkpoints"};
+  static const std::set<std::string> names{"events.jsonl", "metrics.jsonl", "checkpoints", "code"};
   return key.starts_with('.') || names.contains(key.substr(0, key.find('/')));
 }
 

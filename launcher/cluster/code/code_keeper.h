@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "launcher/cluster/code/code_listing.h"
@@ -20,11 +21,14 @@ struct KeptCode {
 };
 
 /// Copy the files from `from` into the run's folder, and remove what earlier launchers have kept
-/// there. A file that has vanished since it was listed is left out.
+/// there. A file that has vanished since it was listed is left out. If it fails, what was kept
+/// stays. Permission: the folder of code is a link. `stopped` is asked now and then; if it returns
+/// true, this ends with Cancelled.
 Result<KeptCode> keep_code(const RunFolder& run, const std::string& from,
-                           const CodeListing& listing);
+                           const CodeListing& listing, const std::function<bool()>& stopped);
 
-/// Return the folder that an earlier launcher has kept; NotFound: there is none.
+/// Return the folder that an earlier launcher has kept; NotFound: there is none whose table is what
+/// its name says.
 Result<std::string> kept_code(const RunFolder& run);
 
 }  // namespace train

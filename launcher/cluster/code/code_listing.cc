@@ -20,9 +20,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kIgnoreFileBytesMax = 1u << 20;
-constexpr std::size_t kDepthMax = 64;
+constexpr std::size_t kDepthMax = 32;
 constexpr std::size_t kLargestShown = 5;
 constexpr std::size_t kLinksShown = 3;
+constexpr std::size_t kWordsMax = 1000;  // of commands, that are looked up
 
 /// Return whether the folder with these entries is that of a run, or of a sweep.
 bool has_results(const std::vector<FolderEntry>& entries) {
@@ -30,7 +31,31 @@ bool has_results(const std::vector<FolderEntry>& entries) {
     return std::any_of(entries.begin(), entries.end(),
                        [&](const FolderEntry& entry) { return entry.name == name; });
   };
-  return (has("events.jsonl") && has("spec.resolved.yaml")) || has("sweep.jsonl");
+  return has("spec.resolved.yaml") && (has("events.jsonl") || has("sweep.jsonl"));
+}
+
+/// Return the words that may be files: of a line for a shell, those between its blanks, quotes and
+/// operators. Of FILE:NAME, a loop of a driver, the file.
+std::vector<std::string> words_of(const std::vector<std::string>& command) {
+  std::vector<std::string> words;
+  const bool line = command.size() == 3 && command[0] == "/bin/sh" && command[1] == "-c";
+  const auto add = [&](std::string_view word) {
+    if (word.empty() || word.front() == '-') return;
+    words.emplace_back(word);
+    if (const auto colon = word.find(':'); colon != word.npos)
+      words.emplace_back(word.substr(0, colon));
+  };
+  if (!line) {
+    for (const std::string& word : command) add(word);
+    return words;
+  }
+  constexpr std::string_view kBetween = " \t\n'\"`;|&<>()=";
+  for (std::string_view rest = command[2]; !rest.empty() && words.size() < kWordsMax;) {
+    const std::size_t end = std::min(rest.find_first_of(kBetween), rest.size());
+    add(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return words;
 }
 
 /// Return the path below `folder`; nothing if it is not inside.
@@ -43,7 +68,8 @@ std::optional<std::string> below(const std::string& folder, const std::string& p
 
 class CodeWalk {
  public:
-  explicit CodeWalk(const JobSpec& spec) : spec_(spec), root_(spec.working_dir) {
+  CodeWalk(const JobSpec& spec, const std::function<bool()>& stopped)
+      : spec_(spec), stopped_(stopped), root_(spec.working_dir) {
     for (const std::string& pattern : spec.ship.files) chosen_.add(pattern);
   }
 
@@ -56,7 +82,7 @@ class CodeWalk {
     TRY_VOID(add_programs());
     if (listing_.files.empty())
       return Error{Errc::InvalidSpec, fmt::format("ship: no file of '{}' is to be shipped", root_),
-                   "look at the patterns of `ship`, or at .trainignore"};
+                   chosen_.empty() ? "look at " + ignore_name_ : "look at the patterns of `ship`"};
     TRY_VOID(check_size());
     std::sort(listing_.files.begin(), listing_.files.end(),
               [](const auto& a, const auto& b) { return a.path < b.path; });
@@ -70,12 +96,13 @@ class CodeWalk {
     if (depth > kDepthMax)
       return Error{Errc::InvalidSpec,
                    fmt::format("ship: '{}' is more than {} folders deep", path, kDepthMax),
-                   "leave it out in .trainignore"};
+                   how_to_leave_out()};
     auto entries = files_.list(path);
-    if (entries.has_error()) return std::move(entries).error().with_context("ship");
-    if (has_results(*entries)) return Unit{};
+    if (entries.has_error()) return cannot_list(folder, entries.error());
+    if (!folder.empty() && has_results(*entries)) return Unit{};
     TRY(const bool has_rules, read_rules(folder, path));
     for (const FolderEntry& entry : *entries) {
+      if (stopped_()) return Error{Errc::Cancelled, "the list of the code is no longer needed"};
       if (entry.name == ".git") continue;
       const std::string relative = folder.empty() ? entry.name : join_path(folder, entry.name);
       if (entry.kind == FileKind::Folder) {
@@ -90,9 +117,29 @@ class CodeWalk {
     return Unit{};
   }
 
+  /// A folder of which nothing may be wanted is left out; one that has just been removed is none.
+  Result<Unit> cannot_list(const std::string& folder, const Error& error) {
+    if (!folder.empty() && error.code == Errc::NotFound) return Unit{};
+    const bool wanted = folder.empty() || chosen_.empty() || is_chosen(folder, true);
+    if (wanted)
+      return Error{error.code, "ship: " + error.message,
+                   error.code == Errc::Permission ? how_to_leave_out() : error.hint};
+    listing_.warnings.push_back(fmt::format("ship: {}; nothing of it is shipped", error.message));
+    return Unit{};
+  }
+
+  std::string how_to_leave_out() const {
+    return chosen_.empty() ? "leave it out in .trainignore"
+                           : "leave it out by a pattern that begins with '!'";
+  }
+
+  /// As git, take an ignore file that is a link for none.
   Result<bool> read_rules(const std::string& folder, const std::string& path) {
     if (ignore_name_.empty()) return false;
-    const auto text = read_small_file(files_, join_path(path, ignore_name_), kIgnoreFileBytesMax);
+    const std::string file = join_path(path, ignore_name_);
+    if (const auto there = files_.status(file); there && there->kind != FileKind::File)
+      return false;
+    const auto text = read_small_file(files_, file, kIgnoreFileBytesMax);
     if (text.has_error()) {
       if (text.error().code == Errc::NotFound) return false;
       return Error(text.error()).with_context("ship");
@@ -103,9 +150,11 @@ class CodeWalk {
   }
 
   /// Of ignored files, return whether the path is one. With patterns, return whether it is a file
-  /// that none of them chooses: files of a chosen folder are chosen.
+  /// that none of them chooses (files of a chosen folder are chosen), or a folder that one
+  /// excludes.
   bool is_left_out(const std::string& path, bool is_folder) const {
-    if (!chosen_.empty()) return !is_folder && !is_chosen(path);
+    if (!chosen_.empty())
+      return is_folder ? chosen_.matches(path, true) == false : !is_chosen(path, false);
     for (auto rules = ignored_.rbegin(); rules != ignored_.rend(); ++rules) {
       const auto& [folder, lines] = *rules;
       const auto verdict = lines.matches(
@@ -115,8 +164,7 @@ class CodeWalk {
     return false;
   }
 
-  bool is_chosen(std::string_view path) const {
-    bool is_folder = false;
+  bool is_chosen(std::string_view path, bool is_folder) const {
     for (;;) {
       if (const auto verdict = chosen_.matches(path, is_folder)) return *verdict;
       const std::size_t slash = path.rfind('/');
@@ -136,13 +184,13 @@ class CodeWalk {
     if (S_ISDIR(found.st_mode)) folder_links_.push_back(relative);
     if (!S_ISREG(found.st_mode)) return Unit{};
     if (auto checked = check_code_path(relative); !checked)
-      return Error{Errc::InvalidSpec, "ship: " + checked.error().message, checked.error().hint};
+      return Error{Errc::InvalidSpec, "ship: " + checked.error().message,
+                   "rename it, or " + how_to_leave_out()};
     if (listing_.files.size() == kCodeFilesMax)
       return Error{Errc::InvalidSpec,
                    fmt::format("ship: '{}' has more than {} files; {}", root_, kCodeFilesMax,
                                largest(&Part::files)),
-                   "name what is needed, such as `ship: [src, train.py]`, or leave folders out in "
-                   ".trainignore"};
+                   how_to_ship_less()};
     const auto bytes = static_cast<std::uint64_t>(found.st_size);
     listing_.files.push_back({relative, bytes, (found.st_mode & 0111) != 0});
     listing_.bytes += bytes;
@@ -154,27 +202,31 @@ class CodeWalk {
 
   /// Add the files that the commands name, unless they are there.
   Result<Unit> add_programs() {
-    for (const auto* command : {&spec_.command, &spec_.per_node_setup.command}) {
-      for (const std::string& word : *command) {
-        if (word.empty() || word.front() == '-') continue;
-        const bool absolute = word.front() == '/';
-        const std::string path =
-            fs::path(absolute ? word : join_path(root_, word)).lexically_normal().string();
-        const auto relative = below(root_, path);
-        std::error_code ec;
-        if (!relative || !fs::is_regular_file(path, ec)) continue;
-        if (absolute) {
-          listing_.warnings.push_back(fmt::format(
-              "'{}' is an absolute path, which nodes look up as it is; '{}' names what is shipped",
-              word, "./" + *relative));
-          continue;
-        }
-        const bool there = std::any_of(listing_.files.begin(), listing_.files.end(),
-                                       [&](const auto& file) { return file.path == *relative; });
-        if (!there) TRY_VOID(add(*relative));
-      }
-    }
+    const BackendConfig& backend = spec_.backend_config;
+    for (const auto* command :
+         {&spec_.command, &spec_.per_node_setup.command,
+          &spec_.run_config.checkpoint_config.validation.command, &backend.publish,
+          &backend.on_start, &backend.on_training_start, &backend.on_shutdown})
+      for (const std::string& word : words_of(*command)) TRY_VOID(add_program(word));
     return Unit{};
+  }
+
+  Result<Unit> add_program(const std::string& word) {
+    const bool absolute = word.front() == '/';
+    const std::string path =
+        fs::path(absolute ? word : join_path(root_, word)).lexically_normal().string();
+    const auto relative = below(root_, path);
+    std::error_code ec;
+    if (!relative || !fs::is_regular_file(path, ec)) return Unit{};
+    if (absolute) {
+      listing_.warnings.push_back(fmt::format(
+          "'{}' is an absolute path, which nodes look up as it is; '{}' names what is shipped",
+          word, "./" + *relative));
+      return Unit{};
+    }
+    const bool there = std::any_of(listing_.files.begin(), listing_.files.end(),
+                                   [&](const auto& file) { return file.path == *relative; });
+    return there ? Unit{} : add(*relative);
   }
 
   Result<Unit> check_size() const {
@@ -184,8 +236,14 @@ class CodeWalk {
                              "allows; {}",
                              root_, size_text(listing_.bytes), size_text(spec_.ship.bytes_max),
                              largest(&Part::bytes)),
-                 "name what is needed, such as `ship: [src, train.py]`, leave folders out in "
-                 ".trainignore, or raise ship.max"};
+                 how_to_ship_less() + ", or raise ship.max"};
+  }
+
+  std::string how_to_ship_less() const {
+    return chosen_.empty() ? "name what is needed, such as `ship: [src, train.py]`, or leave "
+                             "folders out in .trainignore"
+                           : "name less in `ship`, or exclude folders by patterns that begin with "
+                             "'!'";
   }
 
   struct Part {  // of what lies directly in working_dir
@@ -217,6 +275,7 @@ class CodeWalk {
   }
 
   const JobSpec& spec_;
+  const std::function<bool()>& stopped_;
   const std::string root_;
   PosixFileSystem files_;
   std::string ignore_name_;  // empty: none is read
@@ -229,6 +288,8 @@ class CodeWalk {
 
 }  // namespace
 
-Result<CodeListing> list_code(const JobSpec& spec) { return CodeWalk(spec).run(); }
+Result<CodeListing> list_code(const JobSpec& spec, const std::function<bool()>& stopped) {
+  return CodeWalk(spec, stopped).run();
+}
 
 }  // namespace train

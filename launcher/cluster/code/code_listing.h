@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,11 +25,12 @@ struct CodeListing {
 
 /// List what spec.ship names: all files below working_dir but what .trainignore, or without one
 /// .gitignore, leaves out, there and in each folder; or those that its patterns match. Neither .git
-/// nor storage_path, nor the folder of any run or sweep, is ever part of it. The files that
-/// `command` and `per_node_setup.command` name by a relative path always are: programs lie in
-/// folders that version control ignores. A link to a file counts as that file; one to a folder is
-/// left out, with a warning. InvalidSpec: there are too many files, they are too large, or a name
-/// is not usable. Blocks.
-Result<CodeListing> list_code(const JobSpec& spec);
+/// nor storage_path, nor the folder of any run or sweep, is ever part of it. The files that the
+/// job's commands name by a relative path always are: programs lie in folders that version control
+/// ignores. A link to a file counts as that file; one to a folder is left out, with a warning.
+/// InvalidSpec: there are too many files, they are too large, or a name is not usable. Blocks;
+/// `stopped` is asked now and then: if it returns true, this ends with Cancelled.
+Result<CodeListing> list_code(
+    const JobSpec& spec, const std::function<bool()>& stopped = [] { return false; });
 
 }  // namespace train

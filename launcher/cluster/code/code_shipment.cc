@@ -26,7 +26,7 @@ Result<Unit> CodeShipment::check(const JobSpec& spec) {
   return Unit{};
 }
 
-Result<Unit> CodeShipment::make() {
+Result<Unit> CodeShipment::make(const std::function<bool()>& stopped) {
   const bool is_here = is_here_now(spec_);
   if (restarted_ || !is_here) {
     if (auto kept = kept_code(run_)) {
@@ -39,8 +39,8 @@ Result<Unit> CodeShipment::make() {
       return Unit{};
     }
   }
-  TRY(CodeListing listing, list_code(spec_));
-  auto kept = keep_code(run_, spec_.working_dir, listing);
+  TRY(CodeListing listing, list_code(spec_, stopped));
+  auto kept = keep_code(run_, spec_.working_dir, listing, stopped);
   if (kept.has_error()) return std::move(kept).error().with_context("ship");
   made_ = Made{.folder = kept->folder,
                .text = fmt::format("code: {} {} ({}) of {}", kept->files,

@@ -2,6 +2,7 @@
 // copy of it for the nodes.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,8 +29,9 @@ class CodeShipment {
   /// Check that what is here now can be shipped, before anything of the run exists. Blocks.
   static Result<Unit> check(const JobSpec& spec);
   /// Make the copy. Without the working_dir, as on another machine, the copy of the launcher before
-  /// stays. Blocks; on one thread at a time.
-  Result<Unit> make();
+  /// stays. `stopped` is asked now and then; if it returns true, this ends with Cancelled. Blocks;
+  /// on one thread at a time.
+  Result<Unit> make(const std::function<bool()>& stopped);
   /// Return what make() has made; null before its end.
   const Made* made() const { return made_ ? &*made_ : nullptr; }
 

@@ -676,7 +676,7 @@ RunPrograms::Setup RunDriver::setup() {
       .succeeded = [this] { on_set_up(); },
       .failed = [this](const SetupFailure& failure) { on_setup_failed(failure); },
       .last_failed = [this](const Error& error) { on_code_failed(error); }};
-  if (spec_.ship.on) setup.last = [this] { return code_.make(); };
+  if (spec_.ship.on) setup.last = [this](const auto& stopped) { return code_.make(stopped); };
   return setup;
 }
 

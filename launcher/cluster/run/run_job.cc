@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <ctime>
+#include <filesystem>
 
+#include "launcher/cluster/checkpoints/remote_run.h"
 #include "launcher/cluster/code/code_shipment.h"
 #include "launcher/cluster/links/node_source.h"
 #include "launcher/cluster/links/private_daemon.h"
@@ -99,6 +101,16 @@ Result<Unit> settle_workers(RunOptions& options, const TlsFiles& tls, bool nodes
   return Unit{};
 }
 
+/// Return whether this machine has the run's folder, so that this is not the run's first launcher.
+bool has_begun(const RunOptions& options) {
+  if (options.restarted) return true;
+  const RunConfig& config = options.parsed.spec.run_config;
+  std::error_code ec;
+  return !options.unique_name &&
+         std::filesystem::exists(RunFolder(run_path(config.storage_path, config.name)).events(),
+                                 ec);
+}
+
 int run_with(RunOptions options, InSlurm& slurm) {
   const JobSpec& spec = options.parsed.spec;
   auto tls = read_tls(spec, slurm);
@@ -127,7 +139,9 @@ int run_with(RunOptions options, InSlurm& slurm) {
     (*env)["TRAINRUN_WAIT_FOR_DEBUGGER"] = options.wait_for_debugger;
   if (const auto fits = check_start_size(spec, *env); !fits)
     return refuse(options, fits.error(), exit_code::kBadSpec);
-  if (const auto can_ship = CodeShipment::check(spec); !can_ship)
+  // Of a run that has begun, workers may live: they are not given up for files that changed since.
+  if (const auto can_ship = has_begun(options) ? Result<Unit>(Unit{}) : CodeShipment::check(spec);
+      !can_ship)
     return refuse(options, can_ship.error(), exit_code::kBadSpec);
   // The private traind starts while the run's folder is being made and synced.
   auto found = private_daemon_of(options);

@@ -60,7 +60,7 @@ void RunSetup::run() {
     }
   }
   if (order_.last) {
-    const auto done = order_.last();
+    const auto done = order_.last([this] { return stops_ > 0; });
     if (stops_ > 0) return;
     if (done.has_error())
       return tell([this, error = done.error()] { handlers_.last_failed(error); });

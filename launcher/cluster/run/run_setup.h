@@ -29,13 +29,14 @@ struct SetupFailure {
 
 class RunSetup {
  public:
+  using Last = std::function<Result<Unit>(const std::function<bool()>& stopped)>;
   struct Order {
     std::vector<std::vector<std::string>> commands = {};
     std::string folder = {};  // where they start
     std::map<std::string, std::string> environment = {};
     std::string log = {};
-    /// What comes last, on the setup's thread; may be empty.
-    std::function<Result<Unit>()> last = {};
+    /// What comes last, on the setup's thread; may be empty. It ends soon once `stopped()` is true.
+    Last last = {};
   };
   struct Handlers {
     std::function<void(const std::string& text)> begins;  // a command

@@ -232,7 +232,7 @@ class Trainer:
             values["train_loop_config"] = train_loop_config
         words = ["run"]
         if callable(job):
-            values["command"] = _loop_command(job, spec)
+            values["command"] = _loop_command(job, {**spec, **(overrides or {})})
             library = os.environ.get("TRAINRUN_LIBRARY")  # workers do not inherit what begins with TRAINRUN_
             if library:
                 values["env"] = {"TRAINRUN_LIBRARY": library, **values.get("env", {})}

@@ -21,6 +21,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+const auto never = [] { return false; };
+
 class Code : public testing::Test {
  protected:
   Code() {
@@ -107,6 +109,7 @@ TEST_F(Code, HasNoResultsOfRuns) {
   for (const char* name : {"events.jsonl", "spec.resolved.yaml", "code/0123/train.py"})
     write("older/run-2/" + std::string(name));
   write("older/sweep-1/sweep.jsonl");
+  write("older/sweep-1/spec.resolved.yaml");
   write("older/sweep-1/0/metrics.jsonl");
   write("older/events.jsonl");
 
@@ -124,12 +127,48 @@ TEST_F(Code, FollowsLinksToFilesAndTellsOfOthers) {
   fs::create_directory_symlink("/usr", project + "/data");
   ::mkfifo((project + "/fifo").c_str(), 0600);
 
+  fs::create_symlink(folder.path() + "/shared.py", project + "/.gitignore");  // as git: no rules
+
   const auto listing = list_code(spec);
   ASSERT_TRUE(listing) << listing.error().message;
-  ASSERT_EQ(listing->files.size(), 2u);
-  EXPECT_EQ(listing->files[0].path, "shared.py");
-  EXPECT_EQ(listing->files[0].bytes, 6u);
+  ASSERT_EQ(listing->files.size(), 3u);
+  EXPECT_EQ(listing->files[1].path, "shared.py");
+  EXPECT_EQ(listing->files[1].bytes, 6u);
   EXPECT_THAT(listing->warnings, ElementsAre("links to folders are not shipped: 'data'"));
+}
+
+TEST_F(Code, MayLieBesideFilesThatAreCalledAsThoseOfARun) {
+  for (const char* name : {"events.jsonl", "spec.resolved.yaml", "train.py"}) write(name);
+  write("data/sweep.jsonl");
+
+  EXPECT_THAT(listed(),
+              ElementsAre("data/sweep.jsonl", "events.jsonl", "spec.resolved.yaml", "train.py"));
+}
+
+TEST_F(Code, HasTheFilesThatOtherCommandsAndLinesName) {
+  for (const char* name : {"bin/train", "bin/check.py", "bin/hook.sh", "bin/loop.py", "bin/other"})
+    write(name);
+  write("README");
+  write(".gitignore", "bin\n");
+  spec.command = {"/bin/sh", "-c", "cd .;A=1 'bin/train' --x && exec python3 bin/loop.py:main"};
+  spec.run_config.checkpoint_config.validation.command = {"python3", "bin/check.py"};
+  spec.backend_config.on_start = {"/bin/sh", "-c", "(bin/hook.sh)"};
+
+  EXPECT_THAT(listed(), ElementsAre(".gitignore", "README", "bin/check.py", "bin/hook.sh",
+                                    "bin/loop.py", "bin/train"));
+}
+
+TEST_F(Code, IsNotLookedForWhereNoneIsWanted) {
+  std::string deep = "data";
+  for (int i = 0; i < 40; ++i) deep += "/d";
+  write("train.py");
+  write(deep + "/a.py");
+  spec.ship.files = {"*.py"};
+  EXPECT_THAT(refusal().message, HasSubstr("more than 32 folders deep"));
+  EXPECT_THAT(refusal().hint, HasSubstr("begins with '!'"));
+
+  spec.ship.files.emplace_back("!data");
+  EXPECT_THAT(listed(), ElementsAre("train.py"));
 }
 
 TEST_F(Code, OfTooManyBytesNamesTheLargestFolders) {
@@ -162,7 +201,7 @@ TEST_F(Code, IsKeptInTheRunsFolderAsItWas) {
   const RunFolder run(folder.path() + "/runs/job");
   write("src/a.py", "first");
   write("vit", "program", 0755);
-  const auto first = keep_code(run, project, *list_code(spec));
+  const auto first = keep_code(run, project, *list_code(spec), never);
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_EQ(first->files, 2u);
   EXPECT_EQ(first->bytes, 12u);
@@ -183,10 +222,10 @@ TEST_F(Code, IsKeptInTheRunsFolderAsItWas) {
 
   // The same code again is the same folder; other code takes its place.
   write("src/a.py", "first");
-  EXPECT_EQ(keep_code(run, project, *list_code(spec))->folder, first->folder);
+  EXPECT_EQ(keep_code(run, project, *list_code(spec), never)->folder, first->folder);
   write("src/a.py", "second");
   std::ofstream(run.code() + "/mine") << "not ours";
-  const auto second = keep_code(run, project, *list_code(spec));
+  const auto second = keep_code(run, project, *list_code(spec), never);
   EXPECT_NE(second->folder, first->folder);
   EXPECT_FALSE(fs::exists(first->folder));
   EXPECT_TRUE(fs::exists(run.code() + "/mine"));
@@ -200,30 +239,76 @@ TEST_F(Code, ThatVanishesMeanwhileIsLeftOut) {
   const auto listing = list_code(spec);
   fs::remove(project + "/a.py");
 
-  const auto kept = keep_code(run, project, *listing);
+  const auto kept = keep_code(run, project, *listing, never);
 
   ASSERT_TRUE(kept) << kept.error().message;
   EXPECT_EQ(kept->files, 1u);
+}
+
+TEST_F(Code, ThatWasDamagedInTheRunsFolderIsMadeAnew) {
+  const RunFolder run(folder.path() + "/runs/job");
+  write("a.py", "first");
+  const auto first = keep_code(run, project, *list_code(spec), never);
+  ASSERT_TRUE(first);
+  std::ofstream(first->folder + "/a.py") << "other";
+  fs::create_directory(run.code() + "/.new-1");  // of a launcher that was killed
+
+  const auto second = keep_code(run, project, *list_code(spec), never);
+
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(second->folder, first->folder);
+  std::ifstream kept(second->folder + "/a.py");
+  std::string text;
+  kept >> text;
+  EXPECT_EQ(text, "first");
+  EXPECT_FALSE(fs::exists(run.code() + "/.new-1"));
+
+  std::ofstream(first->folder + "/" + std::string(kCodeManifestName)) << "damaged";
+  EXPECT_EQ(kept_code(run).error().code, Errc::NotFound);
+}
+
+TEST_F(Code, IsNotKeptWhereALinkLeads) {
+  const RunFolder run(folder.path() + "/runs/job");
+  write("a.py");
+  fs::create_directories(run.path());
+  fs::create_directory_symlink(project, run.code());
+
+  EXPECT_EQ(keep_code(run, project, *list_code(spec), never).error().code, Errc::Permission);
+  EXPECT_THAT(listed(), ElementsAre("a.py"));
+}
+
+TEST_F(Code, ThatIsNotWantedAnyMoreLeavesNothing) {
+  const RunFolder run(folder.path() + "/runs/job");
+  write("a.py");
+  write("b.py");
+  const CodeListing listing = *list_code(spec);
+  EXPECT_EQ(list_code(spec, [] { return true; }).error().code, Errc::Cancelled);
+
+  int asked = 0;
+  const auto kept = keep_code(run, project, listing, [&] { return ++asked > 1; });
+
+  EXPECT_EQ(kept.error().code, Errc::Cancelled);
+  EXPECT_TRUE(fs::is_empty(run.code()));
 }
 
 TEST_F(Code, OfARestartedLauncherStaysWhatItWas) {
   const RunFolder run(folder.path() + "/runs/job");
   write("a.py", "first");
   CodeShipment begun(spec, run, /*restarted=*/false);
-  ASSERT_TRUE(begun.make());
+  ASSERT_TRUE(begun.make(never));
   write("a.py", "second");
 
   CodeShipment restarted(spec, run, /*restarted=*/true);
-  ASSERT_TRUE(restarted.make());
+  ASSERT_TRUE(restarted.make(never));
   EXPECT_EQ(restarted.made()->folder, begun.made()->folder);
 
   CodeShipment resumed(spec, run, /*restarted=*/false);
-  ASSERT_TRUE(resumed.make());
+  ASSERT_TRUE(resumed.make(never));
   EXPECT_NE(resumed.made()->folder, begun.made()->folder);
 
   fs::remove_all(project);  // as on another machine
   CodeShipment elsewhere(spec, run, /*restarted=*/false);
-  ASSERT_TRUE(elsewhere.make());
+  ASSERT_TRUE(elsewhere.make(never));
   EXPECT_EQ(elsewhere.made()->folder, resumed.made()->folder);
   EXPECT_THAT(elsewhere.made()->warnings, ElementsAre(HasSubstr("is not here")));
 }

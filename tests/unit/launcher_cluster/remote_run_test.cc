@@ -151,6 +151,7 @@ TEST_F(RemoteRunTest, AtItsEndEverythingButWhatIsOnlyOfUseHereIsInTheStore) {
   write(**record, "attempts/000/ranks/0000/stdout.log", "out");
   write(**record, "checkpoints/never", "x");
   write(**record, ".hidden", "x");
+  write(**record, "code/0123/env.py", "a secret of the job's");
   write(**record, "exit.json", R"({"code": 0})");
   write(**record, "large", std::string((1 << 20) + 1, 'l'));
   begin(**record);
@@ -162,8 +163,8 @@ TEST_F(RemoteRunTest, AtItsEndEverythingButWhatIsOnlyOfUseHereIsInTheStore) {
   EXPECT_EQ(objects_->get("attempts/000/ranks/0000/stdout.log"), "out");
   EXPECT_EQ(objects_->get("exit.json"), R"({"code": 0})");
   EXPECT_EQ(objects_->get("large").size(), (1u << 20) + 1);
-  for (const char* key : {"checkpoints/never", ".hidden", "events.jsonl", "metrics.jsonl", ".url",
-                          "owner.json", "probe-1"})
+  for (const char* key : {"checkpoints/never", ".hidden", "code/0123/env.py", "events.jsonl",
+                          "metrics.jsonl", ".url", "owner.json", "probe-1"})
     EXPECT_FALSE(objects_->has(key)) << key;
   EXPECT_EQ((*(*record)->remote()->exit_json()), R"({"code": 0})");
 }

@@ -45,7 +45,7 @@ class RunSetupTest : public testing::Test {
   std::string told_;
   bool succeeded_ = false;
   std::optional<SetupFailure> failure_;
-  std::function<Result<Unit>()> last_;
+  RunSetup::Last last_;
   std::optional<Error> last_error_;
 };
 
@@ -61,7 +61,7 @@ TEST_F(RunSetupTest, CommandsRunOneAfterTheOtherAndTheLogHasTheirOutput) {
 }
 
 TEST_F(RunSetupTest, WhatComesLastSeesWhatTheCommandsMade) {
-  last_ = [this]() -> Result<Unit> {
+  last_ = [this](const auto&) -> Result<Unit> {
     if (file("made") == "made\n") return Unit{};
     return Error{Errc::NotFound, "nothing is made"};
   };
@@ -133,6 +133,19 @@ TEST_F(RunSetupTest, AStopIsAskedForAndThenForced) {
   setup_->stop();
   setup_->wait();
   EXPECT_NE(::kill(std::stoi(file("stubborn")), 0), 0);
+}
+
+TEST_F(RunSetupTest, WhatComesLastIsToldThatItIsStopped) {
+  last_ = [](const auto& stopped) -> Result<Unit> {
+    while (!stopped()) std::this_thread::sleep_for(milliseconds(1));
+    return Error{Errc::Cancelled, "stopped"};
+  };
+  begin({});
+  setup_->stop();
+  setup_->wait();
+  context_.poll();
+  EXPECT_FALSE(succeeded_);
+  EXPECT_FALSE(last_error_);
 }
 
 TEST_F(RunSetupTest, WhatACommandLeavesBehindIsKilled) {

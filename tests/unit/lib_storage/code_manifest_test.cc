@@ -65,10 +65,15 @@ TEST(CodeManifest, RefusesWhatIsNone) {
   EXPECT_NE(wrong("[" + entry("a", "\"1\"") + "]"), "");
   EXPECT_EQ(wrong("[" + entry("a", "18446744073709551615") + "]"), "");
   EXPECT_NE(wrong("[" + entry("a", "18446744073709551615") + "," + entry("b") + "]"), "");
+  EXPECT_NE(wrong("[" + entry("a") + "," + entry("a.b") + "," + entry("a/b") + "]")
+                .find("'a' is both a file and a folder"),
+            std::string::npos);
   EXPECT_NE(wrong("[1]"), "");
   EXPECT_NE(wrong("{}"), "");
   EXPECT_NE(wrong(R"([{"path":"a"}])"), "");
-  for (const char* text : {"", "[]", "{}", R"({"version":2,"files":[]})", "{\"files\":[]}"})
+  for (const char* text :
+       {"", "[]", "{}", R"({"format":"trainrun-code","version":2,"files":[]})",
+        R"({"format":"trainrun-code","files":[]})", R"({"format":"other","version":1,"files":[]})"})
     EXPECT_FALSE(parse_code(text)) << text;
 }
 

@@ -25,7 +25,7 @@ TEST(IncomingFile, HasItsNameOnlyOnceItIsWhole) {
   EXPECT_FALSE(file.complete());
   ASSERT_TRUE(file.write("lo"));
   ASSERT_TRUE(file.complete());
-  ASSERT_TRUE(file.finish());
+  ASSERT_TRUE(file.finish(/*durable=*/true));
 
   EXPECT_EQ(text_of(disk, "/in/sub/a"), "hello");
   const auto entries = disk.list("/in/sub");
@@ -38,7 +38,7 @@ TEST(IncomingFile, WithOtherBytesIsCorruptAndNamed) {
   IncomingFile file(disk, "/in", wanted("a", "hello"));
 
   ASSERT_TRUE(file.write("hellO"));
-  const auto finished = file.finish();
+  const auto finished = file.finish(/*durable=*/true);
 
   ASSERT_TRUE(finished.has_error());
   EXPECT_EQ(finished.error().code, Errc::Corrupt);
@@ -55,7 +55,7 @@ TEST(IncomingFile, ReplacesWhatAnEarlierOneLeft) {
   IncomingFile file(disk, "/in", wanted("a", "hello"));
 
   ASSERT_TRUE(file.write("hello"));
-  ASSERT_TRUE(file.finish());
+  ASSERT_TRUE(file.finish(/*durable=*/true));
 
   EXPECT_EQ(text_of(disk, "/in/a"), "hello");
 }
@@ -76,7 +76,7 @@ TEST(IncomingFile, IsSafeAfterFinish) {
   fakes::MemoryFileSystem disk;
   IncomingFile file(disk, "/in", wanted("a", "hello"));
   ASSERT_TRUE(file.write("hello"));
-  ASSERT_TRUE(file.finish());
+  ASSERT_TRUE(file.finish(/*durable=*/true));
   ASSERT_TRUE(disk.sync_folder("/in"));
 
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -89,7 +89,7 @@ TEST(IsThere, WantsTheSameBytes) {
   fakes::MemoryFileSystem disk;
   IncomingFile file(disk, "/in", wanted("a", "hello"));
   ASSERT_TRUE(file.write("hello"));
-  ASSERT_TRUE(file.finish());
+  ASSERT_TRUE(file.finish(/*durable=*/true));
 
   EXPECT_TRUE(is_there(disk, "/in", wanted("a", "hello")));
   EXPECT_FALSE(is_there(disk, "/in", wanted("a", "hellO")));
