@@ -90,6 +90,7 @@ struct ProfileCommand {
 struct ExecCommand {
   std::string function;
   std::optional<std::string> argument;  // JSON
+  std::vector<std::string> command;     // instead of a function; empty: none
   std::string ranks, timeout;           // "": all; the default
   bool json = false;
 };

@@ -1,7 +1,10 @@
-// exec: has the train-run that controls a run call a function that its workers' programs serve, and
-// prints what they answer.
+// exec: has the train-run that controls a run call a function that its workers' programs serve, or
+// run a command beside them, and prints what they answer.
 #include <fmt/format.h>
+#include <signal.h>
+#include <string.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <chrono>
 
@@ -22,7 +25,11 @@ Error wrong(std::string message, std::string hint) {
 }
 
 Result<WorkerCall> call_of(const ExecCommand& options) {
-  WorkerCall call{.name = options.function};
+  WorkerCall call{.name = options.function, .command = options.command};
+  if (call.name.empty() == call.command.empty())
+    return wrong(call.name.empty() ? "exec lacks a function's name, or -- and a command"
+                                   : "exec takes a function's name, or -- and a command, not both",
+                 "to see what a rank's node says: train-run exec RUN --rank 0 -- nvidia-smi");
   if (options.argument) {
     auto value = checked_call_value(*options.argument);
     if (!value)
@@ -39,6 +46,68 @@ Result<WorkerCall> call_of(const ExecCommand& options) {
     call.within = *within;
   }
   return parse_worker_call(to_json(call));  // the launcher would refuse a wrong name, too
+}
+
+/// Print the text with `prefix` before each line, to stderr or stdout.
+void print_lines(const std::string& prefix, std::string_view text, bool of_errors) {
+  std::string lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines += prefix;
+    lines.append(text.substr(0, end)) += '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  of_errors ? print_err("{}", Lines{lines}) : print_out("{}", Lines{lines});
+}
+
+/// Return the exit code of a command, as a shell would; 124 if it took too long, as timeout(1).
+int code_of(const CommandEnd& end) {
+  constexpr int kLate = 124, kSignalled = 128;
+  if (end.timed_out) return kLate;
+  for (int number = 1; !end.signal.empty() && number < NSIG; ++number) {
+    const char* name = ::sigabbrev_np(number);
+    if (name != nullptr && end.signal == fmt::format("SIG{}", name)) return kSignalled + number;
+  }
+  return end.signal.empty() ? end.exit_code : kSignalled;
+}
+
+/// Show what one rank's command has written. Return its exit code.
+int show_command(const RankAnswer& answer, const std::string& prefix, const std::string& where) {
+  const auto say = [&](const std::string& what) {
+    print_err("train-run: {}: rank {}: {}\n", where, answer.rank.value, what);
+  };
+  const auto end = answer.error.empty()
+                       ? parse_command_end(answer.result)
+                       : Result<CommandEnd>(Error{Errc::Unavailable, answer.error});
+  if (end.has_error()) {
+    say("error: " + end.error().message);
+    return exit_code::kUnavailable;
+  }
+  print_lines(prefix, end->out, false);
+  print_lines(prefix, end->err, true);
+  if (end->cut_bytes > 0)
+    say(fmt::format("warning: {} bytes of output are not shown", end->cut_bytes));
+  if (end->timed_out)
+    say("error: the command took longer than --timeout, and was killed");
+  else if (!end->signal.empty())
+    say("error: the command was killed by " + end->signal);
+  return code_of(*end);
+}
+
+int show_commands(const CallAnswers& answers, const ExecCommand& options, const RunFolder& folder) {
+  if (options.json) print_out("{}\n", Lines{boost::json::serialize(to_json(answers))});
+  const bool one = answers.ranks.size() == 1;
+  int code = 0;
+  for (const RankAnswer& answer : answers.ranks) {
+    const auto end = parse_command_end(answer.result);
+    const int its =
+        !options.json ? show_command(answer, one ? "" : fmt::format("rank {}: ", answer.rank.value),
+                                     folder.path())
+        : answer.error.empty() && end ? code_of(*end)
+                                      : exit_code::kUnavailable;
+    code = one ? its : its != 0 ? kSomeFailed : code;
+  }
+  return code;
 }
 
 int show(const CallAnswers& answers, const ExecCommand& options, const RunFolder& folder) {
@@ -69,14 +138,16 @@ int exec_command(const RunReference& reference, const ExecCommand& options) {
   if (!folder) return not_answered(folder.error());
   auto request = PendingRequest::leave(*folder, *call);
   if (!request) return not_answered(request.error());
-  const auto within = std::chrono::duration_cast<milliseconds>(call->within) + kAnswerWithin;
+  const auto within =
+      std::chrono::duration_cast<milliseconds>(call->within + kCommandEndMax) + kAnswerWithin;
   const auto answer =
       request_answer(std::move(*request), *folder, within, "answer", OfLauncher::Same);
   if (!answer) return not_answered(answer.error());
   if (!answer->called || !answer->called->error.empty())
     return not_answered({Errc::Unavailable,
                          answer->called ? answer->called->error : "the answer is none to a call"});
-  return show(*answer->called, options, *folder);
+  return options.command.empty() ? show(*answer->called, options, *folder)
+                                 : show_commands(*answer->called, options, *folder);
 }
 
 }  // namespace train

@@ -188,7 +188,10 @@ int main(int argc, char** argv) {
   train::ExecCommand exec;
   std::string exec_output = "text";
   CLI::App* exec_command = commands.add(
-      app, "exec", "Call a function that the workers serve (train::serve, trainrun.serve)", [&] {
+      app, "exec",
+      "Call a function that the workers serve (train::serve, trainrun.serve), or run a command\n"
+      "beside them",
+      [&] {
         exec.json = exec_output == "json";
         return train::exec_command(reference, exec);
       });
@@ -317,6 +320,8 @@ int main(int argc, char** argv) {
     std::vector<std::string> words = train::with_command(app, *run_command, argc, argv);
     run.words = words;
     job.arguments = checked.arguments = swept.arguments = train::take_arguments(words);
+    if (!words.empty() && words[0] == "exec")
+      exec.command = train::take_words(words, std::find(words.begin(), words.end(), "--"));
     if (!words.empty() && words[0] == "torchrun")
       torchrun_words = train::take_words(words, words.begin() + 1);
     if (!words.empty() && words[0] == "init")

@@ -143,12 +143,17 @@ void add_logs_options(CLI::App* command, LogsCommand& logs) {
 }
 
 void add_exec_options(CLI::App* command, ExecCommand& exec) {
-  command->add_option("function", exec.function, "The function's name")->required();
+  command
+      ->add_option("function", exec.function,
+                   "The function's name. Or, instead of a function, -- and a command: it runs "
+                   "beside each rank, on its node, in its folder and with its environment; "
+                   "TRAINRUN_WORKER_PID is the rank's process")
+      ->option_text("NAME | -- COMMAND...");
   command->add_option("argument", exec.argument, "Its argument, a JSON value (default null)");
   command->add_option("--rank", exec.ranks, "Only these ranks, such as 3 or 0-3,7 (default all)");
   command->add_option("--timeout", exec.timeout,
                       "How long to wait for the answers, such as 5m (default 30s): a program "
-                      "answers in its next report() or poll()");
+                      "answers in its next report() or poll(), and a command is killed then");
 }
 
 void add_profile_options(CLI::App* command, ProfileCommand& profile) {

@@ -31,6 +31,7 @@
 #include "daemon/supervisor/workers/profile_taker.h"
 #include "daemon/supervisor/workers/stack_taker.h"
 #include "daemon/supervisor/workers/worker_admission.h"
+#include "daemon/supervisor/workers/worker_commands.h"
 #include "daemon/supervisor/workers/worker_environment.h"
 #include "daemon/supervisor/workers/worker_messages.h"
 #include "daemon/supervisor/workers/worker_port.h"
@@ -95,6 +96,8 @@ class Supervisor {
                    [this](Rank rank) { return runner_.environment_of(slots_.at(rank)); }}),
         runner_({executor_, scope_, changed_, clock_, orders_, confinement_, uplink_, checkpoints_,
                  backends_, [this](const GroupEvent& event) { feed(event); }}),
+        commands_({executor_, scope_, orders_, confinement_, slots_, uplink_,
+                   [this](const WorkerSlot& slot) { return runner_.environment_of(slot); }}),
         admission_({changed_, orders_, slots_, standbys_, runner_, checkpoints_}),
         validations_(executor_, scope_, uplink_),
         setup_({executor_, scope_, orders_, confinement_, uplink_, options.run_id,
@@ -176,6 +179,7 @@ class Supervisor {
   WorkerMessages messages_;
   Backends backends_;
   WorkerRunner runner_;
+  WorkerCommands commands_;
   WorkerAdmission admission_;
   ValidationRunner validations_;
   NodeSetupRunner setup_;
@@ -278,7 +282,7 @@ void Supervisor::received(const Frame& frame) {
           },
           [&](TakeStacks& m) { scope_.spawn("stacks", stack_taker_.take(std::move(m))); },
           [&](TakeProfile& m) { scope_.spawn("profile", profile_taker_.take(std::move(m))); },
-          [&](const CallWorkers& m) { calls_.call(m); },
+          [&](const CallWorkers& m) { m.command.empty() ? calls_.call(m) : commands_.run(m); },
           [&](const AckReports& m) { on_ack_reports(m); },
           [&](const AckOutput& m) {
             if (WorkerSlot* slot = slot_of(m.rank)) OutputPump::acknowledge(*slot, m);
@@ -618,6 +622,7 @@ void Supervisor::perform(const GroupAction& action) {
           },
           [&](const TellGone&) {
             ingest_.end();  // nobody here reads any more
+            commands_.end();
             scope_.spawn("gone", say_gone());
           },
           [&](const EndSupervisor& end) {
@@ -672,6 +677,7 @@ asio::awaitable<void> Supervisor::finish(std::string) {
   (void)standbys_.close();
   validations_.kill();
   setup_.kill();
+  commands_.end();
   ingest_.end();
   confinement_.end();
   co_await LeftoverReaper::reap_all();

@@ -1,5 +1,5 @@
-// A call of a function that a worker's program serves (train/serve.h): its limits, which all that
-// pass it on have in common.
+// A call of a function that a worker's program serves (train/serve.h), or of a command beside the
+// worker: its limits, which all that pass it on have in common.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,9 @@ namespace train {
 inline constexpr std::size_t kCallValueBytesMax = 512u << 10;  // of the argument or result, as JSON
 inline constexpr std::size_t kCallNameBytesMax = 128;
 inline constexpr std::size_t kCallErrorBytesMax = 4096;
-inline constexpr std::size_t kWaitingCallsMax = 64;  // of a worker, at a time
+inline constexpr std::size_t kWaitingCallsMax = 64;         // of a worker, at a time
+inline constexpr std::size_t kCommandBytesMax = 64u << 10;  // of a command in place of a function
+inline constexpr std::size_t kCommandOutputBytesMax = 256u << 10;  // of each of its pipes
 
 /// Kinds of errors, why a rank has no result for a call.
 inline constexpr std::string_view kCallThrown = "thrown";    // the function was called, and threw

@@ -229,13 +229,16 @@ struct StacksTaken {  // in as many messages as are needed
 };
 
 // launcher → supervisor → those workers that know it (WorkerHello::calls): call a function that the
-// program serves. Sent once: a call that is lost with a link has no answer.
+// program serves. With a command, the supervisor runs that beside each of the workers instead. Sent
+// once: a call that is lost with a link has no answer.
 struct CallWorkers {
   static constexpr MessageType kType = MessageType::CallWorkers;
   std::uint64_t request = 0;             // chosen by the launcher; the answers have it
   std::vector<std::int32_t> ranks = {};  // of this node; empty: all
   std::string name, argument;            // a JSON value, at most kCallValueBytesMax
-  TRAIN_FIELDS(request, ranks, name, argument)
+  std::vector<std::string> command = {};
+  std::uint32_t within_ms = 0;  // then the command is killed
+  TRAIN_FIELDS(request, ranks, name, argument, command, within_ms)
 };
 
 // worker → supervisor → launcher, or from the supervisor for a worker that cannot be called

@@ -60,6 +60,45 @@ TEST_F(Calls, ExecPrintsWhatEachRankAnswers) {
   stop(run);
 }
 
+TEST_F(Calls, ExecRunsACommandBesideRanks) {
+  Process& run = begin("report");
+  Process& one = exec({"--rank", "1", "--", "sh", "-c",
+                       "echo $RANK of $WORLD_SIZE; ls -d /proc/$TRAINRUN_WORKER_PID; exit 5"});
+  EXPECT_EQ(one.wait(), 5) << one.err();
+  EXPECT_EQ(one.out(), "1 of 2\n/proc/" + std::to_string(*cluster.worker(1)) + "\n");
+
+  Process& all = exec({"--", "sh", "-c", "printf 'a\\nb'; echo c >&2; exit $RANK"});
+  EXPECT_EQ(all.wait(), 1);
+  EXPECT_EQ(all.out(), "rank 0: a\nrank 0: b\nrank 1: a\nrank 1: b\n");
+  EXPECT_EQ(all.err(), "rank 0: c\nrank 1: c\n");
+
+  Process& as_json = exec({"--rank", "0", "--output", "json", "--", "sh", "-c", "kill -9 $$"});
+  EXPECT_EQ(as_json.wait(), 128 + SIGKILL);
+  EXPECT_EQ(as_json.out(),
+            R"({"ranks":[{"rank":0,"result":{"signal":"SIGKILL","stdout":"","stderr":""}}]})"
+            "\n");
+  stop(run);
+}
+
+TEST_F(Calls, ACommandThatCannotRunSaysWhy) {
+  Process& run = begin("report");
+  Process& late = exec({"--rank", "0", "--timeout", "300ms", "--", "sleep", "1000"});
+  EXPECT_EQ(late.wait(), 124);
+  EXPECT_TRUE(contains(late.err(), "/job: rank 0: error: the command took longer than --timeout"))
+      << late.err();
+  Process& missing = exec({"--rank", "0,7", "--", "no-such-program"});
+  EXPECT_EQ(missing.wait(), 1);
+  EXPECT_TRUE(contains(missing.err(), "rank 0: error: ")) << missing.err();
+  EXPECT_TRUE(contains(missing.err(), "no-such-program")) << missing.err();
+  EXPECT_TRUE(contains(missing.err(), "rank 7: error: it has no worker now")) << missing.err();
+  for (const Words& words : {Words{}, Words{"--"}, Words{"add", "--", "ls"}}) {
+    Process& wrong = exec(words);
+    EXPECT_EQ(wrong.wait(), 2);
+    EXPECT_TRUE(contains(wrong.err(), "-- and a command")) << wrong.err();
+  }
+  stop(run);
+}
+
 TEST_F(Calls, ErrorsNameRankAndFunctionAndTrainingGoesOn) {
   Process& run = begin("report");
   Process& thrown = exec({"fail", "--rank", "1"});

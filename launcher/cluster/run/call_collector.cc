@@ -31,6 +31,9 @@ void CallCollector::send(std::uint64_t number, const Awaited& awaited, const Wor
     order.request = number;
     order.name = call.name;
     order.argument = call.argument;
+    order.command = call.command;
+    order.within_ms =
+        static_cast<std::uint32_t>(std::chrono::duration_cast<milliseconds>(call.within).count());
     links_.send(node, encode(order, awaited.attempt));
   }
 }
@@ -50,7 +53,9 @@ Task<CallAnswers> CallCollector::call(Attempt attempt, Places ranks, WorkerCall 
   // In the table before it is sent: an answer may be there at once.
   Awaited& awaited = awaited_.emplace(number, expect(attempt, ranks)).first->second;
   send(number, awaited, call);
-  const TimePoint until = clock_.now() + call.within;
+  // A command is killed at its limit where it runs, and its output comes then.
+  const Duration more = call.command.empty() ? Duration{0} : kCommandEndMax;
+  const TimePoint until = clock_.now() + call.within + more;
   while (!awaited.missing.empty()) {
     const auto in_time = co_await changed_.wait_until(until);
     const bool cancelled = in_time.has_error(), late = !cancelled && !*in_time;
@@ -60,9 +65,9 @@ Task<CallAnswers> CallCollector::call(Attempt attempt, Places ranks, WorkerCall 
     }
     if (!late) continue;
     give_up(awaited, kCallLate,
-            fmt::format("no answer within {}: a program answers in its next report() or "
-                        "poll()",
-                        format_duration(call.within)));
+            fmt::format(
+                "no answer within {}{}", format_duration(call.within),
+                call.command.empty() ? ": a program answers in its next report() or poll()" : ""));
   }
   CallAnswers answers{.ranks = std::move(awaited.answers)};
   awaited_.erase(number);

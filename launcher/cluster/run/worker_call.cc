@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <chrono>
+#include <type_traits>
 
 #include "lib/model/worker_call.h"
 
@@ -53,8 +54,8 @@ Result<std::string> checked_call_value(std::string_view text) {
   return json::serialize(value);
 }
 
-Result<WorkerCall> parse_worker_call(const json::object& members) {
-  WorkerCall call;
+/// Read what is called: a function.
+Result<Unit> read_function(const json::object& members, WorkerCall& call) {
   const json::value* name = members.if_contains("name");
   if (name == nullptr || !name->is_string() || !is_call_name(std::string_view(name->as_string())))
     return wrong(
@@ -67,6 +68,34 @@ Result<WorkerCall> parse_worker_call(const json::object& members) {
     if (!checked) return std::move(checked).error().with_context("'argument' of a call");
     call.argument = std::move(*checked);
   }
+  return Unit{};
+}
+
+/// Read what is called: a command.
+Result<Unit> read_command(const json::object& members, WorkerCall& call) {
+  const json::value& words = members.at("command");
+  if (members.contains("name") || members.contains("argument"))
+    return wrong("a call has either a 'command' or the 'name' of a function");
+  std::size_t bytes = 0;
+  if (words.is_array())
+    for (const json::value& word : words.as_array()) {
+      if (!word.is_string() || word.as_string().find('\0') != json::string::npos) break;
+      bytes += word.as_string().size() + 1;
+      call.command.emplace_back(word.as_string());
+    }
+  if (call.command.empty() || call.command.front().empty() ||
+      call.command.size() != words.as_array().size())
+    return wrong("the 'command' of a call is a list of its words");
+  if (bytes > kCommandBytesMax)
+    return wrong(fmt::format("the 'command' of a call has {} bytes, and may have {}", bytes,
+                             kCommandBytesMax));
+  return Unit{};
+}
+
+Result<WorkerCall> parse_worker_call(const json::object& members) {
+  WorkerCall call;
+  TRY_VOID(members.contains("command") ? read_command(members, call)
+                                       : read_function(members, call));
   if (const json::value* ranks = members.if_contains("ranks"); ranks && !ranks->is_null()) {
     TRY(call.ranks, parse_ranks(*ranks));
   }
@@ -81,9 +110,13 @@ Result<WorkerCall> parse_worker_call(const json::object& members) {
 
 json::object to_json(const WorkerCall& call) {
   json::object members{
-      {"name", call.name},
-      {"argument", json::parse(call.argument)},
       {"within_ms", std::chrono::duration_cast<milliseconds>(call.within).count()}};
+  if (call.command.empty()) {
+    members["name"] = call.name;
+    members["argument"] = json::parse(call.argument);
+  } else {
+    members["command"] = json::array(call.command.begin(), call.command.end());
+  }
   if (call.ranks.empty()) return members;
   json::array ranks;
   for (const Rank rank : call.ranks) ranks.push_back(rank.value);
@@ -142,6 +175,31 @@ Result<CallAnswers> parse_call_answers(std::string_view text) {
     answers.ranks.push_back(std::move(answer));
   }
   return answers;
+}
+
+Result<CommandEnd> parse_command_end(std::string_view result) {
+  boost::system::error_code error;
+  const json::value value = parse_call_text(result, error);
+  const json::object* members = error ? nullptr : value.if_object();
+  const auto text = [&](std::string_view name, std::string& to) {
+    const json::value* found = members->if_contains(name);
+    if (found == nullptr || !found->is_string()) return false;
+    to = std::string(found->as_string());
+    return true;
+  };
+  CommandEnd end;
+  const auto number = [&](std::string_view name, auto& to) {
+    const json::value* found = members->if_contains(name);
+    if (found == nullptr) return false;
+    to = found->to_number<std::remove_reference_t<decltype(to)>>(error);
+    return !error;
+  };
+  const bool whole = members != nullptr && text("stdout", end.out) && text("stderr", end.err) &&
+                     (number("exit_code", end.exit_code) || text("signal", end.signal));
+  if (!whole) return wrong("its node answers as if to a function: its traind is too old");
+  (void)number("cut_bytes", end.cut_bytes);
+  end.timed_out = members->contains("timed_out");
+  return end;
 }
 
 }  // namespace train

@@ -1,6 +1,6 @@
-// A call of a function that the programs of ranks serve (train/serve.h), and what came of it. It
-// reaches the launcher as JSON, from `train-run exec` through the run's folder, or from a driver.
-// Pure.
+// A call of a function that the programs of ranks serve (train/serve.h), or of a command beside
+// them, and what came of it. It reaches the launcher as JSON, from `train-run exec` through the
+// run's folder, or from a driver. Pure.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -19,14 +19,17 @@ namespace train {
 
 inline constexpr Duration kCallTimeDefault = seconds(30);
 inline constexpr Duration kCallTimeMax = std::chrono::hours(24);
+/// How long a command that is killed may take to end, and its output to come.
+inline constexpr Duration kCommandEndMax = seconds(5);
 /// Limit on the results of all ranks together.
 inline constexpr std::size_t kCallAnswersBytesMax = 8u << 20;
 
 struct WorkerCall {
-  std::string name;
+  std::string name = {};
   std::string argument = "null";  // a JSON value
   std::vector<Rank> ranks = {};   // empty: all
   Duration within = kCallTimeDefault;
+  std::vector<std::string> command = {};  // instead of a function; empty: none
 };
 
 struct RankAnswer {
@@ -43,8 +46,19 @@ struct CallAnswers {
   bool operator==(const CallAnswers&) const = default;
 };
 
-/// Read a call from its members: name, argument, ranks (a list; absent: all), within_ms. The error
-/// says what is wrong.
+/// What a command has written, and how it ended: a rank's result, if the call was one.
+struct CommandEnd {
+  int exit_code = 0;
+  std::string signal = {};  // that killed it, "SIGSEGV"; else empty
+  bool timed_out = false;
+  std::string out = {}, err = {};
+  std::uint64_t cut_bytes = 0;  // of what it wrote, that are not here
+};
+/// Read such a result. The error says that it is something else.
+Result<CommandEnd> parse_command_end(std::string_view result);
+
+/// Read a call from its members: name and argument, or command (a list of words); ranks (a list;
+/// absent: all), within_ms. The error says what is wrong.
 Result<WorkerCall> parse_worker_call(const boost::json::object& members);
 /// Return the members that parse_worker_call() reads.
 boost::json::object to_json(const WorkerCall& call);

@@ -37,6 +37,44 @@ TEST(WorkerCalls, ComeBackAsTheyWereWritten) {
   EXPECT_EQ(to_json(*again), to_json(*call));
 }
 
+TEST(WorkerCalls, MayBeCommands) {
+  const auto call = parse(R"({"command": ["gdb", "", "-batch"], "ranks": [3]})");
+  ASSERT_TRUE(call) << call.error().message;
+  EXPECT_THAT(call->command, ElementsAre("gdb", "", "-batch"));
+  EXPECT_EQ(call->name, "");
+  const auto again = parse_worker_call(to_json(*call));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->command, call->command);
+
+  for (const char* wrong : {R"({"command": []})", R"({"command": [""]})", R"({"command": "ls"})",
+                            R"({"command": ["ls", 3]})", R"({"command": ["ls\u0000"]})",
+                            R"({"command": ["ls"], "name": "f"})"})
+    EXPECT_THAT(parse(wrong).error().message, HasSubstr("'command'")) << wrong;
+  EXPECT_THAT(parse(R"({"command": [")" + std::string(70'000, 'a') + R"("]})").error().message,
+              HasSubstr("70001 bytes"));
+}
+
+TEST(WorkerCalls, ACommandsEndIsReadAsTheNodeSaysIt) {
+  const auto good = parse_command_end(R"({"exit_code": 3, "stdout": "a", "stderr": "b"})");
+  ASSERT_TRUE(good) << good.error().message;
+  EXPECT_EQ(good->exit_code, 3);
+  EXPECT_EQ(good->out, "a");
+  EXPECT_EQ(good->err, "b");
+  EXPECT_EQ(good->cut_bytes, 0u);
+
+  const auto killed = parse_command_end(
+      R"({"signal": "SIGKILL", "timed_out": true, "stdout": "", "stderr": "", "cut_bytes": 7})");
+  ASSERT_TRUE(killed) << killed.error().message;
+  EXPECT_EQ(killed->signal, "SIGKILL");
+  EXPECT_TRUE(killed->timed_out);
+  EXPECT_EQ(killed->cut_bytes, 7u);
+
+  for (const char* other :
+       {"", "null", "[]", R"({"stdout": "", "stderr": ""})",
+        R"({"exit_code": "3", "stdout": "", "stderr": ""})", R"({"exit_code": 3, "stdout": ""})"})
+    EXPECT_FALSE(parse_command_end(other)) << other;
+}
+
 TEST(WorkerCalls, WrongOnesAreNamed) {
   const auto why = [](const std::string& text) {
     const auto call = parse(text);
