@@ -10,7 +10,7 @@
 #include <map>
 #include <utility>
 
-#include "launcher/cluster/run/run_record.h"
+#include "launcher/cluster/run/run_registry.h"
 #include "launcher/spec/fields.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"

@@ -16,7 +16,7 @@
 #include "cmd/train-run/sample_rows.h"
 #include "launcher/cluster/checkpoints/remote_run.h"
 #include "launcher/cluster/run/detached_run.h"
-#include "launcher/cluster/run/run_record.h"
+#include "launcher/cluster/run/run_registry.h"
 #include "launcher/core/ingest_history.h"
 #include "launcher/core/run_history.h"
 #include "launcher/report/data_verdict.h"

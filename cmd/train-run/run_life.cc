@@ -4,7 +4,7 @@
 
 #include "launcher/cluster/checkpoints/remote_run.h"
 #include "launcher/cluster/run/detached_run.h"
-#include "launcher/cluster/run/run_record.h"
+#include "launcher/cluster/run/run_registry.h"
 
 namespace train {
 namespace {

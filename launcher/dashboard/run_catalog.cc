@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "launcher/cluster/checkpoints/remote_run.h"
-#include "launcher/cluster/run/run_record.h"
+#include "launcher/cluster/run/run_registry.h"
 #include "lib/base/store_url.h"
 #include "lib/base/utf8.h"
 #include "lib/storage/digest.h"

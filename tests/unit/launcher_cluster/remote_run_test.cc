@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "launcher/cluster/run/run_record.h"
+#include "launcher/cluster/run/run_registry.h"
 #include "lib/base/host.h"
 #include "tests/fakes/eventually.h"
 #include "tests/fakes/storage_module.h"

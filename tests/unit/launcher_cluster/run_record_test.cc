@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "launcher/cluster/run/run_registry.h"
 #include "launcher/report/goodput_text.h"
 #include "lib/net/run_owner.h"
 #include "tests/unit/launcher_cluster/temp_folder.h"
