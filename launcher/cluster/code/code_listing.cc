@@ -23,6 +23,7 @@ constexpr std::uint64_t kIgnoreFileBytesMax = 1u << 20;
 constexpr std::size_t kDepthMax = 32;
 constexpr std::size_t kLargestShown = 5;
 constexpr std::size_t kLinksShown = 3;
+constexpr std::size_t kPatternsShown = 5;
 constexpr std::size_t kWordsMax = 1000;  // of commands, that are looked up
 
 /// Return whether the folder with these entries is that of a run, or of a sweep.
@@ -35,12 +36,13 @@ bool has_results(const std::vector<FolderEntry>& entries) {
 }
 
 /// Return the words that may be files: of a line for a shell, those between its blanks, quotes and
-/// operators. Of FILE:NAME, a loop of a driver, the file.
+/// operators. Of --option=FILE and of FILE:NAME, a loop of a driver, the file.
 std::vector<std::string> words_of(const std::vector<std::string>& command) {
   std::vector<std::string> words;
   const bool line = command.size() == 3 && command[0] == "/bin/sh" && command[1] == "-c";
   const auto add = [&](std::string_view word) {
-    if (word.empty() || word.front() == '-') return;
+    if (word.starts_with('-')) word.remove_prefix(std::min(word.find('='), word.size() - 1) + 1);
+    if (word.empty()) return;
     words.emplace_back(word);
     if (const auto colon = word.find(':'); colon != word.npos)
       words.emplace_back(word.substr(0, colon));
@@ -70,7 +72,12 @@ class CodeWalk {
  public:
   CodeWalk(const JobSpec& spec, const std::function<bool()>& stopped)
       : spec_(spec), stopped_(stopped), root_(spec.working_dir) {
-    for (const std::string& pattern : spec.ship.files) chosen_.add(pattern);
+    for (const std::string& pattern : spec.ship.files) {
+      chosen_.add(pattern);
+      if (pattern.starts_with('!')) continue;
+      unmatched_.emplace_back(pattern, PathRules());
+      unmatched_.back().second.add(pattern);
+    }
   }
 
   Result<CodeListing> run() {
@@ -87,6 +94,7 @@ class CodeWalk {
     std::sort(listing_.files.begin(), listing_.files.end(),
               [](const auto& a, const auto& b) { return a.path < b.path; });
     note_links();
+    note_unmatched();
     return std::move(listing_);
   }
 
@@ -105,6 +113,9 @@ class CodeWalk {
       if (stopped_()) return Error{Errc::Cancelled, "the list of the code is no longer needed"};
       if (entry.name == ".git") continue;
       const std::string relative = folder.empty() ? entry.name : join_path(folder, entry.name);
+      std::erase_if(unmatched_, [&](const auto& pattern) {
+        return pattern.second.matches(relative, entry.kind == FileKind::Folder).has_value();
+      });
       if (entry.kind == FileKind::Folder) {
         const bool results = join_path(root_, relative) == spec_.run_config.storage_path;
         if (results || is_left_out(relative, true)) continue;
@@ -274,13 +285,24 @@ class CodeWalk {
                                      : ""));
   }
 
+  /// Name the patterns that no file or folder matches: they may be mistyped.
+  void note_unmatched() {
+    for (std::size_t i = 0; i < std::min(unmatched_.size(), kPatternsShown); ++i)
+      listing_.warnings.push_back(
+          fmt::format("ship: nothing in '{}' matches '{}'", root_, unmatched_[i].first));
+    if (unmatched_.size() > kPatternsShown)
+      listing_.warnings.push_back(
+          fmt::format("ship: {} more patterns match nothing", unmatched_.size() - kPatternsShown));
+  }
+
   const JobSpec& spec_;
   const std::function<bool()>& stopped_;
   const std::string root_;
   PosixFileSystem files_;
   std::string ignore_name_;  // empty: none is read
   PathRules chosen_;
-  std::vector<std::pair<std::string, PathRules>> ignored_;  // of the folders above, by folder
+  std::vector<std::pair<std::string, PathRules>> unmatched_;  // patterns that matched nothing yet
+  std::vector<std::pair<std::string, PathRules>> ignored_;    // of the folders above, by folder
   std::map<std::string, Part> parts_;
   std::vector<std::string> folder_links_;
   CodeListing listing_;

@@ -28,8 +28,9 @@ struct CodeListing {
 /// nor storage_path, nor the folder of any run or sweep, is ever part of it. The files that the
 /// job's commands name by a relative path always are: programs lie in folders that version control
 /// ignores. A link to a file counts as that file; one to a folder is left out, with a warning.
-/// InvalidSpec: there are too many files, they are too large, or a name is not usable. Blocks;
-/// `stopped` is asked now and then: if it returns true, this ends with Cancelled.
+/// There is a warning, too, for a pattern that matches nothing. InvalidSpec: there are too many
+/// files, they are too large, or a name is not usable. Blocks; `stopped` is asked now and then: if
+/// it returns true, this ends with Cancelled.
 Result<CodeListing> list_code(
     const JobSpec& spec, const std::function<bool()>& stopped = [] { return false; });
 

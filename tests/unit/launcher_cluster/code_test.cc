@@ -80,9 +80,11 @@ TEST_F(Code, IsWhatPatternsMatch) {
   write("data/a.bin");
   write("build/vit");
   write(".gitignore", "build\n");
-  spec.ship.files = {"src/", "*.py", "/build/*", "!deep"};
+  spec.ship.files = {"src/", "*.py", "/build/*", "!deep", "trian.py", "!none"};
 
   EXPECT_THAT(listed(), ElementsAre("build/vit", "src/a.py", "train.py"));
+  EXPECT_THAT(list_code(spec)->warnings,
+              ElementsAre("ship: nothing in '" + project + "' matches 'trian.py'"));
 }
 
 TEST_F(Code, HasTheProgramWhateverIsIgnored) {
@@ -91,10 +93,14 @@ TEST_F(Code, HasTheProgramWhateverIsIgnored) {
   write("tools/setup.sh");
   write("train.py");
   write(".gitignore", "build\ntools\n");
-  spec.command = {"./build/vit", "--out", "/tmp/x", "build/nothing", "../project/train.py"};
+  write("conf/a.yaml");
+  write(".gitignore", "build\ntools\nconf\n");
+  spec.command = {"./build/vit", "--config=conf/a.yaml", "--out",
+                  "/tmp/x",      "build/nothing",        "../project/train.py"};
   spec.per_node_setup.command = {"sh", "tools/setup.sh"};
 
-  EXPECT_THAT(listed(), ElementsAre(".gitignore", "build/vit", "tools/setup.sh", "train.py"));
+  EXPECT_THAT(listed(),
+              ElementsAre(".gitignore", "build/vit", "conf/a.yaml", "tools/setup.sh", "train.py"));
 
   spec.command = {project + "/build/vit"};
   const auto listing = list_code(spec);
