@@ -1,6 +1,8 @@
 #include "launcher/cluster/run/run_requests.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 #include <filesystem>
 #include <random>
 
+#include "lib/base/file_descriptor.h"
 #include "lib/net/within.h"
 #include "lib/storage/posix_file_system.h"
 
@@ -56,14 +59,18 @@ std::string read_bounded(const std::string& path, std::size_t bytes_max) {
   return text ? *text : std::string();
 }
 
-/// Make a file that is complete from its first moment on. Not synced: it is of no use after a power
-/// cut.
+Result<Unit> write_new(FileSystem& files, const std::string& path, std::string_view text) {
+  TRY(auto file, files.create(path));
+  return file->write(text);
+}
+
+/// Make a file that is complete from its first moment on; a `secret` one is for its owner only. Not
+/// synced: it is of no use after a power cut.
 Result<Unit> put_file(const std::string& folder, const std::string& name, std::string_view id,
-                      std::string_view text) {
+                      std::string_view text, bool secret = false) {
   PosixFileSystem files;
   const std::string draft = join_path(folder, std::string(kDraft) + std::string(id));
-  TRY(auto file, files.create(draft));
-  auto put = file->write(text);
+  auto put = secret ? replace_private_file(draft, text) : write_new(files, draft, text);
   if (put) put = files.rename_new(draft, join_path(folder, name));
   if (!put) (void)files.remove_file(draft);
   return put;
@@ -108,12 +115,24 @@ Result<ProfileRequest> parse_profile_request(const std::string& text) {
       .rank = Rank{static_cast<std::int32_t>(rank)}, .kind = *kind, .time = milliseconds(time_ms)};
 }
 
-Result<WorkerCall> parse_call_request(const std::string& text) {
+/// A request, and whether nobody but our user, or root, can have written it.
+struct TakenRequest {
+  std::string text = {};
+  bool ours = false;
+};
+
+/// Others may write to the run's folder, and may have the program's functions called. But a command
+/// is run as our user.
+Result<WorkerCall> parse_call_request(const TakenRequest& request) {
   boost::system::error_code error;
-  const auto value = parse_call_text(text, error);
+  const auto value = parse_call_text(request.text, error);
   if (error || !value.is_object())
     return Error{Errc::InvalidArgument, "the request cannot be read"};
-  return parse_worker_call(value.as_object());
+  TRY(WorkerCall call, parse_worker_call(value.as_object()));
+  if (!call.command.empty() && !request.ours)
+    return Error{Errc::Permission,
+                 "only the user whose run this is, or root, may run commands beside its workers"};
+  return call;
 }
 
 /// Pass on the names in the folder, until `go_on` returns false.
@@ -124,11 +143,28 @@ void visit_names(const std::string& folder, const std::function<bool(const std::
     if (!go_on(entry->path().filename().string())) return;
 }
 
-/// Read a request and remove its file. Nothing if it cannot be removed: it would come again.
+/// Read a file and remove it. Nothing if it cannot be removed: it would come again.
 std::optional<std::string> take_file(const std::string& path, std::size_t bytes_max) {
   std::string text = read_bounded(path, bytes_max);
   if (::unlink(path.c_str()) != 0) return std::nullopt;
   return text;
+}
+
+/// Do the same for a request.
+std::optional<TakenRequest> take_request_file(const std::string& path) {
+  TakenRequest taken;
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat found {};
+  if (file.get() >= 0 && ::fstat(file.get(), &found) == 0 && S_ISREG(found.st_mode) &&
+      found.st_size <= static_cast<off_t>(kRequestBytesMax)) {
+    taken.text.resize(static_cast<std::size_t>(found.st_size));
+    const ssize_t got = ::pread(file.get(), taken.text.data(), taken.text.size(), 0);
+    taken.text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    const bool by_us = found.st_uid == ::geteuid() || found.st_uid == 0;
+    taken.ours = by_us && (found.st_mode & (S_IWGRP | S_IWOTH)) == 0 && found.st_nlink == 1;
+  }
+  if (::unlink(path.c_str()) != 0) return std::nullopt;
+  return taken;
 }
 
 /// Take a request, if that is its name, and pass it on. Return whether it was one.
@@ -137,16 +173,16 @@ bool take_request(const std::string& folder, const std::string& name,
   const std::string stacks = id_in(name, kStacks), profile = id_in(name, kProfile),
                     checkpoint = id_in(name, kCheckpointNow), call = id_in(name, kCall);
   if (stacks.empty() && profile.empty() && checkpoint.empty() && call.empty()) return false;
-  const auto text = take_file(join_path(folder, name), kRequestBytesMax);
-  if (!text) return false;
+  const auto taken = take_request_file(join_path(folder, name));
+  if (!taken) return false;
   if (!checkpoint.empty())
     handlers.checkpoint(checkpoint);
   else if (!call.empty())
-    handlers.call(call, parse_call_request(*text));
+    handlers.call(call, parse_call_request(*taken));
   else if (!profile.empty())
-    handlers.profile(profile, parse_profile_request(*text));
+    handlers.profile(profile, parse_profile_request(taken->text));
   else
-    handlers.stacks(stacks, parse_stacks_request(*text));
+    handlers.stacks(stacks, parse_stacks_request(taken->text));
   return true;
 }
 
@@ -220,14 +256,15 @@ Result<PendingRequest> PendingRequest::leave(const RunFolder& folder, const Chec
 }
 
 Result<PendingRequest> PendingRequest::leave(const RunFolder& folder, const WorkerCall& call) {
-  return leave(folder, kCall, json::serialize(to_json(call)));
+  const bool secret = !call.command.empty();  // else the run's user may be another one
+  return leave(folder, kCall, json::serialize(to_json(call)), secret);
 }
 
 Result<PendingRequest> PendingRequest::leave(const RunFolder& folder, std::string_view prefix,
-                                             const std::string& text) {
+                                             const std::string& text, bool secret) {
   const std::string id = new_id();
   const std::string name = std::string(prefix) + id;
-  TRY_VOID(put_file(folder.path(), name, id, text));
+  TRY_VOID(put_file(folder.path(), name, id, text, secret));
   return PendingRequest(folder.path(), name, id);
 }
 

@@ -1,10 +1,10 @@
 // Requests to the train-run that controls a run, through the run's folder. Whoever wants something
 // of a running run (a command, the dashboard) leaves a file `.stacks-ID`, `.profile-ID`,
 // `.checkpoint-ID` or `.call-ID`; the launcher takes it, does what it asks for, and answers in a
-// file
-// `.answer-ID`, which whoever asked removes.
+// file `.answer-ID`, which whoever asked removes.
 //
-// Others may write to the folder, too: requests and answers may hold anything.
+// Others may write to the folder, too: requests and answers may hold anything. What they ask for is
+// done, but for commands (WorkerCall): those only our user and root may ask for.
 #pragma once
 
 #include <array>
@@ -77,7 +77,7 @@ class PendingRequest {
   PendingRequest(std::string folder, std::string name, std::string id)
       : folder_(std::move(folder)), name_(std::move(name)), id_(std::move(id)) {}
   static Result<PendingRequest> leave(const RunFolder& folder, std::string_view prefix,
-                                      const std::string& text);
+                                      const std::string& text, bool secret = false);
 
   std::string folder_;
   std::string name_;  // of the request's file; empty: answered

@@ -22,6 +22,7 @@ class RunRequestsTest : public NetTest {
     StacksRequest stacks;
     Result<ProfileRequest> profile = Error{};
     bool checkpoint = false;
+    Result<WorkerCall> call = Error{};
   };
   /// Return the first request that is found.
   Taken next() {
@@ -40,6 +41,11 @@ class RunRequestsTest : public NetTest {
                                    [&](const std::string& id) {
                                      if (!found)
                                        found = {.id = id, .stacks = {}, .checkpoint = true};
+                                   },
+                               .call =
+                                   [&](const std::string& id, Result<WorkerCall> call) {
+                                     if (!found)
+                                       found = {.id = id, .stacks = {}, .call = std::move(call)};
                                    }};
       scope.spawn("watch", watch_requests(folder_.string(), std::move(handlers)));
       while (!found) (void)co_await pause_for(1ms);
@@ -103,6 +109,43 @@ TEST_F(RunRequestsTest, ForACheckpointAreAnsweredWithItsNumber) {
   EXPECT_TRUE(taken.checkpoint);
   ASSERT_TRUE(answer_request(folder_.string(), taken.id, {.checkpoint = 7}));
   EXPECT_EQ(request->take_answer(), (RequestAnswer{.checkpoint = 7}));
+}
+
+TEST_F(RunRequestsTest, ForCommandsAreTakenFromNobodyElse) {
+  const auto left = [&](const WorkerCall& call) {
+    auto request = PendingRequest::leave(RunFolder(folder_.string()), call);
+    EXPECT_TRUE(request);
+    std::string name;
+    for (const auto& entry : fs::directory_iterator(folder_)) name = entry.path();
+    return std::pair(std::move(*request), name);
+  };
+  const WorkerCall command{.command = {"id"}}, function{.name = "f"};
+  {
+    const auto [request, name] = left(command);
+    struct stat made {};
+    ASSERT_EQ(::stat(name.c_str(), &made), 0);
+    EXPECT_EQ(made.st_mode & 0777, 0600u);
+    const Taken taken = next();
+    ASSERT_TRUE(taken.call) << taken.call.error().message;
+    EXPECT_EQ(taken.call->command, command.command);
+  }
+  for (const mode_t mode : {0620, 0602}) {
+    const auto [request, name] = left(command);
+    ASSERT_EQ(::chmod(name.c_str(), mode), 0);
+    EXPECT_EQ(next().call.error().code, Errc::Permission) << mode;
+  }
+  {
+    const auto [request, name] = left(command);
+    fs::create_hard_link(name, name + ".other");
+    EXPECT_EQ(next().call.error().code, Errc::Permission);
+    fs::remove(name + ".other");
+  }
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives files to others";
+  for (const WorkerCall& call : {command, function}) {
+    const auto [request, name] = left(call);
+    ASSERT_EQ(::chown(name.c_str(), 65534, 65534), 0);
+    EXPECT_EQ(next().call.has_value(), call.command.empty());
+  }
 }
 
 TEST_F(RunRequestsTest, ThatNobodyTakesLeaveNothing) {
