@@ -66,7 +66,8 @@ int code_of(const CommandEnd& end) {
   if (end.timed_out) return kLate;
   for (int number = 1; !end.signal.empty() && number < NSIG; ++number) {
     const char* name = ::sigabbrev_np(number);
-    if (name != nullptr && end.signal == fmt::format("SIG{}", name)) return kSignalled + number;
+    if (end.signal == (name != nullptr ? fmt::format("SIG{}", name) : std::to_string(number)))
+      return kSignalled + number;
   }
   return end.signal.empty() ? end.exit_code : kSignalled;
 }
@@ -85,8 +86,7 @@ int show_command(const RankAnswer& answer, const std::string& prefix, const std:
   }
   print_lines(prefix, end->out, false);
   print_lines(prefix, end->err, true);
-  if (end->cut_bytes > 0)
-    say(fmt::format("warning: {} bytes of output are not shown", end->cut_bytes));
+  if (end->cut) say("warning: the command has written more than is shown");
   if (end->timed_out)
     say("error: the command took longer than --timeout, and was killed");
   else if (!end->signal.empty())

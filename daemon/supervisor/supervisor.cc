@@ -428,7 +428,8 @@ asio::awaitable<void> Supervisor::say_prepared() {
 /// attempt may run in the code's folder.
 Task<Unit> Supervisor::set_up(bool stands_by) {
   auto bringing = code_.bring(orders_.prepare->code, /*in_use=*/stands_by);
-  CO_TRY_VOID(co_await std::move(bringing));
+  CO_TRY(const bool was_whole, co_await std::move(bringing));
+  if (!was_whole) orders_.prepare->setup.done_in.clear();  // what it made in the copy is gone
   auto setting_up = setup_.run();
   co_return co_await std::move(setting_up);
 }
@@ -615,6 +616,7 @@ void Supervisor::perform(const GroupAction& action) {
             uplink_.say(message_of(started, static_cast<std::int32_t>(waited)));
           },
           [&](const TellStartFailed& failed) {
+            commands_.end();
             uplink_.say_last(encode(message_of(failed), options_.attempt));
           },
           [&](const TellExited& exited) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -53,6 +54,16 @@ Result<Unit> clear_places(FileSystem& files, const std::string& folder,
   return Unit{};
 }
 
+/// Another supervisor, or traind, may hold it alone for a moment.
+Result<Unit> lock_shared(int fd, const std::string& path) {
+  constexpr int kTries = 500;
+  for (int tried = 1; ::flock(fd, LOCK_SH | LOCK_NB) != 0; ++tried) {
+    if (errno != EWOULDBLOCK || tried == kTries) return system_error(errno, "locking " + path);
+    ::poll(nullptr, 0, 20);
+  }
+  return Unit{};
+}
+
 /// Remove the code of earlier launchers, as far as possible.
 void remove_others(FileSystem& files, const std::string& all, const std::string& kept) {
   const auto entries = files.list(all);
@@ -76,9 +87,10 @@ std::string ShippedCode::folder_for(const std::string& from) const {
   return join_path(data_dir_, join_path("code", name_in(from)));
 }
 
-Task<Unit> ShippedCode::bring(std::string from, bool in_use) {
-  if (from.empty()) co_return Unit{};
+Task<bool> ShippedCode::bring(std::string from, bool in_use) {
+  if (from.empty()) co_return true;
   while (bringing_) CO_TRY_VOID(co_await changed_.wait_until(TimePoint::max()));
+  if (stopped_) co_return Error{Errc::Cancelled, "the attempt ends"};
   bringing_ = true;
   auto fetching = fetch(from, in_use);
   auto fetched = co_await std::move(fetching);
@@ -87,10 +99,11 @@ Task<Unit> ShippedCode::bring(std::string from, bool in_use) {
   if (fetched.has_error())
     co_return std::move(fetched).error().with_context(
         fmt::format("bringing the code '{}' to this node", from));
-  co_return Unit{};
+  co_return *fetched;
 }
 
 asio::awaitable<void> ShippedCode::stop() {
+  stopped_ = true;
   fetcher_.close(Error{Errc::Cancelled, "the attempt ends"});
   while (bringing_) {
     const auto woken = co_await changed_.wait_until(TimePoint::max());
@@ -98,7 +111,7 @@ asio::awaitable<void> ShippedCode::stop() {
   }
 }
 
-Task<Unit> ShippedCode::fetch(std::string from, bool in_use) {
+Task<bool> ShippedCode::fetch(std::string from, bool in_use) {
   if (!is_code_name(name_in(from)))
     co_return Error{Errc::InvalidArgument, "that is no folder of a run's code"};
   const std::string folder = folder_for(from);
@@ -110,7 +123,7 @@ Task<Unit> ShippedCode::fetch(std::string from, bool in_use) {
     return table && code_name(*table) == name_in(folder);
   });
   CO_TRY(const bool was_whole, co_await std::move(looking));
-  if (in_use && was_whole) co_return Unit{};
+  if (in_use && was_whole) co_return true;
   auto reading = fetcher_.fetch_small(from, std::string(kCodeManifestName), kCodeManifestBytesMax);
   CO_TRY(const std::string table, co_await std::move(reading));
   if (code_name(table) != name_in(from))
@@ -131,7 +144,8 @@ Task<Unit> ShippedCode::fetch(std::string from, bool in_use) {
     TRY_VOID(clear_place(files_, mark, FileKind::File));
     return write_small_file(files_, mark, table);
   });
-  co_return co_await std::move(finishing);
+  CO_TRY_VOID(co_await std::move(finishing));
+  co_return was_whole;
 }
 
 /// Make the folder, and lock it and what lies beside it as in use.
@@ -144,7 +158,7 @@ Result<Unit> ShippedCode::hold(const std::string& folder) {
     FileDescriptor held(::open(all.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (held.get() < 0) return system_error(errno, "opening " + all);
     if (::flock(held.get(), LOCK_EX | LOCK_NB) == 0) remove_others(files_, all, name_in(folder));
-    if (::flock(held.get(), LOCK_SH | LOCK_NB) != 0) return system_error(errno, "locking " + all);
+    TRY_VOID(lock_shared(held.get(), all));
     held_ = std::move(held);
   }
   TRY_VOID(clear_place(files_, folder, FileKind::Folder));

@@ -28,9 +28,10 @@ class ShippedCode {
   /// Fetch what is missing here of the code at `from`, or was changed here. "" is no code. Links
   /// and other things that processes of the job have put in place of its files or folders are
   /// removed. If others may run in the folder (`in_use`), nothing is changed in a copy that was
-  /// whole once. Calls wait for each other. While this object lives, no traind takes the folder for
+  /// whole once. Return whether it was whole before, so that what the node's setup has made in it
+  /// is there. Calls wait for each other. While this object lives, no traind takes the folder for
   /// left over (NodeData).
-  Task<Unit> bring(std::string from, bool in_use);
+  Task<bool> bring(std::string from, bool in_use);
   /// End with Cancelled what is being fetched, and all that is requested later; return once
   /// nothing is written any more.
   asio::awaitable<void> stop();
@@ -41,7 +42,7 @@ class ShippedCode {
   void received(FileBytes answer) { fetcher_.received(std::move(answer)); }
 
  private:
-  Task<Unit> fetch(std::string from, bool in_use);
+  Task<bool> fetch(std::string from, bool in_use);
   Result<Unit> hold(const std::string& folder);
   Result<Unit> prepare_folder(const std::string& folder, const std::vector<CodeFile>& files);
 
@@ -50,7 +51,7 @@ class ShippedCode {
   boost::asio::thread_pool pool_{1};
   FileFetcher fetcher_;
   Notifier changed_;
-  bool bringing_ = false;
+  bool bringing_ = false, stopped_ = false;
   FileDescriptor held_;  // the folder of all code, locked
 };
 

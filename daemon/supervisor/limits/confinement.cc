@@ -71,7 +71,7 @@ void Confinement::renew() const {
   cgroup_->set_limits(of_all_);
   for (const std::string& name : cgroup_->child_names())
     if (name.starts_with("rank-") || name.starts_with("standby-") || name.starts_with("hook-") ||
-        name.starts_with("setup-"))
+        name.starts_with("setup-") || name.starts_with("exec-"))
       (void)worker_group(name);
 }
 

@@ -17,17 +17,22 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr int kAtATime = 16;  // of a node
+constexpr int kAtATime = 16;  // of a node; others wait
 
 /// The first bytes that a command wrote to one of its pipes.
 struct Written {
-  std::string text;
+  std::string text = {};
   std::uint64_t bytes = 0;
 
   void add(std::string_view data) {
     bytes += data.size();
-    text.append(
-        data.substr(0, kCommandOutputBytesMax - std::min(text.size(), kCommandOutputBytesMax)));
+    text.append(data.substr(0, kCommandOutputBytesMax - text.size()));
+  }
+  /// What was cut may end within a secret: then keep whole lines only, if there are any.
+  std::string redacted_text() const {
+    std::string_view kept = text;
+    if (bytes > kept.size()) kept = kept.substr(0, kept.rfind('\n') + 1);
+    return utf8_text(redacted(kept.empty() ? std::string_view(text) : kept));
   }
 };
 
@@ -38,6 +43,7 @@ std::string signal_name(int number) {
 
 /// Return the answer. As JSON, a text may have up to six times its bytes, so less of it may fit.
 std::string answer_of(const CommandRunner::End& end, const Written& out, const Written& err) {
+  const std::string out_text = out.redacted_text(), err_text = err.redacted_text();
   for (std::size_t most = kCommandOutputBytesMax;; most /= 2) {
     json::object answer;
     if (end.status.signaled)
@@ -45,13 +51,11 @@ std::string answer_of(const CommandRunner::End& end, const Written& out, const W
     else
       answer["exit_code"] = end.status.status;
     if (end.late) answer["timed_out"] = true;
-    std::uint64_t cut = 0;
-    for (const auto& [name, written] : {std::pair("stdout", &out), std::pair("stderr", &err)}) {
-      const std::string_view kept = std::string_view(written->text).substr(0, most);
-      answer[name] = utf8_text(redacted(kept));
-      cut += written->bytes - kept.size();
-    }
-    if (cut > 0) answer["cut_bytes"] = cut;
+    answer["stdout"] = utf8_text(out_text, most);
+    answer["stderr"] = utf8_text(err_text, most);
+    if (std::max(out_text.size(), err_text.size()) > most || out.bytes > out.text.size() ||
+        err.bytes > err.text.size())
+      answer["cut"] = true;
     std::string text = json::serialize(answer);
     if (text.size() <= kCallValueBytesMax) return text;
   }
@@ -70,12 +74,13 @@ asio::awaitable<void> WorkerCommands::run_for(Rank rank, CallWorkers order) {
   const auto found = parts_.slots.find(rank);
   if (found == parts_.slots.end())
     co_return refuse(rank, order.request, kCallRefused, "the node has no such rank");
+  while (running_ >= kAtATime && !ended_) {
+    const auto woken = co_await changed_.wait_until(TimePoint::max());
+    if (woken.has_error()) co_return;
+  }
   const WorkerSlot& slot = found->second;
   if (ended_ || slot.pid <= 0 || slot.exit || !parts_.orders.start)
     co_return refuse(rank, order.request, kCallLost, "it has no worker now");
-  if (running_ >= kAtATime)
-    co_return refuse(rank, order.request, kCallRefused,
-                     fmt::format("{} commands run on its node already", running_));
   CommandRunner::Order command{.name = "exec",
                                .argv = std::move(order.command),
                                .working_dir = parts_.orders.start->working_dir,
@@ -94,6 +99,7 @@ asio::awaitable<void> WorkerCommands::run_for(Rank rank, CallWorkers order) {
   auto running = commands_.run(std::move(command));
   const auto end = co_await std::move(running);
   --running_;
+  changed_.notify();
   if (end.has_error()) co_return refuse(rank, order.request, kCallRefused, end.error().describe());
   WorkerAnswered answer{.rank = rank.value, .request = order.request};
   answer.result = answer_of(*end, out, err);
@@ -109,6 +115,7 @@ void WorkerCommands::refuse(Rank rank, std::uint64_t request, std::string_view k
 void WorkerCommands::end() {
   ended_ = true;
   commands_.kill_all();
+  changed_.notify();
 }
 
 }  // namespace train

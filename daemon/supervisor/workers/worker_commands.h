@@ -28,7 +28,9 @@ class WorkerCommands {
   };
   /// All parts must outlive the flows in the scope.
   explicit WorkerCommands(Parts parts)
-      : parts_(std::move(parts)), commands_(parts_.executor, parts_.scope, parts_.confinement) {}
+      : parts_(std::move(parts)),
+        commands_(parts_.executor, parts_.scope, parts_.confinement),
+        changed_(parts_.executor) {}
 
   /// Run the order's command once for each of its ranks here, and answer for each, with what it has
   /// written and how it ended (PROTOCOL.md, "Calls of workers"), or why it was not run.
@@ -42,6 +44,7 @@ class WorkerCommands {
 
   const Parts parts_;
   CommandRunner commands_;
+  Notifier changed_;
   int running_ = 0;
   bool ended_ = false;
 };

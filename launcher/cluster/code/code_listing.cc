@@ -44,7 +44,7 @@ std::vector<std::string> words_of(const std::vector<std::string>& command) {
     if (word.starts_with('-')) word.remove_prefix(std::min(word.find('='), word.size() - 1) + 1);
     if (word.empty()) return;
     words.emplace_back(word);
-    if (const auto colon = word.find(':'); colon != word.npos)
+    if (const auto colon = word.find(':'); colon != word.npos && colon > 0)
       words.emplace_back(word.substr(0, colon));
   };
   if (!line) {
@@ -228,7 +228,7 @@ class CodeWalk {
         fs::path(absolute ? word : join_path(root_, word)).lexically_normal().string();
     const auto relative = below(root_, path);
     std::error_code ec;
-    if (!relative || !fs::is_regular_file(path, ec)) return Unit{};
+    if (!relative || is_never_sent(*relative) || !fs::is_regular_file(path, ec)) return Unit{};
     if (absolute) {
       listing_.warnings.push_back(fmt::format(
           "'{}' is an absolute path, which nodes look up as it is; '{}' names what is shipped",
@@ -238,6 +238,13 @@ class CodeWalk {
     const bool there = std::any_of(listing_.files.begin(), listing_.files.end(),
                                    [&](const auto& file) { return file.path == *relative; });
     return there ? Unit{} : add(*relative);
+  }
+
+  /// What the walk passes over, whatever names it.
+  bool is_never_sent(const std::string& relative) const {
+    const std::string inside = "/" + relative + "/";
+    return inside.find("/.git/") != std::string::npos ||
+           below(spec_.run_config.storage_path, join_path(root_, relative)).has_value();
   }
 
   Result<Unit> check_size() const {
@@ -252,7 +259,8 @@ class CodeWalk {
 
   std::string how_to_ship_less() const {
     return chosen_.empty() ? "name what is needed, such as `ship: [src, train.py]`, or leave "
-                             "folders out in .trainignore"
+                             "folders out in .trainignore (files that commands name are "
+                             "always sent)"
                            : "name less in `ship`, or exclude folders by patterns that begin with "
                              "'!'";
   }

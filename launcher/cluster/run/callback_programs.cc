@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <mutex>
 #include <thread>
 
@@ -95,7 +96,9 @@ void CallbackPrograms::Program::run() {
   input_.reset();
   if (!child) return say(child.error().message);
   LastOutput said;
-  std::uint64_t logged = 0;
+  std::error_code none;
+  const auto before = std::filesystem::file_size(log_, none);  // by earlier launchers
+  std::uint64_t logged = none ? 0 : before;
   const auto take = [&](std::string_view data) {
     said.add(data);
     const std::uint64_t room = kCallbackLogBytesMax - std::min(logged, kCallbackLogBytesMax);

@@ -134,9 +134,16 @@ bool ChildProgram::read_output(const std::function<void(std::string_view)>& outp
   return true;
 }
 
+/// Return whether it has ended. Needs no pidfd, which cannot be had if descriptors are short.
+bool ChildProgram::has_ended() const {
+  siginfo_t end{};
+  if (::waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOHANG | WNOWAIT) != 0)
+    return errno == ECHILD;  // reaped
+  return end.si_pid == pid_;
+}
+
 bool ChildProgram::look(const std::function<void(std::string_view)>& output) {
-  pollfd end{handle_.get(), POLLIN, 0};
-  const bool ended = ::poll(&end, 1, 0) > 0;  // first: all its output is there then
+  const bool ended = has_ended();  // first: all its output is there then
   open_ = open_ && read_output(output);
   return ended;
 }
@@ -149,8 +156,9 @@ bool ChildProgram::wait(const std::function<TimePoint()>& until,
     if (end <= now) return false;
     const auto left = std::chrono::ceil<milliseconds>(std::min<Duration>(kLookEvery, end - now));
     (void)::poll(watched, open_ ? 2 : 1, static_cast<int>(left.count()));
+    const bool ended = has_ended();
     open_ = open_ && read_output(output);
-    if ((watched[0].revents & POLLIN) != 0) return true;
+    if (ended) return true;
   }
 }
 

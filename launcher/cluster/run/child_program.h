@@ -53,6 +53,7 @@ class ChildProgram {
   End reap(const std::function<void(std::string_view)>& output);
 
  private:
+  bool has_ended() const;
   bool read_output(const std::function<void(std::string_view)>& output);
 
   pid_t pid_ = 0;

@@ -48,7 +48,12 @@ void NodeSetups::ended(Attempt attempt, const std::string& node, NodeSetupEnded 
                                  : utf8_text(redacted(message.error), 1024),
                       format_duration(milliseconds(
                           std::clamp<std::int64_t>(message.took_ms, 0, 1'000'000'000'000))));
-  on_disk_([path, text = std::move(text)] { (void)add_to_log(path, text); });
+  // A supervisor tells it again to each launcher: the same text takes the place of the first.
+  on_disk_([path, text = std::move(text)] {
+    std::error_code none;
+    std::filesystem::remove(path, none);
+    (void)add_to_log(path, text);
+  });
 }
 
 }  // namespace train

@@ -107,7 +107,7 @@ bool has_begun(const RunOptions& options) {
   const RunConfig& config = options.parsed.spec.run_config;
   std::error_code ec;
   return !options.unique_name &&
-         std::filesystem::exists(RunFolder(run_path(config.storage_path, config.name)).events(),
+         std::filesystem::exists(RunFolder(run_path(config.storage_path, config.name)).journal(),
                                  ec);
 }
 

@@ -47,6 +47,7 @@ void RunPrograms::begin(bool sets_up, Setup setup) {
   RunSetup::Order order{.folder = spec_.working_dir,
                         .environment = environment_,
                         .log = folder_.setup_log(),
+                        .run_id = environment_["TRAINRUN_RUN_ID"],
                         .last = std::move(setup.last)};
   if (setup.commands) order.commands = spec_.setup;
   setup_ = std::make_unique<RunSetup>(executor_, std::move(order), std::move(handlers));

@@ -28,8 +28,8 @@ class RunPrograms {
   /// Make the file of events, if there are callbacks to read it. Call it before any event. Blocks.
   void open(DriverEvents& events);
   struct Setup {
-    bool commands = false;  // those of the spec are to run
-    RunSetup::Last last;    // what comes after them
+    bool commands = false;     // those of the spec are to run
+    RunSetup::Last last = {};  // what comes after them
     // Its end is told to one of these, unless it was stopped.
     std::function<void()> succeeded;
     std::function<void(const SetupFailure&)> failed;

@@ -8,10 +8,13 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <chrono>
+#include <deque>
 #include <filesystem>
 #include <random>
+#include <set>
 
 #include "lib/base/file_descriptor.h"
+#include "lib/base/write_all.h"
 #include "lib/net/within.h"
 #include "lib/storage/posix_file_system.h"
 
@@ -52,16 +55,17 @@ std::string new_id() {
   return fmt::format("{:x}-{:08x}{:08x}", ::getpid(), random(), random());
 }
 
+std::string real_path(const std::string& path) {
+  std::error_code error;
+  const fs::path real = fs::canonical(path, error);
+  return error ? path : real.string();
+}
+
 /// Return a file's text, or "". A FIFO is not waited for, nor a huge file read.
 std::string read_bounded(const std::string& path, std::size_t bytes_max) {
   PosixFileSystem files;
   const auto text = read_small_file(files, path, bytes_max);
   return text ? *text : std::string();
-}
-
-Result<Unit> write_new(FileSystem& files, const std::string& path, std::string_view text) {
-  TRY(auto file, files.create(path));
-  return file->write(text);
 }
 
 /// Make a file that is complete from its first moment on; a `secret` one is for its owner only. Not
@@ -70,8 +74,12 @@ Result<Unit> put_file(const std::string& folder, const std::string& name, std::s
                       std::string_view text, bool secret = false) {
   PosixFileSystem files;
   const std::string draft = join_path(folder, std::string(kDraft) + std::string(id));
-  auto put = secret ? replace_private_file(draft, text) : write_new(files, draft, text);
-  if (put) put = files.rename_new(draft, join_path(folder, name));
+  const FileDescriptor file(::open(
+      draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, secret ? 0600 : 0666));
+  if (file.get() < 0) return system_error(errno, "creating " + draft);
+  auto put = write_all(file.get(), text, draft);
+  // Its name is ours alone. rename_new() may give a file two names for a moment.
+  if (put) put = files.rename(draft, join_path(folder, name));
   if (!put) (void)files.remove_file(draft);
   return put;
 }
@@ -115,23 +123,36 @@ Result<ProfileRequest> parse_profile_request(const std::string& text) {
       .rank = Rank{static_cast<std::int32_t>(rank)}, .kind = *kind, .time = milliseconds(time_ms)};
 }
 
-/// A request, and whether nobody but our user, or root, can have written it.
 struct TakenRequest {
   std::string text = {};
-  bool ours = false;
+  /// Why a command in it is not run: others may have written it, or asked for it again. "": nobody.
+  std::string foreign = {};
 };
 
 /// Others may write to the run's folder, and may have the program's functions called. But a command
-/// is run as our user.
-Result<WorkerCall> parse_call_request(const TakenRequest& request) {
+/// is run as our user: whoever asks for one says in which folder, and under which id, so that his
+/// request is of no use elsewhere or later.
+Result<WorkerCall> parse_call_request(const TakenRequest& request, const std::string& folder,
+                                      const std::string& id) {
   boost::system::error_code error;
   const auto value = parse_call_text(request.text, error);
   if (error || !value.is_object())
     return Error{Errc::InvalidArgument, "the request cannot be read"};
-  TRY(WorkerCall call, parse_worker_call(value.as_object()));
-  if (!call.command.empty() && !request.ours)
+  const json::object& members = value.as_object();
+  TRY(WorkerCall call, parse_worker_call(members));
+  if (call.command.empty()) return call;
+  const auto says = [&](std::string_view name, const std::string& what) {
+    const json::value* found = members.if_contains(name);
+    return found != nullptr && found->is_string() && found->as_string() == what;
+  };
+  const bool for_us = says("id", id) && says("folder", real_path(folder));
+  if (!for_us || !request.foreign.empty())
     return Error{Errc::Permission,
-                 "only the user whose run this is, or root, may run commands beside its workers"};
+                 fmt::format("only the user whose run this is, or root, may run commands beside "
+                             "its workers: the request {}",
+                             request.foreign.empty() ? "was made for another run or under another "
+                                                       "name"
+                                                     : request.foreign)};
   return call;
 }
 
@@ -150,6 +171,18 @@ std::optional<std::string> take_file(const std::string& path, std::size_t bytes_
   return text;
 }
 
+/// Return why somebody else may have made this request, or may have kept it back; "" if nobody.
+std::string why_foreign(const struct stat& found) {
+  if (found.st_uid != ::geteuid() && found.st_uid != 0)
+    return fmt::format("belongs to user {}", found.st_uid);
+  if ((found.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return fmt::format("can be written by others (mode {:o})", found.st_mode & 07777);
+  if (found.st_nlink != 1) return "has another name, too";
+  const auto age =
+      std::chrono::system_clock::now() - std::chrono::system_clock::from_time_t(found.st_mtime);
+  return age > kUntakenMax ? "is too old" : "";
+}
+
 /// Do the same for a request.
 std::optional<TakenRequest> take_request_file(const std::string& path) {
   TakenRequest taken;
@@ -160,25 +193,44 @@ std::optional<TakenRequest> take_request_file(const std::string& path) {
     taken.text.resize(static_cast<std::size_t>(found.st_size));
     const ssize_t got = ::pread(file.get(), taken.text.data(), taken.text.size(), 0);
     taken.text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    const bool by_us = found.st_uid == ::geteuid() || found.st_uid == 0;
-    taken.ours = by_us && (found.st_mode & (S_IWGRP | S_IWOTH)) == 0 && found.st_nlink == 1;
+    taken.foreign = why_foreign(found);
   }
   if (::unlink(path.c_str()) != 0) return std::nullopt;
   return taken;
 }
 
+/// The newest ids of calls, so that none is taken twice. Of older ones, the file is too old.
+class TakenIds {
+ public:
+  bool add(const std::string& id) {
+    if (!ids_.insert(id).second) return false;
+    order_.push_back(id);
+    if (order_.size() > kIdsMax) {
+      ids_.erase(order_.front());
+      order_.pop_front();
+    }
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t kIdsMax = 20'000;  // as many as can be taken in kUntakenMax
+  std::set<std::string> ids_;
+  std::deque<std::string> order_;
+};
+
 /// Take a request, if that is its name, and pass it on. Return whether it was one.
 bool take_request(const std::string& folder, const std::string& name,
-                  const RequestHandlers& handlers) {
+                  const RequestHandlers& handlers, TakenIds& taken_ids) {
   const std::string stacks = id_in(name, kStacks), profile = id_in(name, kProfile),
                     checkpoint = id_in(name, kCheckpointNow), call = id_in(name, kCall);
   if (stacks.empty() && profile.empty() && checkpoint.empty() && call.empty()) return false;
-  const auto taken = take_request_file(join_path(folder, name));
+  auto taken = take_request_file(join_path(folder, name));
   if (!taken) return false;
+  if (!call.empty() && !taken_ids.add(call)) taken->foreign = "was taken before";
   if (!checkpoint.empty())
     handlers.checkpoint(checkpoint);
   else if (!call.empty())
-    handlers.call(call, parse_call_request(*taken));
+    handlers.call(call, parse_call_request(*taken, folder, call));
   else if (!profile.empty())
     handlers.profile(profile, parse_profile_request(taken->text));
   else
@@ -239,7 +291,7 @@ Result<PendingRequest> PendingRequest::leave(const RunFolder& folder,
                                              const StacksRequest& request) {
   json::array list;
   for (const Rank rank : request.ranks) list.push_back(rank.value);
-  return leave(folder, kStacks, json::serialize(list));
+  return leave(folder, kStacks, json::serialize(list), new_id());
 }
 
 Result<PendingRequest> PendingRequest::leave(const RunFolder& folder,
@@ -248,21 +300,27 @@ Result<PendingRequest> PendingRequest::leave(const RunFolder& folder,
       {"rank", request.rank.value},
       {"kind", to_string(request.kind)},
       {"time_ms", std::chrono::duration_cast<milliseconds>(request.time).count()}};
-  return leave(folder, kProfile, json::serialize(text));
+  return leave(folder, kProfile, json::serialize(text), new_id());
 }
 
 Result<PendingRequest> PendingRequest::leave(const RunFolder& folder, const CheckpointNowRequest&) {
-  return leave(folder, kCheckpointNow, "{}");
+  return leave(folder, kCheckpointNow, "{}", new_id());
 }
 
 Result<PendingRequest> PendingRequest::leave(const RunFolder& folder, const WorkerCall& call) {
+  json::object text = to_json(call);
   const bool secret = !call.command.empty();  // else the run's user may be another one
-  return leave(folder, kCall, json::serialize(to_json(call)), secret);
+  const std::string id = new_id();
+  if (secret) {
+    text["id"] = id;
+    text["folder"] = real_path(folder.path());
+  }
+  return leave(folder, kCall, json::serialize(text), id, secret);
 }
 
 Result<PendingRequest> PendingRequest::leave(const RunFolder& folder, std::string_view prefix,
-                                             const std::string& text, bool secret) {
-  const std::string id = new_id();
+                                             const std::string& text, const std::string& id,
+                                             bool secret) {
   const std::string name = std::string(prefix) + id;
   TRY_VOID(put_file(folder.path(), name, id, text, secret));
   return PendingRequest(folder.path(), name, id);
@@ -283,10 +341,11 @@ std::optional<RequestAnswer> PendingRequest::take_answer() {
 }
 
 asio::awaitable<void> watch_requests(std::string folder, RequestHandlers handlers) {
+  TakenIds taken_ids;
   for (;;) {
     std::size_t taken = 0;
     visit_names(folder, [&](const std::string& name) {
-      taken += take_request(folder, name, handlers) ? 1 : 0;
+      taken += take_request(folder, name, handlers, taken_ids) ? 1 : 0;
       return taken < kTakenAtOnceMax;
     });
     const auto woken = co_await pause_for(kLookEvery);

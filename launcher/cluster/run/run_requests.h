@@ -77,7 +77,8 @@ class PendingRequest {
   PendingRequest(std::string folder, std::string name, std::string id)
       : folder_(std::move(folder)), name_(std::move(name)), id_(std::move(id)) {}
   static Result<PendingRequest> leave(const RunFolder& folder, std::string_view prefix,
-                                      const std::string& text, bool secret = false);
+                                      const std::string& text, const std::string& id,
+                                      bool secret = false);
 
   std::string folder_;
   std::string name_;  // of the request's file; empty: answered

@@ -1,18 +1,49 @@
 #include "launcher/cluster/run/run_setup.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <boost/asio/post.hpp>
+#include <charconv>
+#include <filesystem>
 #include <utility>
 
 #include "launcher/cluster/run/child_program.h"
 #include "launcher/cluster/run/node_setups.h"
 #include "lib/base/secrets.h"
+#include "lib/base/text_file.h"
 #include "lib/base/thread.h"
 #include "lib/base/utf8.h"
 
 namespace train {
+namespace {
+
+constexpr const char* kSetupOf = "TRAINRUN_SETUP_OF";  // the run's id
+
+/// Kill our user's processes that were started with this variable. Return whether there are any.
+bool kill_marked(const std::string& variable) {
+  const std::string mark = '\0' + variable + '\0';
+  bool found = false;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator entry("/proc", failed), end; !failed && entry != end;
+       entry.increment(failed)) {
+    const std::string name = entry->path().filename();
+    pid_t pid = 0;
+    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), pid);
+    struct stat owner {};
+    if (parsed.ptr != name.data() + name.size() || pid <= 1 || pid == ::getpid()) continue;
+    if (::stat(entry->path().c_str(), &owner) != 0 || owner.st_uid != ::geteuid()) continue;
+    const std::string environment = '\0' + read_text(entry->path() / "environ");
+    if (environment.find(mark) == std::string::npos) continue;
+    found = ::kill(pid, SIGKILL) == 0 || found;
+  }
+  return found;
+}
+
+}  // namespace
 
 std::string shown_command(const std::vector<std::string>& command) {
   constexpr std::size_t kBytesMax = 200;
@@ -47,7 +78,15 @@ void RunSetup::wait() {
 
 void RunSetup::tell(std::function<void()> what) { boost::asio::post(executor_, std::move(what)); }
 
+void RunSetup::end_leftovers() const {
+  const auto deadline = std::chrono::steady_clock::now() + kSetupStopMax;
+  const std::string mark = fmt::format("{}={}", kSetupOf, order_.run_id);
+  while (stops_ == 0 && kill_marked(mark) && std::chrono::steady_clock::now() < deadline)
+    ::poll(nullptr, 0, 10);
+}
+
 void RunSetup::run() {
+  if (!order_.commands.empty()) end_leftovers();
   for (const std::vector<std::string>& command : order_.commands) {
     tell([this, text = fmt::format("setup: {} (its output: {})", shown_command(command),
                                    order_.log)] { handlers_.begins(text); });
@@ -70,9 +109,11 @@ void RunSetup::run() {
 
 Result<Unit> RunSetup::run_command(const std::vector<std::string>& command, SetupFailure& failure) {
   TRY_VOID(add_to_log(order_.log, fmt::format("[trainrun: setup: {}]\n", shown_command(command))));
+  auto environment = order_.environment;
+  environment[kSetupOf] = order_.run_id;
   TRY(ChildProgram child, ChildProgram::start({.argv = command,
                                                .folder = order_.folder,
-                                               .environment = order_.environment,
+                                               .environment = std::move(environment),
                                                .dies_with_us = true}));
   LastOutput said;
   const auto take = [&](std::string_view data) {

@@ -35,6 +35,9 @@ class RunSetup {
     std::string folder = {};  // where they start
     std::map<std::string, std::string> environment = {};
     std::string log = {};
+    /// Marks the commands' processes, in their environment. Those of a launcher that was killed,
+    /// which ended with it only as far as it had started them itself, are ended first.
+    std::string run_id = {};
     /// What comes last, on the setup's thread; may be empty. It ends soon once `stopped()` is true.
     Last last = {};
   };
@@ -62,6 +65,7 @@ class RunSetup {
 
  private:
   void run();
+  void end_leftovers() const;
   Result<Unit> run_command(const std::vector<std::string>& command, SetupFailure& failure);
   void tell(std::function<void()> what);
 

@@ -73,9 +73,9 @@ Result<Unit> read_function(const json::object& members, WorkerCall& call) {
 
 /// Read what is called: a command.
 Result<Unit> read_command(const json::object& members, WorkerCall& call) {
-  const json::value& words = members.at("command");
+  const json::value& words = members.at("run");
   if (members.contains("name") || members.contains("argument"))
-    return wrong("a call has either a 'command' or the 'name' of a function");
+    return wrong("a call has either a command to 'run' or the 'name' of a function");
   std::size_t bytes = 0;
   if (words.is_array())
     for (const json::value& word : words.as_array()) {
@@ -85,17 +85,16 @@ Result<Unit> read_command(const json::object& members, WorkerCall& call) {
     }
   if (call.command.empty() || call.command.front().empty() ||
       call.command.size() != words.as_array().size())
-    return wrong("the 'command' of a call is a list of its words");
+    return wrong("'run' of a call is a list of the words of a command");
   if (bytes > kCommandBytesMax)
-    return wrong(fmt::format("the 'command' of a call has {} bytes, and may have {}", bytes,
-                             kCommandBytesMax));
+    return wrong(
+        fmt::format("'run' of a call has {} bytes, and may have {}", bytes, kCommandBytesMax));
   return Unit{};
 }
 
 Result<WorkerCall> parse_worker_call(const json::object& members) {
   WorkerCall call;
-  TRY_VOID(members.contains("command") ? read_command(members, call)
-                                       : read_function(members, call));
+  TRY_VOID(members.contains("run") ? read_command(members, call) : read_function(members, call));
   if (const json::value* ranks = members.if_contains("ranks"); ranks && !ranks->is_null()) {
     TRY(call.ranks, parse_ranks(*ranks));
   }
@@ -115,7 +114,7 @@ json::object to_json(const WorkerCall& call) {
     members["name"] = call.name;
     members["argument"] = json::parse(call.argument);
   } else {
-    members["command"] = json::array(call.command.begin(), call.command.end());
+    members["run"] = json::array(call.command.begin(), call.command.end());
   }
   if (call.ranks.empty()) return members;
   json::array ranks;
@@ -197,7 +196,7 @@ Result<CommandEnd> parse_command_end(std::string_view result) {
   const bool whole = members != nullptr && text("stdout", end.out) && text("stderr", end.err) &&
                      (number("exit_code", end.exit_code) || text("signal", end.signal));
   if (!whole) return wrong("its node answers as if to a function: its traind is too old");
-  (void)number("cut_bytes", end.cut_bytes);
+  end.cut = members->contains("cut");
   end.timed_out = members->contains("timed_out");
   return end;
 }

@@ -52,13 +52,13 @@ struct CommandEnd {
   std::string signal = {};  // that killed it, "SIGSEGV"; else empty
   bool timed_out = false;
   std::string out = {}, err = {};
-  std::uint64_t cut_bytes = 0;  // of what it wrote, that are not here
+  bool cut = false;  // it has written more
 };
 /// Read such a result. The error says that it is something else.
 Result<CommandEnd> parse_command_end(std::string_view result);
 
-/// Read a call from its members: name and argument, or command (a list of words); ranks (a list;
-/// absent: all), within_ms. The error says what is wrong.
+/// Read a call from its members: name and argument, or run (the words of a command); ranks (a
+/// list; absent: all), within_ms. The error says what is wrong.
 Result<WorkerCall> parse_worker_call(const boost::json::object& members);
 /// Return the members that parse_worker_call() reads.
 boost::json::object to_json(const WorkerCall& call);

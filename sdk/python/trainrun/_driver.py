@@ -13,6 +13,8 @@ import threading
 import time
 from typing import Any, Optional
 
+from . import _library
+
 _ERRORS_BYTES_MAX = 64 << 10
 _LINE_BYTES_MAX = 8 << 20  # of one event
 
@@ -78,7 +80,7 @@ class DriverProcess:
 
     def send(self, command: dict[str, Any]) -> None:
         with self._lock, contextlib.suppress(OSError):
-            self._socket.sendall(json.dumps(command).encode() + b"\n")
+            self._socket.sendall(_library.to_json(command) + b"\n")
 
     def wait(self) -> int:
         """Wait until the program has ended. Return its exit code, or 128 + the signal that killed it."""

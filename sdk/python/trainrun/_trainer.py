@@ -168,7 +168,10 @@ def _loop_command(loop: Callable[..., Any], spec: dict[str, Any]) -> list[str]:
         raise ValueError(f"the loop {loop.__qualname__} takes {len(parameters)} parameters; it may take train_loop_config, or nothing")
     worker = [sys.executable, "-m", "trainrun.worker"]
     owner = loop.__self__ if inspect.ismethod(loop) and inspect.isclass(loop.__self__) else None  # of a classmethod: a subclass, perhaps
-    file = inspect.getsourcefile(owner or loop)
+    try:
+        file = inspect.getsourcefile(owner or loop)
+    except (OSError, TypeError):  # a class of a notebook, or of the interpreter
+        file = None
     name = f"{owner.__qualname__}.{loop.__name__}" if owner else loop.__qualname__
     if file and "<" not in name and os.path.isfile(file):
         return [*worker, f"{_on_nodes(file, spec)}:{name}"]
@@ -454,7 +457,8 @@ class Trainer:
                 self._told_start = True
                 self._tell("start_training", event["folder"])
         elif name == "attempt":
-            self._give_up_checkpoints(0)
+            if event["attempt"] != self._log.rounds.attempt:  # else commits of these workers go on
+                self._give_up_checkpoints(0)
             self._failure = None
             if event.get("found_running"):  # an earlier launcher has logged reports of this attempt
                 self._log.read_to = 0
@@ -542,7 +546,7 @@ class Trainer:
         code, end = self._process.wait(), self._end or {}
         self._log.close()
         self._over = True
-        result = Result.from_path(self._log.folder) if self._log.folder and "outcome" in end else Result()
+        result = self._result_on_disk() if "outcome" in end else Result()
         result.outcome, result.cause = end.get("outcome") or "refused", end.get("cause") or ""
         result.exit_code = code
         if code == 0:
@@ -552,6 +556,13 @@ class Trainer:
         error = self._error(code, text, result)
         self._finish(error)
         raise error
+
+    def _result_on_disk(self) -> Result:
+        """Return what exit.json says. A run that another train-run has taken over has none yet."""
+        try:
+            return Result.from_path(self._log.folder) if self._log.folder else Result()
+        except (Failure, OSError):
+            return Result(path=self._log.folder)
 
     def _error(self, code: int, text: str, result: Result) -> TrainingFailed:
         if result.outcome in ("interrupted", "preempted"):

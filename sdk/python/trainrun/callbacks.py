@@ -20,8 +20,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Optional
 
-from ._errors import Failure
-from ._result import Result
 from ._rounds import Places, Round
 from ._trainer import Callback, Trainer
 
@@ -143,10 +141,7 @@ class Follower(Trainer):
 
     def _tell_end(self, end: dict[str, Any]) -> None:
         """Tell how the run has ended. If somebody resumes it, it begins anew for callbacks."""
-        try:
-            result = Result.from_path(self._log.folder)
-        except (Failure, OSError):
-            result = Result(path=self._log.folder)
+        result = self._result_on_disk()
         result.outcome, result.cause = end.get("outcome") or "refused", end.get("cause") or ""
         result.exit_code = code = end.get("code") or 0
         self._finish(self._error(code, result.cause or f"train-run ended with {code}", result) if code else None)

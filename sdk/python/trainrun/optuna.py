@@ -70,7 +70,7 @@ def run(
 
 
 def _name(trial: optuna.trial.Trial) -> str:
-    study = "".join(one if one.isalnum() or one in "._-" else "-" for one in trial.study.study_name).lstrip("._-")[:100]
+    study = "".join(one if one.isascii() and one.isalnum() or one in "._-" else "-" for one in trial.study.study_name).lstrip("._-")[:100]
     return f"{study or 'study'}-trial-{trial.number}"
 
 

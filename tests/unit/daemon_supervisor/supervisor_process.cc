@@ -90,7 +90,8 @@ StartWorkers SupervisorProcess::program() const {
   StartWorkers start;
   start.run.run_id = start.run.run_name = "r1";
   start.working_dir = dir_;
-  start.env = {{"PATH", "/usr/bin:/bin"}};
+  start.env = environment_;
+  start.env.emplace("PATH", "/usr/bin:/bin");
   return start;
 }
 

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,6 +34,8 @@ class SupervisorProcess {
 
   /// Return the base of what prepare() and start() send.
   PrepareAttempt& order() { return order_; }
+  /// Variables of the job, beside PATH.
+  std::map<std::string, std::string>& start_environment() { return environment_; }
 
   template <class Message>
   void send(const Message& message) {
@@ -73,6 +76,7 @@ class SupervisorProcess {
   const Attempt attempt_;
   std::string dir_;
   PrepareAttempt order_;
+  std::map<std::string, std::string> environment_;
   pid_t pid_ = -1;
   int link_ = -1;
   FrameReader reader_;

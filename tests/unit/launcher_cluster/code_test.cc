@@ -95,8 +95,18 @@ TEST_F(Code, HasTheProgramWhateverIsIgnored) {
   write(".gitignore", "build\ntools\n");
   write("conf/a.yaml");
   write(".gitignore", "build\ntools\nconf\n");
-  spec.command = {"./build/vit", "--config=conf/a.yaml", "--out",
-                  "/tmp/x",      "build/nothing",        "../project/train.py"};
+  write("results/run-1/model.bin");
+  write(".git/hooks/x");
+  spec.run_config.storage_path = project + "/results";
+  spec.command = {"./build/vit",
+                  ":8000",
+                  "--init=results/run-1/model.bin",
+                  ".git/hooks/x",
+                  "--config=conf/a.yaml",
+                  "--out",
+                  "/tmp/x",
+                  "build/nothing",
+                  "../project/train.py"};
   spec.per_node_setup.command = {"sh", "tools/setup.sh"};
 
   EXPECT_THAT(listed(),

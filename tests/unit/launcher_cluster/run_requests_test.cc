@@ -1,8 +1,11 @@
 // Requests go through the run's folder, to which others may write, too.
 #include "launcher/cluster/run/run_requests.h"
 
+#include <fcntl.h>
+#include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 
@@ -14,6 +17,7 @@ namespace train {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::HasSubstr;
 
 class RunRequestsTest : public NetTest {
  protected:
@@ -140,12 +144,54 @@ TEST_F(RunRequestsTest, ForCommandsAreTakenFromNobodyElse) {
     EXPECT_EQ(next().call.error().code, Errc::Permission);
     fs::remove(name + ".other");
   }
+  {  // kept back, and asked for again: under its name, later, or under another one
+    const auto [request, name] = left(command);
+    const std::string text = read_text(name);
+    ASSERT_TRUE(next().call);
+    const auto again = [&](const std::string& path) {
+      std::ofstream(path) << text;
+      ::chmod(path.c_str(), 0600);
+    };
+    again(folder_ / ".call-1");
+    EXPECT_THAT(next().call.error().message, HasSubstr("another name"));
+    again(name);
+    const timespec old[2] = {{.tv_sec = ::time(nullptr) - 700, .tv_nsec = 0},
+                             {.tv_sec = ::time(nullptr) - 700, .tv_nsec = 0}};
+    ASSERT_EQ(::utimensat(AT_FDCWD, name.c_str(), old, 0), 0);
+    EXPECT_THAT(next().call.error().message, HasSubstr("too old"));
+  }
   if (::geteuid() != 0) GTEST_SKIP() << "only root gives files to others";
   for (const WorkerCall& call : {command, function}) {
     const auto [request, name] = left(call);
     ASSERT_EQ(::chown(name.c_str(), 65534, 65534), 0);
     EXPECT_EQ(next().call.has_value(), call.command.empty());
   }
+}
+
+TEST_F(RunRequestsTest, ForACommandAreTakenOnlyOnce) {
+  const auto request =
+      PendingRequest::leave(RunFolder(folder_.string()), WorkerCall{.command = {"id"}});
+  ASSERT_TRUE(request);
+  const std::string name = fs::directory_iterator(folder_)->path();
+  const std::string text = read_text(name);
+  std::vector<Result<WorkerCall>> taken;
+  Scope scope(executor());
+  run([&]() -> asio::awaitable<void> {
+    RequestHandlers handlers;
+    handlers.call = [&](const std::string&, Result<WorkerCall> call) {
+      if (taken.empty()) {
+        std::ofstream(name) << text;
+        ::chmod(name.c_str(), 0600);
+      }
+      taken.push_back(std::move(call));
+    };
+    scope.spawn("watch", watch_requests(folder_.string(), std::move(handlers)));
+    while (taken.size() < 2) (void)co_await pause_for(1ms);
+    scope.cancel();
+    co_await scope.join();
+  });
+  EXPECT_TRUE(taken[0]);
+  EXPECT_THAT(taken[1].error().message, HasSubstr("was taken before"));
 }
 
 TEST_F(RunRequestsTest, ThatNobodyTakesLeaveNothing) {

@@ -6,6 +6,7 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "launcher/cluster/run/child_program.h"
 #include "tests/fakes/eventually.h"
 #include "tests/unit/launcher_cluster/temp_folder.h"
 
@@ -26,6 +27,7 @@ class RunSetupTest : public testing::Test {
                                    .folder = folder_.path(),
                                    .environment = {{"PATH", "/usr/bin:/bin"}, {"MINE", "x"}},
                                    .log = log_,
+                                   .run_id = "1a2b",
                                    .last = last_},
                    std::move(handlers));
     setup_->begin();
@@ -137,7 +139,7 @@ TEST_F(RunSetupTest, AStopIsAskedForAndThenForced) {
 
 TEST_F(RunSetupTest, WhatComesLastIsToldThatItIsStopped) {
   last_ = [](const auto& stopped) -> Result<Unit> {
-    while (!stopped()) std::this_thread::sleep_for(milliseconds(1));
+    EXPECT_TRUE(fakes::eventually([&] { return stopped(); }));
     return Error{Errc::Cancelled, "stopped"};
   };
   begin({});
@@ -146,6 +148,22 @@ TEST_F(RunSetupTest, WhatComesLastIsToldThatItIsStopped) {
   context_.poll();
   EXPECT_FALSE(succeeded_);
   EXPECT_FALSE(last_error_);
+}
+
+TEST_F(RunSetupTest, WhatTheCommandsOfAKilledLauncherHaveLeftIsEndedFirst) {
+  const auto start = [](const std::string& run) {
+    return *ChildProgram::start(
+        {.argv = {"/bin/sleep", "1000"}, .environment = {{"A", "b"}, {"TRAINRUN_SETUP_OF", run}}});
+  };
+  ChildProgram ours = start("1a2b"), others = start("1a2b3");
+  run({shell("echo $TRAINRUN_SETUP_OF > id")});
+
+  EXPECT_TRUE(succeeded_);
+  EXPECT_EQ(file("id"), "1a2b\n");
+  EXPECT_EQ(end_text(ours.reap([](std::string_view) {})), "was killed by SIGKILL");
+  EXPECT_FALSE(others.look([](std::string_view) {}));
+  others.signal(SIGKILL);
+  (void)others.reap([](std::string_view) {});
 }
 
 TEST_F(RunSetupTest, WhatACommandLeavesBehindIsKilled) {

@@ -38,7 +38,7 @@ TEST(WorkerCalls, ComeBackAsTheyWereWritten) {
 }
 
 TEST(WorkerCalls, MayBeCommands) {
-  const auto call = parse(R"({"command": ["gdb", "", "-batch"], "ranks": [3]})");
+  const auto call = parse(R"({"run": ["gdb", "", "-batch"], "ranks": [3]})");
   ASSERT_TRUE(call) << call.error().message;
   EXPECT_THAT(call->command, ElementsAre("gdb", "", "-batch"));
   EXPECT_EQ(call->name, "");
@@ -46,11 +46,11 @@ TEST(WorkerCalls, MayBeCommands) {
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->command, call->command);
 
-  for (const char* wrong : {R"({"command": []})", R"({"command": [""]})", R"({"command": "ls"})",
-                            R"({"command": ["ls", 3]})", R"({"command": ["ls\u0000"]})",
-                            R"({"command": ["ls"], "name": "f"})"})
-    EXPECT_THAT(parse(wrong).error().message, HasSubstr("'command'")) << wrong;
-  EXPECT_THAT(parse(R"({"command": [")" + std::string(70'000, 'a') + R"("]})").error().message,
+  for (const char* wrong :
+       {R"({"run": []})", R"({"run": [""]})", R"({"run": "ls"})", R"({"run": ["ls", 3]})",
+        R"({"run": ["ls\u0000"]})", R"({"run": ["ls"], "name": "f"})"})
+    EXPECT_THAT(parse(wrong).error().message, HasSubstr("'run'")) << wrong;
+  EXPECT_THAT(parse(R"({"run": [")" + std::string(70'000, 'a') + R"("]})").error().message,
               HasSubstr("70001 bytes"));
 }
 
@@ -60,14 +60,14 @@ TEST(WorkerCalls, ACommandsEndIsReadAsTheNodeSaysIt) {
   EXPECT_EQ(good->exit_code, 3);
   EXPECT_EQ(good->out, "a");
   EXPECT_EQ(good->err, "b");
-  EXPECT_EQ(good->cut_bytes, 0u);
+  EXPECT_FALSE(good->cut);
 
   const auto killed = parse_command_end(
-      R"({"signal": "SIGKILL", "timed_out": true, "stdout": "", "stderr": "", "cut_bytes": 7})");
+      R"({"signal": "SIGKILL", "timed_out": true, "stdout": "", "stderr": "", "cut": true})");
   ASSERT_TRUE(killed) << killed.error().message;
   EXPECT_EQ(killed->signal, "SIGKILL");
   EXPECT_TRUE(killed->timed_out);
-  EXPECT_EQ(killed->cut_bytes, 7u);
+  EXPECT_TRUE(killed->cut);
 
   for (const char* other :
        {"", "null", "[]", R"({"stdout": "", "stderr": ""})",
@@ -147,6 +147,10 @@ TEST(DriverCalls, AreReadAndAnsweredByLine) {
   ASSERT_TRUE(wrong) << "it is answered: the driver waits";
   EXPECT_EQ(wrong->id, 1);
   EXPECT_THAT(wrong->wrong, HasSubstr("a call has the 'name'"));
+
+  const auto beside = parse_driver_command(R"({"command": "call", "id": 2, "run": ["df", "-h"]})");
+  ASSERT_TRUE(beside);
+  EXPECT_THAT(beside->call.command, ElementsAre("df", "-h"));
 
   const auto lines = called_lines(9, {.ranks = {{Rank{0}, "1"}, {Rank{1}, "", "no", "lost"}}}, {});
   EXPECT_THAT(
