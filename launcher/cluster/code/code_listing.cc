@@ -24,7 +24,8 @@ constexpr std::size_t kDepthMax = 32;
 constexpr std::size_t kLargestShown = 5;
 constexpr std::size_t kLinksShown = 3;
 constexpr std::size_t kPatternsShown = 5;
-constexpr std::size_t kWordsMax = 1000;  // of commands, that are looked up
+constexpr std::uint64_t kNamedBytesMax = 64u << 20;  // larger ones, but programs, are data
+constexpr std::size_t kWordsMax = 1000;              // of commands, that are looked up
 
 /// Return whether the folder with these entries is that of a run, or of a sweep.
 bool has_results(const std::vector<FolderEntry>& entries) {
@@ -218,11 +219,12 @@ class CodeWalk {
          {&spec_.command, &spec_.per_node_setup.command,
           &spec_.run_config.checkpoint_config.validation.command, &backend.publish,
           &backend.on_start, &backend.on_training_start, &backend.on_shutdown})
-      for (const std::string& word : words_of(*command)) TRY_VOID(add_program(word));
+      for (const std::string& word : words_of(*command))
+        TRY_VOID(add_named(word, word == command->front()));
     return Unit{};
   }
 
-  Result<Unit> add_program(const std::string& word) {
+  Result<Unit> add_named(const std::string& word, bool is_program) {
     const bool absolute = word.front() == '/';
     const std::string path =
         fs::path(absolute ? word : join_path(root_, word)).lexically_normal().string();
@@ -237,7 +239,14 @@ class CodeWalk {
     }
     const bool there = std::any_of(listing_.files.begin(), listing_.files.end(),
                                    [&](const auto& file) { return file.path == *relative; });
-    return there ? Unit{} : add(*relative);
+    if (there) return Unit{};
+    if (const auto bytes = fs::file_size(path, ec); !is_program && !ec && bytes > kNamedBytesMax) {
+      listing_.warnings.push_back(
+          fmt::format("'{}' is not shipped, although a command names it: it is ignored, and has {}",
+                      *relative, size_text(bytes)));
+      return Unit{};
+    }
+    return add(*relative);
   }
 
   /// What the walk passes over, whatever names it.

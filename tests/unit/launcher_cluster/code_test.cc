@@ -174,6 +174,20 @@ TEST_F(Code, HasTheFilesThatOtherCommandsAndLinesName) {
                                     "bin/loop.py", "bin/train"));
 }
 
+TEST_F(Code, HasNoLargeDataThatACommandNames) {
+  write("train.py");
+  write("out/model.pt");
+  write(".gitignore", "out\n");
+  fs::resize_file(project + "/out/model.pt", (64u << 20) + 1);
+  spec.command = {"python3", "train.py", "--out=out/model.pt"};
+
+  EXPECT_THAT(listed(), ElementsAre(".gitignore", "train.py"));
+  EXPECT_THAT(list_code(spec)->warnings,
+              ElementsAre(HasSubstr("'out/model.pt' is not shipped, although")));
+  spec.command = {"out/model.pt"};
+  EXPECT_THAT(listed(), ElementsAre(".gitignore", "out/model.pt", "train.py"));
+}
+
 TEST_F(Code, IsNotLookedForWhereNoneIsWanted) {
   std::string deep = "data";
   for (int i = 0; i < 40; ++i) deep += "/d";
