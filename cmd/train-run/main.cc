@@ -188,10 +188,7 @@ int main(int argc, char** argv) {
   train::ExecCommand exec;
   std::string exec_output = "text";
   CLI::App* exec_command = commands.add(
-      app, "exec",
-      "Call a function that the workers serve (train::serve, trainrun.serve), or run a command\n"
-      "beside them",
-      [&] {
+      app, "exec", "Call a function that the workers serve, or run a command beside them", [&] {
         exec.json = exec_output == "json";
         return train::exec_command(reference, exec);
       });
