@@ -257,6 +257,27 @@ TEST_F(Ship, TheSetupMakesWhatIsShippedAndEachNodesSetupHasIt) {
                        "built"));
 }
 
+// The end of the run removes the copy on the node, with what the node's setup has made in it.
+TEST_F(Ship, TheNodesSetupRunsAgainIfItsCopyOfTheCodeIsGone) {
+  write("build/worker", "#!/bin/sh\necho \"says $(cat made.txt) in $PWD\"\n" + after());
+  start_nodes(2);
+  const std::string more = "per_node_setup: 'echo ready >made.txt'\n";
+  Process& run = nodes->train_run(job(more, "  failure_config: {max_failures: 0}\n"), 2);
+  ASSERT_TRUE(says(run, "says ready in ", 2)) << run.out() << run.err();
+  end(0, 1);
+  EXPECT_EQ(run.wait(), 1) << run.out() << run.err();
+  for (int node = 0; node < 2; ++node)
+    ASSERT_TRUE(wait_until([&] { return left_on(node).empty(); }));
+
+  fs::remove(cluster->path("end-0"));
+  end(1, 0);
+  end(0, 0);
+  Process& resumed = nodes->resume("job");
+
+  EXPECT_EQ(resumed.wait(), 0) << resumed.out() << resumed.err();
+  EXPECT_TRUE(says(resumed, "says ready in ", 2)) << resumed.out();
+}
+
 TEST_F(Ship, WorkersOnStandbyAndAValidationHaveTheCode) {
   fs::copy_file(program("sdk_worker"), project() + "/build/sdk_worker");
   write("conf/validate.sh",

@@ -130,6 +130,15 @@ TEST_F(PythonCallbacks, OneThatDiesIsWarnedOfAndResumeLetsItGoOnWhereItWas) {
   EXPECT_TRUE(nothing_left(cluster));
 }
 
+TEST_F(PythonCallbacks, HearOfACheckpointThatTheNextLauncherCommits) {
+  Process& follower =
+      cluster.start({"sh", "-c", "exec python3 \"$0\" \"$1\" </dev/null",
+                     TRAIN_SOURCE_DIR "/tests/e2e/programs/python_follow.py", cluster.path("")},
+                    options({{"TRAINRUN_LIBRARY", LIBTRAINRUN}}));
+  EXPECT_EQ(follower.wait(), 0) << follower.err();
+  EXPECT_EQ(follower.out(), "handle 1\nafter 1 checkpoint_000001\n") << follower.err();
+}
+
 TEST_F(PythonCallbacks, OneThatThrowsOrCannotBeMadeChangesNothingForTheRun) {
   Process& run = start(
       cluster.job("job",

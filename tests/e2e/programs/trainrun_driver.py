@@ -1,4 +1,5 @@
 """A program that runs a job by trainrun.Trainer: trainrun_driver.py MODE [JOB.YAML]. It prints what it is told."""
+import glob
 import json
 import os
 import signal
@@ -6,6 +7,16 @@ import sys
 import time
 
 import trainrun
+
+
+class Scalar:
+    """A number as NumPy and PyTorch have it."""
+
+    def __init__(self, number):
+        self._number = number
+
+    def item(self):
+        return self._number
 
 
 def loop(config):
@@ -21,7 +32,7 @@ def loop(config):
 def place_loop():
     """Say where the code is, and what is there."""
     trainrun.report({"files": len(os.listdir("."))})
-    return {"in": os.path.basename(os.path.dirname(os.getcwd())), "files": sorted(os.listdir("."))}
+    return {"in": os.path.basename(os.path.dirname(os.getcwd())), "files": sorted(glob.glob("*"))}
 
 
 def steady_loop(config):
@@ -148,7 +159,7 @@ def drive(mode, job):
         trainer = of_loop(serving_loop)
         trainer.start()
         for number in range(3):
-            say("add", json.dumps(trainer.call("add", number), sort_keys=True))
+            say("add", json.dumps(trainer.call("add", Scalar(number)), sort_keys=True))
         say("shape", trainer.call("shape", ranks=[1]))
         try:
             trainer.call("fail")
