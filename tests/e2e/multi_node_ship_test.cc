@@ -261,7 +261,7 @@ TEST_F(Ship, TheSetupMakesWhatIsShippedAndEachNodesSetupHasIt) {
 TEST_F(Ship, TheNodesSetupRunsAgainIfItsCopyOfTheCodeIsGone) {
   write("build/worker", "#!/bin/sh\necho \"says $(cat made.txt) in $PWD\"\n" + after());
   start_nodes(2);
-  const std::string more = "per_node_setup: 'echo ready >made.txt'\n";
+  const std::string more = "per_node_setup: {command: 'echo ready >made.txt'}\n";
   Process& run = nodes->train_run(job(more, "  failure_config: {max_failures: 0}\n"), 2);
   ASSERT_TRUE(says(run, "says ready in ", 2)) << run.out() << run.err();
   end(0, 1);
