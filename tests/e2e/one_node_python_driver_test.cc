@@ -296,7 +296,7 @@ TEST_F(OptunaStudies, ProposesTheValuesOfASweep) {
                  "train_loop_config: {mode: trial, epochs: 3, hold_above: 0.5, hold_file: " +
                  cluster.path("go") +
                  "}\nsweep:\n  metric: loss\n  time_attribute: epoch\n  num_trials: 4\n"
-                 "  max_concurrent_trials: 1\n  points: [{x: 0.25}, {x: 0.75}]\n"
+                 "  max_concurrent_trials: 1\n  points: [{x: 0.25}, {x: 0.75}, {x: 0.125}]\n"
                  "  parameters: {x: {uniform: [0, 1]}, more: {choice: [a, [1, 2]]}}\n"
                  "  search: {command: [" +
                  clients_python() + ", -m, trainrun.optuna, --storage, \"" + storage +
@@ -318,19 +318,20 @@ TEST_F(OptunaStudies, ProposesTheValuesOfASweep) {
   EXPECT_TRUE(contains(again.out(), "4 of 4 trials: 4 finished\n")) << again.out();
   EXPECT_TRUE(nothing_left(cluster));
 
-  // The study knows each trial once.
+  // The study knows each trial once, and tried each point once.
   Process& study = cluster.start(
       {clients_python(), "-c",
        "import optuna, sys\n"
        "for one in optuna.load_study(storage=sys.argv[1], study_name=sys.argv[2]).trials:\n"
        "    x = one.params['x']\n"
        "    print(one.user_attrs['trainrun_trial'], one.state.name,\n"
-       "          x if one.number < 2 else 0 <= x <= 1, abs(one.value - x - 1 / 3) < 1e-9)\n",
+       "          x if one.number < 3 else 0 <= x <= 1 and x != 0.125, abs(one.value - x - 1 / 3) "
+       "< 1e-9)\n",
        storage, cluster.run_dir("job")});
   EXPECT_EQ(study.wait(), 0) << study.err();
   EXPECT_EQ(
       study.out(),
-      "0 COMPLETE 0.25 True\n1 COMPLETE 0.75 True\n2 COMPLETE True True\n3 COMPLETE True True\n");
+      "0 COMPLETE 0.25 True\n1 COMPLETE 0.75 True\n2 COMPLETE 0.125 True\n3 COMPLETE True True\n");
 }
 
 // With the real Ray Tune, which kills the processes of trials that its scheduler stops.

@@ -12,7 +12,7 @@ from typing import Any, Optional, TextIO
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 
 _SAMPLERS = {"tpe": "TPESampler", "random": "RandomSampler", "gp": "GPSampler", "cmaes": "CmaEsSampler", "qmc": "QMCSampler"}
 _PRUNERS = {"none": "NopPruner", "median": "MedianPruner", "hyperband": "HyperbandPruner", "halving": "SuccessiveHalvingPruner"}
@@ -89,8 +89,13 @@ class _Searcher:
             pruner=_made(optuna.pruners, _PRUNERS, options.pruner, options.pruner_args, seed),
         )
         self._take_up(begin["trials"])
+        waiting = [one.system_attrs.get("fixed_params") for one in self._own_trials() if one.state == TrialState.WAITING]
         for point in begin["points"][len(begin["trials"]) :]:
-            self._enqueue(point)
+            seen = self._seen(point)
+            if seen in waiting:  # an earlier searcher has put it into the storage
+                waiting.remove(seen)
+            else:
+                self._enqueue(point)
 
     def ask(self, number: int) -> None:
         trial = self._begin(number)
@@ -120,11 +125,8 @@ class _Searcher:
 
     def _take_up(self, known: list[dict[str, Any]]) -> None:
         """Go on with the trials of an earlier searcher: a storage has them already, memory does not."""
-        stored = {
-            one.user_attrs["trainrun_trial"]: one
-            for one in self._study.get_trials(deepcopy=False)
-            if one.user_attrs.get("trainrun_sweep") == self._sweep
-        }
+        own = self._own_trials()
+        stored = {one.user_attrs["trainrun_trial"]: one for one in own if "trainrun_trial" in one.user_attrs}
         for one in known:
             number = one["trial"]
             there = stored.pop(number, None)
@@ -135,13 +137,20 @@ class _Searcher:
                 self._trials[number] = Trial(self._study, there._trial_id)
             if one["state"] != "running":
                 self.tell(one)
-        for one in stored.values():  # proposed, and never started
+        unnumbered = [one for one in own if "trainrun_trial" not in one.user_attrs]
+        for one in [*stored.values(), *unnumbered]:  # proposed, and never started
             if one.state == TrialState.RUNNING:
                 self._study.tell(one.number, state=TrialState.FAIL)
 
+    def _own_trials(self) -> list[FrozenTrial]:
+        """Return this sweep's, also of earlier searchers; others may use the study, too."""
+        return [one for one in self._study.get_trials(deepcopy=False) if one.user_attrs.get("trainrun_sweep") == self._sweep]
+
+    def _seen(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {name: self._parameters[name].seen(value) for name, value in values.items() if name in self._parameters}
+
     def _enqueue(self, values: dict[str, Any]) -> None:
-        seen = {name: self._parameters[name].seen(value) for name, value in values.items() if name in self._parameters}
-        self._study.enqueue_trial(seen)
+        self._study.enqueue_trial(self._seen(values), user_attrs={"trainrun_sweep": self._sweep})
 
     def _begin(self, number: int) -> Trial:
         trial = self._study.ask({name: one.distribution for name, one in self._parameters.items()})
