@@ -102,7 +102,7 @@ Result<std::string> copy_all(FileSystem& files, const std::string& from, const s
 
 /// Rename `fresh`. A copy of that name is the same, or was damaged since: it is replaced.
 Result<Unit> put_in_place(FileSystem& files, const std::string& fresh, const std::string& to) {
-  const auto renamed = files.rename_new(fresh, to);
+  auto renamed = files.rename_new(fresh, to);
   if (renamed || renamed.error().code != Errc::AlreadyExists) return renamed;
   TRY_VOID(remove_tree(files, to));
   return files.rename_new(fresh, to);
