@@ -131,9 +131,9 @@ TEST_F(PythonCallbacks, OneThatDiesIsWarnedOfAndResumeLetsItGoOnWhereItWas) {
 }
 
 TEST_F(PythonCallbacks, HearOfACheckpointThatTheNextLauncherCommits) {
+  const std::string script = TRAIN_SOURCE_DIR "/tests/e2e/programs/python_follow.py";
   Process& follower =
-      cluster.start({"sh", "-c", "exec python3 \"$0\" \"$1\" </dev/null",
-                     TRAIN_SOURCE_DIR "/tests/e2e/programs/python_follow.py", cluster.path("")},
+      cluster.start({"sh", "-c", "exec python3 \"$0\" \"$1\" </dev/null", script, cluster.path("")},
                     options({{"TRAINRUN_LIBRARY", LIBTRAINRUN}}));
   EXPECT_EQ(follower.wait(), 0) << follower.err();
   EXPECT_EQ(follower.out(), "handle 1\nafter 1 checkpoint_000001\n") << follower.err();

@@ -126,14 +126,22 @@ TEST_F(WorkerCommandsTest, NoneOutlivesItsAttempt) {
 
 TEST_F(WorkerCommandsTest, OfManyOnlySoManyRunAtATime) {
   begin();
-  const std::string busy = supervisor_.dir() + "/busy-";
+  const std::string dir = supervisor_.dir();
+  const std::string line = fmt::format(
+      "echo >{0}/busy-$$; ls {0}/busy-* | wc -l; while [ ! -e {0}/go ]; do sleep 0.02; done; "
+      "rm {0}/busy-$$",
+      dir);
+  for (int i = 0; i < 20; ++i) order({"sh", "-c", line});
+  ASSERT_TRUE(fakes::eventually([&] {
+    int busy = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(dir))
+      busy += entry.path().filename().string().starts_with("busy-") ? 1 : 0;
+    return busy >= 16;
+  }));
+  std::ofstream(dir + "/go") << "go";
+
   for (int i = 0; i < 20; ++i)
-    order({"sh", "-c",
-           "echo >" + busy + "$$; sleep 0.05; ls " + busy + "* | wc -l; rm " + busy + "$$"});
-  for (int i = 0; i < 20; ++i) {
-    const std::string at_once(result().at("stdout").as_string());
-    EXPECT_LE(std::stoi(at_once), 16);
-  }
+    EXPECT_LE(std::stoi(std::string(result().at("stdout").as_string())), 16);
 }
 
 }  // namespace
