@@ -57,6 +57,25 @@ TEST_F(MultiNodeSetup, RunsOnceOnEachNodeBeforeAnyWorkerAndNotForALaterAttempt) 
   }
 }
 
+// The node tells each launcher how its setup ended.
+TEST_F(MultiNodeSetup, TheLogHasItsOutputOnceAlsoAfterAnotherLauncher) {
+  nodes->start(0);
+  nodes->start(1);
+  Process& job = run("echo up", "'while [ ! -e go ]; do sleep 0.02; done'", "{num_workers: 2}");
+  ASSERT_TRUE(wait_until([&] { return !cluster->worker_pids().empty(); })) << job.err();
+  ASSERT_TRUE(wait_until([&] { return contains(log_of(0, 0), "it succeeded"); })) << job.err();
+  job.signal(SIGKILL);
+  ASSERT_EQ(job.wait(), 137);
+
+  Process& resumed = nodes->resume("job");
+  ASSERT_TRUE(wait_until([&] { return contains(resumed.out(), "nothing is restarted"); }))
+      << resumed.out() << resumed.err();
+  cluster->write("go", "");
+  EXPECT_EQ(resumed.wait(), 0) << resumed.out() << resumed.err();
+  const std::string log = log_of(0, 0);
+  EXPECT_EQ(log.find("it succeeded"), log.rfind("it succeeded")) << log;
+}
+
 TEST_F(MultiNodeSetup, AFailureOnOneNodeIsThatNodesAndEndsTheOthers) {
   nodes->start(0);
   nodes->start(1);

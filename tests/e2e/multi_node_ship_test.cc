@@ -50,12 +50,13 @@ class Ship : public ThreeNodes {
   }
   std::string job(const std::string& more = "",
                   const std::string& run_config = "  failure_config: {max_failures: 3}\n") const {
-    return cluster->job("job",
-                        fmt::format("command: [./build/worker]\nworking_dir: '{}'\nship: true\n"
-                                    "backend: none\nscaling_config: {{num_workers: 2, "
-                                    "placement_strategy: STRICT_SPREAD}}\n{}",
-                                    project(), more),
-                        run_config);
+    return cluster->job(
+        "job",
+        fmt::format("command: [./build/worker]\nworking_dir: '{}'\n"
+                    "backend: none\nscaling_config: {{num_workers: 2, "
+                    "placement_strategy: STRICT_SPREAD}}\n{}",
+                    project(), contains(more, "ship: ") ? more : "ship: true\n" + more),
+        run_config);
   }
   static bool says(const Process& run, const std::string& text, int times = 1) {
     return wait_until([&] {
@@ -205,6 +206,21 @@ TEST_F(Ship, WorkersOutliveTheirLauncherAndLaterAttemptsHaveTheSameCode) {
   EXPECT_EQ(resumed.wait(), 0) << resumed.out() << resumed.err();
   EXPECT_TRUE(says(resumed, "says first in ", 2)) << resumed.out();
   EXPECT_FALSE(contains(resumed.out(), "says second")) << resumed.out();
+}
+
+// Its files may have grown meanwhile: that is no reason to give up workers that live.
+TEST_F(Ship, ARunThatHasBegunIsNotRefusedForFilesThatHaveGrown) {
+  start_nodes(2);
+  Process& run = nodes->train_run(job("ship: {max: 1MiB}\n"), 2);
+  ASSERT_TRUE(says(run, "says first in ", 2)) << run.out() << run.err();
+  run.signal(SIGKILL);
+  ASSERT_EQ(run.wait(), 137);
+
+  write("data/large", std::string(3u << 20, 'a'));
+  Process& resumed = nodes->resume("job");
+  ASSERT_TRUE(says(resumed, "nothing is restarted")) << resumed.out() << resumed.err();
+  end(0, 0);
+  EXPECT_EQ(resumed.wait(), 0) << resumed.out() << resumed.err();
 }
 
 TEST_F(Ship, CodeThatIsLostIsMadeAnewForLaterAttempts) {

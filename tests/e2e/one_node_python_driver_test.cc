@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <filesystem>
 #include <sstream>
 
 #include "tests/e2e/cluster.h"
@@ -61,11 +62,33 @@ TEST_F(PythonDrivers, AFunctionIsTheTrainingLoop) {
 }
 
 TEST_F(PythonDrivers, ALoopIsShippedWithItsFile) {
-  Process& driver = drive("shipped");
-  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
-  EXPECT_TRUE(contains(driver.out(), R"({"files":["trainrun_driver.py"],"in":"code"})"))
-      << driver.out() << driver.err();
-  EXPECT_TRUE(nothing_left(cluster));
+  for (const char* mode : {"shipped", "shipped-by-override"}) {
+    std::filesystem::remove_all(cluster.run_dir("job"));
+    Process& driver = drive(mode);
+    EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+    EXPECT_TRUE(contains(driver.out(), R"({"files":["trainrun_driver.py"],"in":"code"})"))
+        << driver.out() << driver.err();
+    EXPECT_TRUE(nothing_left(cluster));
+  }
+}
+
+TEST_F(PythonDrivers, ALoopOfAClassInANotebookIsNamed) {
+  Process& driver = drive("notebook");
+  EXPECT_EQ(driver.wait(), 0) << driver.err();
+  EXPECT_TRUE(contains(driver.out(), "is not at the top level of a file")) << driver.out();
+}
+
+TEST_F(PythonDrivers, ARunThatAnotherTrainRunTakesOverIsAnErrorOfTheCluster) {
+  Process& driver = drive(
+      "taken", job("mode: epochs, epochs: 4, hold_at: [2], hold_file: " + cluster.path("go")));
+  ASSERT_TRUE(wait_until([&] {
+    return contains(read_file(cluster.run_dir("job") + "/metrics.jsonl"), "\"rank\":0,");
+  })) << driver.err();
+  Process& taker = cluster.train_run({"resume", "--force", cluster.run_dir("job")});
+  EXPECT_EQ(driver.wait(), 0) << driver.err();
+  EXPECT_TRUE(contains(driver.out(), "Error replaced")) << driver.out() << driver.err();
+  cluster.write("go-0-2", "");
+  EXPECT_EQ(taker.wait(), 0) << taker.out() << taker.err();
 }
 
 TEST_F(PythonDrivers, TheDriverDecidesWhatTheLoopDoes) {

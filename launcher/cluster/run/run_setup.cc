@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <boost/asio/post.hpp>
@@ -13,6 +14,7 @@
 
 #include "launcher/cluster/run/child_program.h"
 #include "launcher/cluster/run/node_setups.h"
+#include "lib/base/file_descriptor.h"
 #include "lib/base/secrets.h"
 #include "lib/base/text_file.h"
 #include "lib/base/thread.h"
@@ -36,9 +38,12 @@ bool kill_marked(const std::string& variable) {
     struct stat owner {};
     if (parsed.ptr != name.data() + name.size() || pid <= 1 || pid == ::getpid()) continue;
     if (::stat(entry->path().c_str(), &owner) != 0 || owner.st_uid != ::geteuid()) continue;
+    // The handle keeps its process, should another one get the number meanwhile.
+    const FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
     const std::string environment = '\0' + read_text(entry->path() / "environ");
     if (environment.find(mark) == std::string::npos) continue;
-    found = ::kill(pid, SIGKILL) == 0 || found;
+    const long killed = ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
+    found = killed == 0 || found;
   }
   return found;
 }

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+import types
 
 import trainrun
 
@@ -113,10 +114,22 @@ def of_loop(function, **config):
 def drive(mode, job):
     if mode == "loop":
         say_result(of_loop(loop).fit())
-    elif mode == "shipped":
-        here = os.path.dirname(os.path.abspath(__file__))
-        trainrun.Trainer(place_loop, ship=[os.path.basename(__file__)], working_dir=here,
-                         run_config={"name": "job", "storage_path": os.environ["RUNS"]}).fit()
+    elif mode.startswith("shipped"):
+        here, files = os.path.dirname(os.path.abspath(__file__)), [os.path.basename(__file__)]
+        how = {"ship": files} if mode == "shipped" else {"overrides": {"ship": files}}
+        trainrun.Trainer(place_loop, working_dir=here, run_config={"name": "job", "storage_path": os.environ["RUNS"]}, **how).fit()
+    elif mode == "notebook":
+        sys.modules["cloudpickle"], sys.modules["cell"] = None, types.ModuleType("cell")  # not installed; without a file
+        cell = type("Cell", (), {"__module__": "cell", "train": classmethod(loop)})
+        try:
+            of_loop(cell.train)
+        except trainrun.Failure as failure:
+            say(failure)
+    elif mode == "taken":
+        try:
+            trainrun.Trainer(job).fit()
+        except trainrun.TrainingFailed as failed:
+            say(type(failed).__name__, failed.result.outcome)
     elif mode == "failing":
         of_loop(loop, fail=1).fit()
     elif mode == "closure":

@@ -54,6 +54,16 @@ TEST(Scheduling, WhatIsHeldBeginsAnewOnceItIsReleased) {
   EXPECT_TRUE(scheduling.looks(released + seconds(40), false));
 }
 
+TEST(Scheduling, AReleaseLeavesTheDelayOfARestart) {
+  Scheduling scheduling(kStart);
+  scheduling.hold();
+  scheduling.restart(kStart, seconds(60));
+  scheduling.release(kStart + seconds(1));
+
+  EXPECT_TRUE(scheduling.backing_off(kStart + seconds(59)));
+  EXPECT_FALSE(scheduling.backing_off(kStart + seconds(60)));
+}
+
 TEST(Scheduling, WaitsLongerEachTimeThatTheRoomWasTaken) {
   Scheduling scheduling(kStart);
   const auto within = [&](Duration least) {
