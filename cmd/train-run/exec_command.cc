@@ -72,18 +72,18 @@ int code_of(const CommandEnd& end) {
   return end.signal.empty() ? end.exit_code : kSignalled;
 }
 
-/// Show what one rank's command has written. Return its exit code.
-int show_command(const RankAnswer& answer, const std::string& prefix, const std::string& where) {
+Result<CommandEnd> end_of(const RankAnswer& answer) {
+  if (!answer.error.empty()) return Error{Errc::Unavailable, answer.error};
+  return parse_command_end(answer.result);
+}
+
+/// Show what one rank's command has written, with `prefix` before each line.
+void show_command(const RankAnswer& answer, const std::string& prefix, const std::string& where) {
   const auto say = [&](const std::string& what) {
     print_err("train-run: {}: rank {}: {}\n", where, answer.rank.value, what);
   };
-  const auto end = answer.error.empty()
-                       ? parse_command_end(answer.result)
-                       : Result<CommandEnd>(Error{Errc::Unavailable, answer.error});
-  if (end.has_error()) {
-    say("error: " + end.error().message);
-    return exit_code::kUnavailable;
-  }
+  const auto end = end_of(answer);
+  if (end.has_error()) return say("error: " + end.error().message);
   print_lines(prefix, end->out, false);
   print_lines(prefix, end->err, true);
   if (end->cut) say("warning: the command has written more than is shown");
@@ -91,21 +91,19 @@ int show_command(const RankAnswer& answer, const std::string& prefix, const std:
     say("error: the command took longer than --timeout, and was killed");
   else if (!end->signal.empty())
     say("error: the command was killed by " + end->signal);
-  return code_of(*end);
 }
 
+/// Return the command's exit code for one rank, else whether it was 0 on all.
 int show_commands(const CallAnswers& answers, const ExecCommand& options, const RunFolder& folder) {
   if (options.json) print_out("{}\n", Lines{boost::json::serialize(to_json(answers))});
   const bool one = answers.ranks.size() == 1;
   int code = 0;
   for (const RankAnswer& answer : answers.ranks) {
-    const auto end = parse_command_end(answer.result);
-    const int its =
-        !options.json ? show_command(answer, one ? "" : fmt::format("rank {}: ", answer.rank.value),
-                                     folder.path())
-        : answer.error.empty() && end ? code_of(*end)
-                                      : exit_code::kUnavailable;
-    code = one ? its : its != 0 ? kSomeFailed : code;
+    if (!options.json)
+      show_command(answer, one ? "" : fmt::format("rank {}: ", answer.rank.value), folder.path());
+    const auto end = end_of(answer);
+    const int its = end ? code_of(*end) : exit_code::kUnavailable;
+    if (its != 0) code = one ? its : kSomeFailed;
   }
   return code;
 }

@@ -140,9 +140,10 @@ int run_with(RunOptions options, InSlurm& slurm) {
   if (const auto fits = check_start_size(spec, *env); !fits)
     return refuse(options, fits.error(), exit_code::kBadSpec);
   // Of a run that has begun, workers may live: they are not given up for files that changed since.
-  if (const auto can_ship = has_begun(options) ? Result<Unit>(Unit{}) : CodeShipment::check(spec);
-      !can_ship)
-    return refuse(options, can_ship.error(), exit_code::kBadSpec);
+  if (!has_begun(options)) {
+    if (const auto can_ship = CodeShipment::check(spec); !can_ship)
+      return refuse(options, can_ship.error(), exit_code::kBadSpec);
+  }
   // The private traind starts while the run's folder is being made and synced.
   auto found = private_daemon_of(options);
   if (!found) return refuse(options, found.error(), exit_code::kUnavailable);

@@ -130,8 +130,8 @@ struct TakenRequest {
 };
 
 /// Others may write to the run's folder, and may have the program's functions called. But a command
-/// is run as our user: whoever asks for one says in which folder, and under which id, so that his
-/// request is of no use elsewhere or later.
+/// is run as our user: a request for one names its folder and its id, so that nobody else can use
+/// it elsewhere or again.
 Result<WorkerCall> parse_call_request(const TakenRequest& request, const std::string& folder,
                                       const std::string& id) {
   boost::system::error_code error;
