@@ -25,6 +25,9 @@ endif()
 find_package(Boost 1.81 REQUIRED COMPONENTS json filesystem)
 find_package(CLI11 REQUIRED)
 find_package(OpenSSL REQUIRED)
+if(TRAIN_UNITY)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+endif()
 
 # dependency_library(NAME PATH INCLUDES...): define an imported shared library that must exist.
 function(dependency_library name path)

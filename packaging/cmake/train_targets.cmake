@@ -1,10 +1,47 @@
+# train_units(VARIABLE TARGET SOURCE..): set VARIABLE to what TARGET compiles in place of these sources: with TRAIN_UNITY a few
+# translation units that include them, so that their headers are read and their templates are instantiated once (docs/developing.md).
+# Sources that have compile definitions or no precompiled header of their target stay as they are; say so before this call.
+function(train_units variable target)
+  set(units ${ARGN})
+  if(TRAIN_UNITY)
+    set(together)
+    foreach(source IN LISTS ARGN)
+      get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
+      get_source_file_property(without_precompiled ${source} SKIP_PRECOMPILE_HEADERS)
+      cmake_path(ABSOLUTE_PATH source NORMALIZE OUTPUT_VARIABLE path)
+      if(path MATCHES "[.]cc$" AND EXISTS ${path} AND NOT definitions AND NOT without_precompiled)
+        list(REMOVE_ITEM units ${source})
+        list(APPEND together ${path})
+      endif()
+    endforeach()
+    execute_process(COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/packaging/cmake/unity_groups.py 3000 ${together}
+                    OUTPUT_VARIABLE groups COMMAND_ERROR_IS_FATAL ANY)
+    foreach(source group IN ZIP_LISTS together groups)
+      string(APPEND text_${group} "#include \"${source}\"\n")
+      list(APPEND numbers ${group})
+    endforeach()
+    list(REMOVE_DUPLICATES numbers)
+    foreach(group IN LISTS numbers)
+      set(unit ${CMAKE_CURRENT_BINARY_DIR}/${target}_unit_${group}.cc)
+      file(CONFIGURE OUTPUT ${unit} CONTENT "${text_${group}}" @ONLY)  # written only if it changes
+      list(APPEND units ${unit})
+    endforeach()
+  endif()
+  set(${variable} ${units} PARENT_SCOPE)
+endfunction()
+
 # train_library(NAME SOURCES .. USES .. PRIVATE_USES .. PRECOMPILED ..): define a static library of this project. USES are the libraries
 # whose headers its own headers include; tests/unit/layering checks them against the table in docs/architecture.md. PRECOMPILED is the
-# library whose precompiled header it shares: train_base, unless it says train_net (Asio) or NONE.
+# library whose precompiled header it shares: train_base, unless it says train_net (Asio) or NONE. APART: compile each source alone,
+# for a library of which users link only some objects.
 function(train_library name)
-  cmake_parse_arguments(arg "" "PRECOMPILED" "SOURCES;USES;PRIVATE_USES" ${ARGN})
+  cmake_parse_arguments(arg "APART" "PRECOMPILED" "SOURCES;USES;PRIVATE_USES" ${ARGN})
   if(arg_SOURCES)
-    add_library(${name} STATIC ${arg_SOURCES})
+    set(units ${arg_SOURCES})
+    if(NOT arg_APART)
+      train_units(units ${name} ${arg_SOURCES})
+    endif()
+    add_library(${name} STATIC ${units})
     target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
     target_link_libraries(${name} PUBLIC ${arg_USES} PRIVATE ${arg_PRIVATE_USES})
     if(NOT arg_PRECOMPILED)
@@ -59,7 +96,8 @@ endfunction()
 # processes). PRECOMPILED is train_test_precompiled, unless it says train_net_test_precompiled (Asio) or NONE.
 function(train_test name)
   cmake_parse_arguments(arg "SERIAL" "TIMEOUT;PRECOMPILED" "SOURCES;USES;LABELS;ENVIRONMENT" ${ARGN})
-  add_executable(${name} ${arg_SOURCES})
+  train_units(units ${name} ${arg_SOURCES})
+  add_executable(${name} ${units})
   foreach(source IN LISTS arg_SOURCES)
     cmake_path(ABSOLUTE_PATH source NORMALIZE)
     set_property(GLOBAL APPEND PROPERTY TRAIN_TEST_SOURCES ${source})
