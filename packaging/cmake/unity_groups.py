@@ -1,8 +1,8 @@
 """unity_groups.py LINES SOURCE...: choose which sources of a target one translation unit can include together.
 
 Print the group of each source, as a list for CMake. Sources of a group have no more than LINES lines in all (a longer source is
-alone), and no two of them give different meanings to one name: a helper `wrong()`, a constant `kLineBytesMax` or a fixture in an
-unnamed namespace is local to its file only while that file is compiled alone.
+alone), and no local name of one (a helper, a constant or a fixture in an unnamed namespace) is a word of another, which may mean
+its own or one of a header: a name is local to its file only while that file is compiled alone.
 """
 import re
 import sys
@@ -36,21 +36,34 @@ def declarations(path):
     return names
 
 
+def words(path):
+    """Return the words of a source that are not the name of a member or of another namespace."""
+    return set(re.findall(r"(?<![\w.>:])[A-Za-z_]\w*", open(path, encoding="utf-8").read()))
+
+
+class Source:
+    def __init__(self, path):
+        self.lines = sum(1 for _ in open(path, encoding="utf-8"))
+        self.names = declarations(path)
+        self.words = words(path)
+
+    def fits(self, other):
+        shared = [name for name in self.names if name in other.words] + [name for name in other.names if name in self.words]
+        return all(self.names.get(name) == other.names.get(name) for name in shared)
+
+
 def main():
     lines_max = int(sys.argv[1])
-    groups = []  # of [lines, names]
+    groups = []
     chosen = []
-    for path in sys.argv[2:]:
-        lines = sum(1 for _ in open(path, encoding="utf-8"))
-        names = declarations(path)
-        for index, (held, others) in enumerate(groups):
-            if held + lines <= lines_max and all(others.get(n, meaning) == meaning for n, meaning in names.items()):
+    for source in map(Source, sys.argv[2:]):
+        for index, group in enumerate(groups):
+            if sum(other.lines for other in group) + source.lines <= lines_max and all(map(source.fits, group)):
                 break
         else:
             index = len(groups)
-            groups.append([0, {}])
-        groups[index][0] += lines
-        groups[index][1].update(names)
+            groups.append([])
+        groups[index].append(source)
         chosen.append(str(index))
     print(";".join(chosen), end="")
 
