@@ -138,13 +138,13 @@ Result<ListedCheckpoint> pick(const Location& location, const RunReference& refe
 
 /// Shows on stderr how many bytes of how many have been read, if it is a terminal and it takes
 /// long.
-class Progress {
+class ByteProgress {
  public:
-  Progress(std::string doing, std::uint64_t total)
+  ByteProgress(std::string doing, std::uint64_t total)
       : doing_(std::move(doing)), total_(total), shown_(::isatty(STDERR_FILENO) != 0) {}
-  ~Progress() { clear(); }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  ~ByteProgress() { clear(); }
+  ByteProgress(const ByteProgress&) = delete;
+  ByteProgress& operator=(const ByteProgress&) = delete;
 
   void add(std::uint64_t bytes) { done_ += bytes; }  // from any thread
   void draw() {
@@ -189,7 +189,7 @@ class Interrupts {
   sigset_t signals_{};
 };
 
-OnBytes copying(Progress& progress, const Interrupts& interrupts) {
+OnBytes copying(ByteProgress& progress, const Interrupts& interrupts) {
   return [&](std::uint64_t bytes) -> Result<Unit> {
     progress.add(bytes);
     progress.draw();
@@ -220,7 +220,7 @@ struct Verified {
 
 /// Verify the checkpoints, and print a line for each, in order.
 Verified verify_all(FileSystem& files, const std::vector<ListedCheckpoint>& listed) {
-  Progress progress("verifying", bytes_of(listed));
+  ByteProgress progress("verifying", bytes_of(listed));
   const auto verify = [&](const ListedCheckpoint& one) -> Result<Unit> {
     if (!one.manifest) return one.manifest.error();
     return verify_files(files, one.path, *one.manifest, [&](std::uint64_t bytes) -> Result<Unit> {
@@ -322,7 +322,7 @@ int checkpoint_export_command(const RunReference& reference, const CheckpointCom
   if (!target) return failed(target.error());
   PosixFileSystem files;
   const Interrupts interrupts;
-  Progress progress("copying", one->manifest->total_bytes());
+  ByteProgress progress("copying", one->manifest->total_bytes());
   const auto copied = export_checkpoint(*location->checkpoints.files, one->path, files, *target,
                                         copying(progress, interrupts));
   progress.clear();
@@ -350,7 +350,7 @@ int checkpoint_pull_command(const RunReference& reference, const CheckpointComma
       RunFolder(fs::absolute(options.dir, ec).lexically_normal()).checkpoints();
   PosixFileSystem files;
   const Interrupts interrupts;
-  Progress progress("copying", bytes_of(*listed));
+  ByteProgress progress("copying", bytes_of(*listed));
   std::size_t copied = 0, were_there = 0;
   int code = 0;
   for (const ListedCheckpoint& one : *listed) {

@@ -10,6 +10,7 @@ import sys
 # The first name that a line at the left margin declares: what stands before its parameters, value, body, bases or end.
 DECLARED = re.compile(r"([A-Za-z_]\w*)\s*(?=[({=;\[]|:(?!:))")
 MACRO = re.compile(r"([A-Z][A-Z0-9_]*)\((\w+)")  # MATCHER_P(Name, …), TORCH_MODULE(Name)
+CONSTANT = re.compile(r"(const|constexpr|static) [^(]*[^(=!<>]=(?!=)")  # local without an unnamed namespace, too
 ALIAS = re.compile(r"using |namespace \w+ =|#define ")  # the same line twice does no harm
 
 
@@ -25,7 +26,9 @@ def declarations(path):
             local = False
         elif line.startswith("#define "):
             names[re.split(r"\W", line[8:])[0]] = line
-        elif (local or line.startswith("static ")) and line[:1] not in ("", " ", "#", "/", "}"):
+        elif CONSTANT.match(line):
+            names.update((name, path) for name in re.findall(r"(\w+) *=(?!=)", line))
+        elif local and line[:1] not in ("", " ", "#", "/", "}"):
             macro = MACRO.match(line)
             found = DECLARED.search(line)
             if macro:

@@ -18,6 +18,11 @@ std::optional<Checkpoint> get_checkpoint() {
   return Checkpoint(std::make_shared<Checkpoint::Impl>(Checkpoint::Impl{*metadata}));
 }
 
+int start_epoch() {
+  const auto epoch = fakes::session().info.restored_epoch;
+  return epoch ? static_cast<int>(*epoch) + 1 : 0;
+}
+
 namespace fakes {
 
 FakeSession& session() {
@@ -47,6 +52,10 @@ void set_data_position(const std::string& dataset, const DataPosition& position)
   fakes::session().positions.push_back({dataset, position.epoch, position.rows_consumed});
   fakes::session().order = position.order;
 }
+
+std::optional<HistogramCounter> begin_histogram(std::string_view, int) { return std::nullopt; }
+
+void add_histogram(std::string_view, const Histogram&) {}
 
 void set_preprocessors(const std::string& dataset, std::string fitted) {
   fakes::session().preprocessors[dataset] = std::move(fitted);

@@ -10,7 +10,7 @@
 namespace train {
 namespace {
 
-constexpr std::size_t kJournalBytesMax =
+constexpr std::size_t kTrialJournalBytesMax =
     4u << 20;                           // of a trial, to count the reports before a restart
 constexpr int kJournalReadsMax = 1024;  // a read for each restart
 constexpr std::string_view kRankZero = R"({"rank":0,)";
@@ -82,7 +82,7 @@ std::uint64_t TrialCurve::before(const FolderFiles& sweep, Part& part, std::uint
   if (part.journal_reads >= kJournalReadsMax) return 0;
   ++part.journal_reads;
   std::vector<boost::json::object> records;
-  if (const auto read = sweep.read(part.folder + "/events.jsonl", 0, kJournalBytesMax))
+  if (const auto read = sweep.read(part.folder + "/events.jsonl", 0, kTrialJournalBytesMax))
     for (JournalRecord& record : replay_journal(read->text).records)
       records.push_back(std::move(record.event));
   for (const auto& [known_attempt, reports] : reports_before_attempts(records))
