@@ -92,10 +92,10 @@ function(train_shares_precompiled target owner)
 endfunction()
 
 # train_test(NAME SOURCES .. USES .. LABELS .. TIMEOUT seconds PRECOMPILED ..): define a GoogleTest program as one ctest entry.
-# `tests_<label>` builds all tests of a label. SERIAL: never run it beside another test (network namespaces, timing of
-# processes). PRECOMPILED is train_test_precompiled, unless it says train_net_test_precompiled (Asio) or NONE.
+# `tests_<label>` builds all tests of a label. PRECOMPILED is train_test_precompiled, unless it says train_net_test_precompiled
+# (Asio) or NONE.
 function(train_test name)
-  cmake_parse_arguments(arg "SERIAL" "TIMEOUT;PRECOMPILED" "SOURCES;USES;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(arg "" "TIMEOUT;PRECOMPILED" "SOURCES;USES;LABELS;ENVIRONMENT" ${ARGN})
   train_units(units ${name} ${arg_SOURCES})
   add_executable(${name} ${units})
   foreach(source IN LISTS arg_SOURCES)
@@ -135,9 +135,6 @@ function(train_test name)
     endif()
     add_dependencies(tests_${label} ${name})
   endforeach()
-  if(arg_SERIAL)
-    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
-  endif()
 endfunction()
 
 # train_embed(OUTPUT FILES ..): generate OUTPUT, the source of all_assets() (launcher/dashboard/assets.h): the files' bytes,
