@@ -19,9 +19,9 @@ build:
 	@$(call compile,build,programs)
 
 test:
-	@$(call deps,test)
+	@$(call deps,build)
 	@test -e build/build.ninja || cmake --preset release
-	@$(call compile,build,all)
+	@$(call deps,test) & code=0; $(call compile,build,all) || code=$$?; wait $$! && exit $$code  # the tests' tools come meanwhile
 	@packaging/run_tests.sh build -LE 'hdfs|mlflow|clients|reach'
 
 # Test object stores on HDFS, which need a JDK and Hadoop (182 MB).
