@@ -11,6 +11,8 @@
 #include <map>
 #include <sstream>
 
+#include "tests/unit/sdk_torch/fake_session.h"
+
 namespace train {
 namespace {
 
@@ -48,6 +50,7 @@ class TorchReference : public ::testing::Test {
     if (!std::filesystem::exists(TRAIN_DEPS_DIR "/torch-venv-2.11.0-2/bin/python"))
       GTEST_SKIP() << "Python's PyTorch is missing: run packaging/deps/install.sh test";
     at::set_num_threads(1);
+    testing::fake_worker() = {};
   }
 
   static void expect_same(const std::string& name, const std::vector<double>& ours) {
