@@ -18,6 +18,7 @@
 #include "cmd/train-run/dry_run.h"
 #include "cmd/train-run/member.h"
 #include "cmd/train-run/parse_job.h"
+#include "cmd/train-run/solo.h"
 #include "cmd/train-run/this_node.h"
 #include "launcher/cluster/links/node_source.h"
 #include "launcher/cluster/run/driver_port.h"
@@ -369,6 +370,8 @@ int run_command(const JobOptions& job, const RunCommand& options) {
     parsed->spec.cluster = std::move(*found);
     return dry_run(*parsed);
   }
+  if (parsed->spec.scaling_config.num_workers.none())
+    return run_solo(parsed->spec, options, source.environment);
   std::error_code ec;
   if (options.detach && !job.path.empty() && !std::filesystem::is_regular_file(job.path, ec)) {
     print_err(
@@ -392,7 +395,8 @@ int validate_command(const JobOptions& job) {
   const ScalingConfig& scaling = parsed->spec.scaling_config;
   const WorkerCount& count = scaling.num_workers;
   print_out("{} is valid: {}\n", job.path.empty() ? "the command line" : job.path,
-            count.automatic
+            count.none() ? "the program runs alone, in place of train-run"
+            : count.automatic
                 ? fmt::format("a worker for each {} of the nodes", scaling.use_gpu ? "GPU" : "core")
             : count.elastic() ? fmt::format("{} to {} workers", count.min, count.max)
                               : fmt::format("{} workers", count.max));

@@ -21,8 +21,9 @@ void check_job_is_given(const JobOptions& job) {
 }
 
 void add_flags(CLI::App* command, JobFlags& flags) {
-  command->add_option("-n,--num-workers", flags.num_workers,
-                      "Workers: a number, or MIN:MAX (scaling_config.num_workers)");
+  command->add_option(
+      "-n,--num-workers", flags.num_workers,
+      "Workers: a number, MIN:MAX, or 0: run the program alone (scaling_config.num_workers)");
   command->add_option("--gpus", flags.gpus, "GPUs of each worker; 0: none");
   command->add_option("--cpus", flags.cpus,
                       "Cores that each worker claims (default 1; 0: claim none)");

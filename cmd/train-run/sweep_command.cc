@@ -195,6 +195,13 @@ int sweep_command(const JobOptions& job, const SweepCommand& options) {
                  "write what to search, as docs/sweep.md shows"});
     return exit_code::kBadSpec;
   }
+  if (parsed->spec.scaling_config.num_workers.none()) {
+    print_error({Errc::InvalidArgument,
+                 "with num_workers: 0 the program runs in place of train-run, and a sweep needs "
+                 "train-run for its trials",
+                 "ask for a worker: --num-workers 1"});
+    return exit_code::kBadSpec;
+  }
   if (options.preview) {
     print_preview(*parsed->sweep);
     return 0;

@@ -90,13 +90,14 @@ enum class DigestCheck { Warn, Refuse, Off };
 /// Label → condition: "H100", "!r2", "in(a,b)", "!in(a,b)" (launcher/core/label_selector.h).
 using LabelSelector = std::map<std::string, std::string>;
 
-struct WorkerCount {  // `8`, `{min: 4, max: 8}`, or `auto`
+struct WorkerCount {  // `8`, `{min: 4, max: 8}`, `auto`, or 0
   int min = 1;
   int max = 1;
   /// One for each GPU, or core, of the nodes. train-run puts the number in its place before the run
   /// begins; until then it is 1.
   bool automatic = false;
   bool elastic() const { return min != max; }
+  bool none() const { return max == 0; }  // of num_workers: the program replaces train-run
   bool operator==(const WorkerCount&) const = default;
 };
 

@@ -16,6 +16,10 @@ int divided_up(int dividend, int divisor) { return (dividend + divisor - 1) / di
 /// Return how many workers the run has at most.
 Result<int> count_workers(const ScalingConfig& scaling, const KubernetesOptions& options,
                           double gpus_per_worker) {
+  if (scaling.num_workers.none())
+    return wrong(
+        "scaling_config.num_workers is 0: the program would run here, in place of train-run",
+        "ask for workers, such as --set scaling_config.num_workers=8");
   if (!scaling.num_workers.automatic) return scaling.num_workers.max;
   if (gpus_per_worker == 0)
     return wrong(

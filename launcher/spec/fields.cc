@@ -85,7 +85,7 @@ constexpr std::array kFields{
           "custom: how many ports to hold for each worker. TRAINRUN_PORTS has their addresses.", {}, 0, 16},
     Field{"scaling_config", Kind::Section, nowhere, "How many workers, and what each needs."},
     Field{"scaling_config.num_workers", Kind::Count, [](const Target& t) -> Ref { return &t.spec->scaling_config.num_workers; },
-          "Workers on all nodes together: a number, {min: 4, max: 8}, or auto. With a range, the group starts with as many as fit, continues with fewer if it loses a node, and grows at a checkpoint if there is capacity. auto: one for each GPU of the nodes if workers use GPUs, else one for each core that their traind offers; train-run asks the nodes before the run begins, and the number stays.", kAutomatic, 1, kWorkersMax, {}, "8"},
+          "Workers on all nodes together: a number, {min: 4, max: 8}, or auto. With a range, the group starts with as many as fit, continues with fewer if it loses a node, and grows at a checkpoint if there is capacity. auto: one for each GPU of the nodes if workers use GPUs, else one for each core that their traind offers; train-run asks the nodes before the run begins, and the number stays. 0: the program runs alone, here, in place of train-run, with its terminal, for a debugger; nothing restarts it.", kAutomatic, 0, kWorkersMax, {}, "8"},
     Field{"scaling_config.use_gpu", Kind::Boolean, [](const Target& t) -> Ref { return &t.spec->scaling_config.use_gpu; },
           "Give each worker GPUs. Without it, workers see none (CUDA_VISIBLE_DEVICES is empty), unless env sets that variable."},
     Field{"scaling_config.resources_per_worker", Kind::Resources, [](const Target& t) -> Ref { return &t.spec->scaling_config.resources_per_worker; },

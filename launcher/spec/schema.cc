@@ -56,8 +56,8 @@ json::object at_least_zero() { return {{"type", "number"}, {"minimum", 0}}; }
 json::object section_schema(std::string_view section);
 
 json::object count_schema(const Field& field) {
-  json::object range =
-      closed({{"min", whole(field.min, field.max)}, {"max", whole(field.min, field.max)}});
+  const json::value end = whole(std::max<std::int64_t>(field.min, 1), field.max);
+  json::object range = closed({{"min", end}, {"max", end}});
   range["required"] = json::array{"min", "max"};
   json::array options{whole(field.min, field.max), std::move(range)};
   if (!field.choices.empty()) options.push_back(enumeration(field.choices));

@@ -56,6 +56,24 @@ void check_gpus(Reading& reading, JobSpec& spec) {
   }
 }
 
+/// With num_workers: 0 there is no launcher, which would do what these keys ask for.
+void check_no_workers(Reading& reading, const JobSpec& spec) {
+  constexpr std::string_view kWorkers = "scaling_config.num_workers";
+  if (!spec.scaling_config.num_workers.none()) return;
+  const auto cannot = [&](bool asked, std::string_view key) {
+    const Origin* at = reading.given(std::string(key));
+    if (!asked || at == nullptr) return;
+    reading.diagnostics.error(
+        at->at,
+        fmt::format("{} needs train-run, and with num_workers: 0 the program runs in its place",
+                    key),
+        with_location(reading, at->at, "remove it, or ask for a worker", kWorkers));
+  };
+  cannot(spec.backend != Backend::Torch && spec.backend != Backend::None, "backend");
+  cannot(!spec.resume_from_checkpoint.empty(), "resume_from_checkpoint");
+  cannot(is_object_url(spec.run_config.storage_path), "run_config.storage_path");
+}
+
 void check_workers_per_node(Reading& reading, const ScalingConfig& scaling) {
   constexpr std::string_view kKey = "scaling_config.workers_per_node";
   constexpr std::string_view kStrategy = "scaling_config.placement_strategy";
@@ -497,6 +515,7 @@ void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
                               "add command: [./train, --verbose]");
   }
   check_gpus(reading, spec);
+  check_no_workers(reading, spec);
   check_workers_per_node(reading, spec.scaling_config);
   check_selectors(reading, spec.scaling_config);
   check_gpu_choice(reading, spec.scaling_config);

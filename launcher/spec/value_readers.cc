@@ -118,6 +118,7 @@ void read_count(Reading& reading, const Cursor& cursor, const Field& field, Work
     }
     return;
   }
+  const std::int64_t least = std::max<std::int64_t>(field.min, 1);  // 0 is possible only alone
   std::optional<std::int64_t> min;
   std::optional<std::int64_t> max;
   bool max_is_there = false;
@@ -126,10 +127,10 @@ void read_count(Reading& reading, const Cursor& cursor, const Field& field, Work
   for (const Cursor::Entry& entry : cursor.entries()) {
     if (entry.key == "min") {
       min_is_there = true;
-      min = entry.value.integer(field.min, field.max);
+      min = entry.value.integer(least, field.max);
     } else if (entry.key == "max") {
       max_is_there = true;
-      max = entry.value.integer(field.min, field.max);
+      max = entry.value.integer(least, field.max);
     } else {
       report_unknown_key(reading, entry.key_at, cursor.path(), entry.key, kKeys);
       continue;

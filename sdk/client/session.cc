@@ -66,7 +66,13 @@ std::unique_ptr<WorkerSession> make_session() {
     info.run_id = text("TRAINRUN_RUN_ID");
     return std::make_unique<SoloSession>(std::move(info), "");
   }
-  const std::string checkpoints = "checkpoints";
+  std::string checkpoints = "checkpoints";
+  if (const char* folder = variable("TRAINRUN_SOLO_DIR")) {  // train-run has started us alone
+    info.run_dir = folder;
+    info.run_name = variable("TRAINRUN_RUN_NAME") ?: info.run_name.c_str();
+    info.attempt = static_cast<std::uint32_t>(int_variable("TRAINRUN_ATTEMPT", 0));
+    checkpoints = join_path(info.run_dir, checkpoints);
+  }
   find_restorable(checkpoints, info);
   return std::make_unique<SoloSession>(std::move(info), checkpoints);
 }

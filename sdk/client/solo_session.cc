@@ -1,15 +1,20 @@
 #include "sdk/client/solo_session.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 #include <cstdio>
 
 #include "lib/base/time.h"
 #include "lib/base/user_account.h"
+#include "lib/base/write_all.h"
+#include "lib/storage/metrics_json.h"
 #include "lib/storage/own_folder.h"
+#include "lib/storage/run_folder.h"
 #include "lib/wire/reports.h"
 #include "sdk/client/failure.h"
 #include "sdk/client/metrics_dict.h"
@@ -88,12 +93,35 @@ void SoloSession::report(const Dict& metrics, const Checkpoint* checkpoint) {
   if (kept) job = stage(flat, report_seq_ + 1, *checkpoint);
   ++report_seq_;
   print(fmt::format("report {}: {}", report_seq_, to_line(flat)));
+  if (!info().run_dir.empty()) log(flat, checkpoint != nullptr);
   if (job) stager_.add(std::move(*job));  // behind the report's line: resolve() prints one, too
   if (checkpoint != nullptr && !kept && checkpoint_seq_++ == 0) {
     std::fprintf(
         stderr,
         "trainrun: without train-run only rank 0's checkpoints are kept, not those of rank %d\n",
         info().rank);
+  }
+}
+
+/// Append the report to the metrics.jsonl of the folder that train-run has given us. The caller
+/// holds report_order_.
+void SoloSession::log(const Metrics& metrics, bool has_checkpoint) {
+  const std::string path = RunFolder(info().run_dir).metrics();
+  boost::json::object values = metrics_to_json(metrics).metrics;
+  const std::string line = fmt::format(
+      R"({{"rank":{},"attempt":{},"report_seq":{},"time":"{}","checkpoint":{},"metrics":{}}})"
+      "\n",
+      info().rank, info().attempt, report_seq_, format_utc(std::chrono::system_clock::now()),
+      has_checkpoint, boost::json::serialize(values));
+  if (log_.get() < 0)
+    log_ = FileDescriptor(
+        ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  const auto written = log_.get() < 0 ? Result<Unit>(system_error(errno, "opening " + path))
+                                      : write_all(log_.get(), line, path);
+  if (written.has_error() && !log_failed_) {
+    log_failed_ = true;
+    std::fprintf(stderr, "trainrun: reports are not kept: %s\n",
+                 written.error().describe().c_str());
   }
 }
 

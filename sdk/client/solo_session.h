@@ -1,7 +1,8 @@
 // A worker without a supervisor, started by hand or by torchrun. It prints reports as lines on
 // stdout, and commits checkpoints in the background into a folder of the working directory, in
 // lib/storage's format. Under torchrun it keeps only rank 0's, because nobody gathers the other
-// ranks' shards.
+// ranks' shards. If train-run has started it alone (num_workers: 0), it has a run's folder: reports
+// go into its metrics.jsonl, too, and checkpoints into its checkpoints.
 #pragma once
 
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "lib/base/file_descriptor.h"
 #include "lib/base/metrics.h"
 #include "lib/storage/checkpoint_store.h"
 #include "lib/storage/posix_file_system.h"
@@ -42,6 +44,7 @@ class SoloSession final : public WorkerSession {
   void abandon_in_fork_child() override {}
 
  private:
+  void log(const Metrics& metrics, bool has_checkpoint);
   CheckpointStager::Job stage(const Metrics& metrics, std::uint64_t report_seq,
                               const Checkpoint& checkpoint);
   void open_store();
@@ -55,6 +58,8 @@ class SoloSession final : public WorkerSession {
   std::unique_ptr<FileLock> folder_lock_;
   std::mutex report_order_;
   std::uint64_t report_seq_ = 0;
+  FileDescriptor log_;  // metrics.jsonl of the run's folder, if there is one
+  bool log_failed_ = false;
   std::uint64_t checkpoint_seq_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;

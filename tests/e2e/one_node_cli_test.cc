@@ -99,7 +99,7 @@ TEST(Cli, ValidateOfAWrongSpecSaysAllThatIsWrong) {
                 "name: demo\n"
                 "comand: [./train]\n"
                 "scaling_config:\n"
-                "  num_workers: 0\n"
+                "  num_workers: -1\n"
                 "  use_gpu: false\n"
                 "  resources_per_worker: {GPU: 1}\n"
                 "run_config:\n"
@@ -118,7 +118,7 @@ TEST(Cli, MistakesOfAJobForKubernetesAreNamed) {
   cluster.write("job.yaml",
                 "name: My_Run\ncommand: [./train]\nscaling_config: {num_workers: 4}\n"
                 "run_config: {storage_path: /usr}\n");
-  cluster.write("wrong.yaml", "command: [./train]\nscaling_config: {num_workers: 0}\n");
+  cluster.write("wrong.yaml", "command: [./train]\nscaling_config: {num_workers: -1}\n");
   cluster.write("base.yaml", "command: [./train]\n");
   cluster.write("extends.yaml", "name: x\nextends: base.yaml\n");
   cluster.write("variable.yaml", "name: x\ncommand: [\"${TRAINRUN_E2E}\"]\n");

@@ -110,7 +110,7 @@ TEST(CommandLine, MistakesNameTheOption) {
   say({"-n", "4"});
   say({"-n", "4", "--"});
   say({"validate", "-n", "4"});
-  say({"validate", "-n", "0", "--", "./train"});
+  say({"validate", "-n", "-1", "--", "./train"});
   say({"validate", "-n", "four", "--", "./train"});
   say({"validate", "-n", "4:2", "--", "./train"});
   say({"validate", "-n", "{min: 1}", "--", "./train"});

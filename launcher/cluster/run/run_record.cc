@@ -13,6 +13,7 @@
 #include "launcher/cluster/checkpoints/run_checkpoints.h"
 #include "launcher/cluster/code/code_keeper.h"
 #include "launcher/cluster/run/run_registry.h"
+#include "launcher/cluster/run/solo_mark.h"
 #include "launcher/cluster/run/time_notes.h"
 #include "launcher/cluster/sweep/sweep_folder.h"
 #include "lib/base/file_descriptor.h"
@@ -138,8 +139,12 @@ Result<std::unique_ptr<RunRecord>> RunRecord::make_folder(const JobSpec& spec, b
                              : create_run_folder(files, storage, name);
   const bool there = created.has_error() && created.error().code == Errc::AlreadyExists;
   if (created.has_error() && !there) return created.error();
-  std::unique_ptr<RunRecord> record(
-      new RunRecord(there ? RunFolder(join_path(storage, name)) : *created));
+  const std::string path = there ? join_path(storage, name) : created->path();
+  if (there && files.status(join_path(path, kSoloMark)))
+    return Error{Errc::AlreadyExists,
+                 fmt::format("{} is the folder of a program that ran alone (num_workers: 0)", path),
+                 "give run_config.name another value"};
+  std::unique_ptr<RunRecord> record(new RunRecord(RunFolder(path)));
   record->resumed_ = there;
   return record;
 }
