@@ -201,7 +201,11 @@ export async function mount({body, run: first, signal, fail}) {
   return {
     reload: load,
     handlers: {ranks: load_soon, events: load_soon},
-    on_run: (row) => (run = row),
+    on_run: (row) => {
+      const ended = run.live && !row.live;
+      run = row;
+      if (ended) load_soon();  // its last event may have come before we knew
+    },
     destroy: () => {
       load_soon.cancel();
       cards.forEach((one) => one.destroy());
