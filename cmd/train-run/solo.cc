@@ -19,6 +19,7 @@
 #include "lib/base/exit_code.h"
 #include "lib/base/file_descriptor.h"
 #include "lib/base/print.h"
+#include "lib/base/user_account.h"
 #include "lib/storage/posix_file_system.h"
 #include "lib/storage/run_folder.h"
 
@@ -53,10 +54,14 @@ Result<RunFolder> folder_of(FileSystem& fs, const RunConfig& config) {
   }
   if (made.error().code != Errc::AlreadyExists) return std::move(made).error();
   RunFolder folder(join_path(config.storage_path, name));
+  struct stat found {};
+  const bool ours = ::lstat(folder.path().c_str(), &found) == 0 && S_ISDIR(found.st_mode) &&
+                    found.st_uid == file_user();
   const auto mark = fs.status(join_path(folder.path(), kSoloMark));
-  if (mark) return folder;
+  if (ours && mark) return folder;
   return Error{Errc::AlreadyExists,
-               fmt::format("{} is not the folder of a program that ran alone", folder.path()),
+               fmt::format("{} is not the folder of a program that ran alone{}", folder.path(),
+                           mark ? " for this user" : ""),
                "choose another name: --name, or run_config.name"};
 }
 

@@ -1,5 +1,6 @@
 // num_workers: 0: the program runs alone, in place of train-run.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <boost/json.hpp>
 
@@ -82,6 +83,23 @@ TEST(Solo, TakesNoFolderOfARunAndGivesNoneToARun) {
       << run.err();
   EXPECT_EQ(cluster.metrics("a-solo").size(), 1u);
   EXPECT_EQ(cluster.metrics("b-solo").size(), 1u);
+}
+
+TEST(Solo, TakesNoFolderOfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  Cluster cluster;
+  const std::string job = training(cluster, "mode: epochs, epochs: 1");
+  ASSERT_EQ(cluster.run({job}), 0);
+  ASSERT_EQ(::chown(cluster.run_dir("job-solo").c_str(), 4321, 4321), 0);
+
+  Process& run = cluster.train_run({job});
+
+  EXPECT_EQ(run.wait(), 73);
+  EXPECT_TRUE(contains(run.err(),
+                       "/job-solo is not the folder of a program that ran alone for "
+                       "this user\n"))
+      << run.err();
+  EXPECT_EQ(cluster.metrics("job-solo").size(), 1u);
 }
 
 TEST(Solo, SaysWhyACommandCannotRun) {
