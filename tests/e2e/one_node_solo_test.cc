@@ -126,8 +126,10 @@ TEST(Solo, RefusesWhatNeedsTrainRun) {
   EXPECT_TRUE(contains(refusal({job, "--num-workers", "0:2"}, 78),
                        "scaling_config.num_workers.min is 0, less than 1"));
   EXPECT_TRUE(contains(refusal({"k8s", job, "--image", "train:1"}, 2), "num_workers is 0"));
-  const std::string sweep =
-      cluster.job("s", "command: [\"true\"]\nsweep: {parameters: {lr: [0.1, 0.2]}}" + kAlone);
+  const std::string sweep = cluster.job("s",
+                                        "command: [\"true\"]\nsweep: {metric: loss, num_trials: 2, "
+                                        "parameters: {lr: {log_uniform: [0.1, 0.2]}}}" +
+                                            kAlone);
   EXPECT_TRUE(contains(refusal({"sweep", sweep}, 78), "a sweep needs train-run for its trials"));
 }
 
