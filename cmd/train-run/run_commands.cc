@@ -25,8 +25,8 @@
 #include "launcher/report/summary.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/host.h"
+#include "lib/base/json_text.h"
 #include "lib/base/print.h"
-#include "lib/observe/json_text.h"
 #include "lib/observe/metrics_log.h"
 #include "lib/samples/sample_reader.h"
 

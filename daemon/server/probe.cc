@@ -24,12 +24,12 @@
 #include <utility>
 
 #include "daemon/server/storage_mark.h"
+#include "lib/base/json_text.h"
 #include "lib/base/open_files.h"
 #include "lib/base/print.h"
 #include "lib/net/notifier.h"
 #include "lib/net/scope.h"
 #include "lib/net/within.h"
-#include "lib/observe/json_text.h"
 
 namespace train {
 namespace {

@@ -8,9 +8,9 @@
 #include "launcher/dashboard/run_routes.h"
 #include "launcher/dashboard/sweeps/sweep_routes.h"
 #include "lib/base/host.h"
+#include "lib/base/json_text.h"
 #include "lib/base/time.h"
 #include "lib/base/user_account.h"
-#include "lib/observe/json_text.h"
 
 namespace train {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/observe/json_text.h"
+#include "lib/base/json_text.h"
 
 namespace train {
 

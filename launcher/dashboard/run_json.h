@@ -13,7 +13,7 @@
 #include "launcher/dashboard/report_readers.h"
 #include "launcher/dashboard/run_view.h"
 #include "launcher/report/checkpoint_table.h"
-#include "lib/observe/json_text.h"
+#include "lib/base/json_text.h"
 #include "lib/samples/sample_table.h"
 
 namespace train {

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "launcher/dashboard/run_view.h"
+#include "lib/base/json_text.h"
 #include "lib/base/metrics.h"
 #include "lib/base/result.h"
 #include "lib/http/request.h"
 #include "lib/model/time_accounts.h"
-#include "lib/observe/json_text.h"
 
 namespace train {
 

@@ -7,9 +7,9 @@
 #include <array>
 #include <cmath>
 
+#include "lib/base/json_text.h"
 #include "lib/base/size_text.h"
 #include "lib/base/terminal_text.h"
-#include "lib/observe/json_text.h"
 
 namespace train {
 namespace {

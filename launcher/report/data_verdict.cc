@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "lib/observe/json_text.h"
+#include "lib/base/json_text.h"
 #include "lib/samples/data_rows.h"
 
 namespace train {

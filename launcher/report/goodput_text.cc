@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "lib/observe/json_text.h"
+#include "lib/base/json_text.h"
 
 namespace train {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "lib/base/json_text.h"
 #include "lib/base/size_text.h"
 #include "lib/base/terminal_text.h"
-#include "lib/observe/json_text.h"
 
 namespace train {
 namespace {

@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "launcher/report/time_left.h"
+#include "lib/base/json_text.h"
 #include "lib/base/metrics.h"
 #include "lib/base/time.h"
-#include "lib/observe/json_text.h"
 
 namespace train {
 

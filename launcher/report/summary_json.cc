@@ -2,7 +2,7 @@
 
 #include "launcher/report/goodput_text.h"
 #include "launcher/report/summary.h"
-#include "lib/observe/json_text.h"
+#include "lib/base/json_text.h"
 
 namespace train {
 namespace {

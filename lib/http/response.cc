@@ -1,7 +1,7 @@
 #include "lib/http/response.h"
 
+#include "lib/base/json_text.h"
 #include "lib/base/secrets.h"
-#include "lib/observe/json_text.h"
 
 namespace train {
 

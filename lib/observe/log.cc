@@ -12,9 +12,9 @@
 #include <array>
 #include <utility>
 
+#include "lib/base/json_text.h"
 #include "lib/base/secrets.h"
 #include "lib/base/time.h"
-#include "lib/observe/json_text.h"
 
 namespace train {
 namespace {

@@ -16,8 +16,8 @@
 #include <limits>
 #include <optional>
 
+#include "lib/base/report_line.h"
 #include "lib/base/time.h"
-#include "lib/observe/json_text.h"
 
 namespace train {
 namespace {
@@ -177,44 +177,24 @@ Result<Unit> MetricsLog::on_reports(std::span<const ReportRecord> reports) {
     auto& last = last_[key_of(report.attempt, report.rank)];
     if (report.report_seq <= last) continue;
     last = report.report_seq;
-    append_line(report);
+    append_report_line(file_.buffer(), report, time_text(report.wall_us));
   }
   return Unit{};
 }
 
-void MetricsLog::append_line(const ReportRecord& report) {
-  std::string& out = file_.buffer();
-  out += R"({"rank":)";
-  append_json_number(out, std::int64_t{report.rank});
-  out += R"(,"attempt":)";
-  append_json_number(out, std::int64_t{report.attempt});
-  out += R"(,"report_seq":)";
-  append_json_number(out, report.report_seq);
-  out += R"(,"time":")";
-  append_time(report.wall_us);
-  out += report.has_checkpoint ? R"(","checkpoint":true,"metrics":)"
-                               : R"(","checkpoint":false,"metrics":)";
-  append_json_object(out, report.metrics);
-  out += "}\n";
-}
-
-// Append the time. Formatting a date costs more than the rest of the line, so we keep the text of
-// the whole second.
-void MetricsLog::append_time(std::int64_t wall_us) {
+// Return the time as text. Formatting a date costs more than the rest of the line, so we keep the
+// text of the whole second.
+std::string_view MetricsLog::time_text(std::int64_t wall_us) {
   constexpr std::int64_t kMicros = 1'000'000;
   const std::int64_t second = wall_us >= 0 ? wall_us / kMicros : (wall_us - kMicros + 1) / kMicros;
-  if (second != second_ || second_text_.empty()) {
+  if (second != second_ || time_text_.empty()) {
     second_ = second;
-    second_text_ = format_utc(std::chrono::system_clock::time_point(seconds(second)))
-                       .substr(0, 20);  // "…:00."
+    time_text_ = format_utc(std::chrono::system_clock::time_point(seconds(second)));
   }
-  std::string& out = file_.buffer();
-  out += second_text_;
-  char digits[7] = "000000";
   auto micros = static_cast<std::uint32_t>(wall_us - second * kMicros);
-  for (int i = 5; i >= 0; --i, micros /= 10) digits[i] = static_cast<char>('0' + micros % 10);
-  out.append(digits, 6);
-  out += 'Z';
+  auto digit = time_text_.rbegin() + 1;  // before "Z"
+  for (int i = 0; i < 6; ++i, micros /= 10) *digit++ = static_cast<char>('0' + micros % 10);
+  return time_text_;
 }
 
 std::uint64_t MetricsLog::last_report_seq(std::uint32_t attempt, std::int32_t rank) const {

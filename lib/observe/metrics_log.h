@@ -1,10 +1,6 @@
 // metrics.jsonl, the report log, has one line per rank and report. A report is acknowledged to its
 // worker only after sync(), so reports may arrive again after a restart of the launcher. The file
-// itself shows which reports it holds.
-//
-//   {"rank":0,"attempt":0,"report_seq":1,"time":"2026-11-21T09:38:00.123456Z","checkpoint":false,"metrics":{"loss":0.5}}
-//
-// NaN and infinities are null (JSON has neither); characters that steer a terminal are escaped.
+// itself shows which reports it holds (lib/base/report_line.h).
 #pragma once
 
 #include <functional>
@@ -54,13 +50,12 @@ class MetricsLog final : public ReportSink {
 
  private:
   Result<Unit> recover();
-  void append_line(const ReportRecord& report);
-  void append_time(std::int64_t wall_us);
+  std::string_view time_text(std::int64_t wall_us);
 
   AppendFile file_;
   std::unordered_map<std::uint64_t, std::uint64_t> last_;  // (attempt, rank) → report_seq
-  std::int64_t second_ = -1;                               // the second that second_text_ shows
-  std::string second_text_;
+  std::int64_t second_ = -1;                               // the second that time_text_ shows
+  std::string time_text_;
   std::uint64_t torn_bytes_ = 0;
 };
 

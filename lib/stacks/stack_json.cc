@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "lib/observe/json_text.h"
+#include "lib/base/json_text.h"
 
 namespace train {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "launcher/report/failure_text.h"
 #include "launcher/report/output_lines.h"
+#include "lib/base/json_text.h"
 #include "lib/base/terminal_text.h"
 #include "lib/base/utf8.h"
-#include "lib/observe/json_text.h"
 #include "lib/storage/manifest.h"
 
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 
+#include "lib/base/json_text.h"
 #include "lib/base/secrets.h"
 #include "lib/base/utf8.h"
-#include "lib/observe/json_text.h"
 
 namespace train {
 namespace {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "launcher/dashboard/sweeps/sweep_data.h"
+#include "lib/base/json_text.h"
 #include "lib/http/request.h"
 #include "lib/http/response.h"
-#include "lib/observe/json_text.h"
 
 namespace train {
 

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "lib/observe/json_text.h"
+#include "lib/base/json_text.h"
 #include "lib/profile/report/flame_graph_page.h"
 
 namespace train {

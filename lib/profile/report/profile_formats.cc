@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "lib/observe/json_text.h"
+#include "lib/base/json_text.h"
 
 namespace train {
 

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "lib/observe/json_text.h"
+#include "lib/base/json_text.h"
 
 namespace train {
 namespace {

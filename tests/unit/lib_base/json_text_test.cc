@@ -1,4 +1,4 @@
-#include "lib/observe/json_text.h"
+#include "lib/base/json_text.h"
 
 #include <gtest/gtest.h>
 
