@@ -4,8 +4,8 @@ add_compile_options(-Wall -Wextra -Wconversion -Wno-sign-conversion -fno-omit-fr
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   add_compile_options(-Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds -Wno-mismatched-new-delete)
 endif()
-if(TRAIN_UNITY)
-  add_compile_options(-Wno-subobject-linkage)  # g++ warns of local types in what it takes for a header
+if(TRAIN_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options(-Wno-subobject-linkage)  # it warns of local types in what it takes for a header
 endif()
 if(TRAIN_WERROR)
   add_compile_options(-Werror)

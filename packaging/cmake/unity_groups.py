@@ -9,7 +9,7 @@ import re
 import sys
 
 # The first name that a line at the left margin declares: what stands before its parameters, value, body, bases or end.
-DECLARED = re.compile(r"([A-Za-z_]\w*)\s*(?=[({=;\[]|:(?!:))")
+DECLARED = re.compile(r"([A-Za-z_]\w*)(?: final)?\s*(?=[({=;\[]|:(?!:))")
 MACRO = re.compile(r"([A-Z][A-Z0-9_]*)\((\w+)")  # MATCHER_P(Name, …), TORCH_MODULE(Name)
 CONSTANT = re.compile(r"\b(k[A-Z]\w*)\s*[={\[;]")  # local without an unnamed namespace, too
 ALIAS = re.compile(r"using |namespace \w+ =|#define ")  # the same line twice does no harm
@@ -27,7 +27,7 @@ def declarations(path):
             local = False
         elif line.startswith("#define "):
             names[re.split(r"\W", line[8:])[0]] = line
-        elif local and line[:1] not in ("", " ", "#", "/", "}"):
+        elif (local or line.startswith("static ")) and line[:1] not in ("", " ", "#", "/", "}"):
             macro = MACRO.match(line)
             found = DECLARED.search(line)
             if macro:
