@@ -280,6 +280,7 @@ Process& Cluster::start(const std::vector<std::string>& argv, const StartOptions
   env["XDG_RUNTIME_DIR"] = runtime_dir();
   env["TRAINRUN_NO_FOLD"] = "1";  // tests look for the lines of each rank
   env["TMPDIR"] = path("tmp");
+  env.erase("XDG_STATE_HOME");  // where runs are registered, if not in HOME
   for (const auto& [name, value] : options.env) {
     if (value.empty())
       env.erase(name);
