@@ -21,7 +21,7 @@ build:
 test:
 	@$(call deps,build)
 	@test -e build/build.ninja || cmake --preset release
-	@$(call deps,test) & code=0; $(call compile,build,all) || code=$$?; wait $$! && exit $$code  # the tests' tools come meanwhile
+	@$(call deps,test) & trap "kill $$!" INT TERM; code=0; $(call compile,build,all) || code=$$?; wait $$! && exit $$code  # the tests' tools come meanwhile
 	@packaging/run_tests.sh build -LE 'hdfs|mlflow|clients|reach'
 
 # Test object stores on HDFS, which need a JDK and Hadoop (182 MB).
