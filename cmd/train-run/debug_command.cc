@@ -11,6 +11,7 @@
 
 #include "cmd/train-run/ask_run.h"
 #include "cmd/train-run/commands.h"
+#include "cmd/train-run/exec_program.h"
 #include "cmd/train-run/run_life.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"
@@ -99,15 +100,6 @@ void warn_of_ptrace_scope() {
       scope.substr(0, scope.find('\n')));
 }
 
-int attach_debugger(const std::vector<std::string>& words) {
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  flush_out();
-  ::execvp(arguments[0], arguments.data());
-  return failed(system_error(errno, "starting " + words.front()));
-}
-
 /// Return the debugger to use; nothing if none is installed.
 std::optional<std::string> debugger_of(const DebugCommand& options) {
   if (!options.debugger.empty()) return options.debugger;
@@ -141,7 +133,7 @@ int debug_command(const RunReference& reference, const DebugCommand& options) {
          "install gdb, or name another with --debugger"});
   warn_of_ptrace_scope();
   print_err("train-run: rank {} is process {}: {}\n", options.rank, target->pid, shown(words));
-  return attach_debugger(words);
+  return failed(exec_program(words));
 }
 
 }  // namespace train

@@ -101,12 +101,6 @@ void print_environments(const std::map<int, Environment>& by_rank) {
   }
 }
 
-void print_place(const JobSpec& spec) {
-  print_out("run:       {}\nfolder:    {}/{}\ncommand:   {}\nin:        {}\n", spec.run_config.name,
-            spec.run_config.storage_path, spec.run_config.name,
-            fmt::format("{}", fmt::join(spec.command, " ")), spec.working_dir);
-}
-
 /// Say which files are shipped, by size.
 Result<Unit> print_code(const JobSpec& spec) {
   constexpr std::size_t kShown = 20;
@@ -126,11 +120,6 @@ Result<Unit> print_code(const JobSpec& spec) {
 
 int dry_run(const ParsedSpec& parsed) {
   JobSpec spec = spec::shown_spec(parsed.spec);
-  if (spec.scaling_config.num_workers.none()) {
-    print_place(spec);
-    print_out("workers:   0: the program runs alone, in place of train-run\n");
-    return 0;
-  }
   const bool asked = spec.cluster.nodes.empty();
   if (!asked) {  // only the nodes know which labels and GPUs they have
     spec.scaling_config.label_selector.clear();
@@ -152,7 +141,9 @@ int dry_run(const ParsedSpec& parsed) {
     print_err("train-run: error: {}\n", placement.reason);
     return exit_code::kUnavailable;
   }
-  print_place(spec);
+  print_out("run:       {}\nfolder:    {}/{}\ncommand:   {}\nin:        {}\n", spec.run_config.name,
+            spec.run_config.storage_path, spec.run_config.name,
+            fmt::format("{}", fmt::join(spec.command, " ")), spec.working_dir);
   if (spec.ship.on) {
     if (const auto listed = print_code(spec); !listed) {
       print_error("train-run", listed.error());

@@ -130,6 +130,11 @@ Result<ScreenOptions> screen_options(const OutputWords& words, const std::string
 int run_parsed(ParsedSpec parsed, const std::string& spec_text,
                std::vector<std::string> changed_keys, bool unique_name, const RunCommand& options,
                std::vector<std::string> words) {
+  if (parsed.spec.scaling_config.num_workers.none()) {
+    print_error({Errc::InvalidArgument, "num_workers is 0, and a run that has begun needs workers",
+                 "give another number, or leave it as it was"});
+    return exit_code::kUsage;
+  }
   RunOptions run{.parsed = std::move(parsed),
                  .spec_text = spec_text,
                  .unique_name = unique_name,
@@ -354,6 +359,7 @@ int run_command(const JobOptions& job, const RunCommand& options) {
     print_out("{}", Lines{parsed->annotated_yaml});
     return 0;
   }
+  if (parsed->spec.scaling_config.num_workers.none()) return run_solo(*parsed, source, options);
   if (options.dry_run) {
     const auto slurm = slurm_job_of(parsed->spec, source.environment);
     if (!slurm) {
@@ -370,8 +376,6 @@ int run_command(const JobOptions& job, const RunCommand& options) {
     parsed->spec.cluster = std::move(*found);
     return dry_run(*parsed);
   }
-  if (parsed->spec.scaling_config.num_workers.none())
-    return run_solo(parsed->spec, options, source.environment);
   std::error_code ec;
   if (options.detach && !job.path.empty() && !std::filesystem::is_regular_file(job.path, ec)) {
     print_err(

@@ -1,25 +1,24 @@
 #include "cmd/train-run/solo.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <signal.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <boost/json.hpp>
 #include <cstdlib>
 
+#include "cmd/exit_code_of.h"
+#include "cmd/train-run/exec_program.h"
 #include "daemon/supervisor/workers/worker_environment.h"
 #include "launcher/cluster/links/start_messages.h"
-#include "launcher/cluster/run/solo_mark.h"
+#include "launcher/cluster/run/folder_owner.h"
 #include "launcher/core/placement.h"
 #include "launcher/spec/secrets.h"
-#include "lib/base/error.h"
-#include "lib/base/exit_code.h"
 #include "lib/base/file_descriptor.h"
 #include "lib/base/print.h"
-#include "lib/base/user_account.h"
 #include "lib/storage/posix_file_system.h"
 #include "lib/storage/run_folder.h"
 
@@ -28,9 +27,9 @@ namespace {
 
 using Environment = std::map<std::string, std::string>;
 
-constexpr std::string_view kSuffix =
-    "-solo";  // of its folder, so that runs of the job may have theirs
-constexpr std::uint32_t kStartsMax = 1u << 20;
+/// Before the name of its folder. No run's name begins with "_", so no run gets that folder.
+constexpr std::string_view kPrefix = "_solo-";
+constexpr std::string_view kContext = "context.json";  // what TRAINRUN_SPEC names
 
 Result<Unit> check_options(const RunCommand& options) {
   const auto cannot = [](const char* option, const char* why) {
@@ -38,44 +37,40 @@ Result<Unit> check_options(const RunCommand& options) {
                  fmt::format("{} and num_workers: 0 exclude each other: {}", option, why),
                  "leave it out, or ask for a worker: --num-workers 1"};
   };
+  const char* kInPlace = "the program runs in place of train-run";
   if (options.detach) return cannot("--detach", "the program has this terminal");
-  if (options.driver_fd >= 0)
-    return cannot("--driver-fd", "the program runs in place of train-run, which serves drivers");
+  if (options.driver_fd >= 0) return cannot("--driver-fd", kInPlace);
+  if (options.output == "json") return cannot("--output json", kInPlace);
+  if (options.events == "all") return cannot("--events all", kInPlace);
+  if (options.with_parent > 0) return cannot("--member", kInPlace);
+  if (!options.shared_daemon.empty()) return cannot("a sweep", "a trial reports to train-run");
+  if (!options.wait_for_debugger.empty())
+    return cannot("--wait-for-debugger", "start the program in the debugger, by gdb --args");
   return Unit{};
 }
 
-/// Make <storage_path>/<name>-solo, or take that of an earlier start.
-Result<RunFolder> folder_of(FileSystem& fs, const RunConfig& config) {
-  const std::string name = config.name + std::string(kSuffix);
-  auto made = create_run_folder(fs, config.storage_path, name);
-  if (made) {
-    TRY_VOID(write_small_file(fs, join_path(made->path(), kSoloMark), ""));
-    return made;
-  }
-  if (made.error().code != Errc::AlreadyExists) return std::move(made).error();
-  RunFolder folder(join_path(config.storage_path, name));
-  struct stat found {};
-  const bool ours = ::lstat(folder.path().c_str(), &found) == 0 && S_ISDIR(found.st_mode) &&
-                    found.st_uid == file_user();
-  const auto mark = fs.status(join_path(folder.path(), kSoloMark));
-  if (ours && mark) return folder;
-  return Error{Errc::AlreadyExists,
-               fmt::format("{} is not the folder of a program that ran alone{}", folder.path(),
-                           mark ? " for this user" : ""),
-               "choose another name: --name, or run_config.name"};
+/// Return the run's name, without the time that a default name ends with: the program is to find
+/// its checkpoints again.
+std::string name_of(const JobSpec& spec, const SpecSource& source) {
+  std::string name = spec.run_config.name;
+  const std::string time = "-" + source.timestamp;
+  if (name.size() > time.size() && name.ends_with(time)) name.resize(name.size() - time.size());
+  return name;
 }
 
-/// Make the folder of this start: attempts/000 for the first, and so on.
-Result<Attempt> next_attempt(FileSystem& fs, const RunFolder& folder) {
-  TRY_VOID(make_folders(fs, parent_path(folder.attempt(Attempt{0}))));
-  for (std::uint32_t number = 0; number < kStartsMax; ++number) {
-    const auto made = fs.make_folder(folder.attempt(Attempt{number}));
-    if (made) return Attempt{number};
-    if (made.error().code != Errc::AlreadyExists) return made.error();
-  }
-  return Error{Errc::ResourceExhausted,
-               fmt::format("{} was started {} times", folder.path(), kStartsMax),
-               "choose another name"};
+/// Make the program's folder if it is missing, and lock it until the program ends: it inherits the
+/// descriptor.
+Result<Unit> take_folder(FileSystem& fs, const std::string& name, const RunFolder& folder) {
+  TRY_VOID(make_folders(fs, folder.path()));
+  TRY_VOID(check_folder_owner(folder.path(), "the program " + name));
+  const int fd = ::open(folder.lock().c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  if (fd < 0) return system_error(errno, "opening " + folder.lock());
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return Unit{};
+  const int why = errno;
+  ::close(fd);
+  if (why != EWOULDBLOCK) return system_error(why, "locking " + folder.lock());
+  return Error{Errc::AlreadyExists, fmt::format("another program runs alone in {}", folder.path()),
+               "end it, or choose another name: --name, or run_config.name"};
 }
 
 /// Return a port that is free now, for libraries that insist on MASTER_PORT.
@@ -91,81 +86,90 @@ Result<std::uint32_t> free_port() {
   return ntohs(address.sin_port);
 }
 
-/// Return the whole environment of the program, and write the file that it names.
-Result<Environment> prepare(const JobSpec& spec, const RunFolder& folder, FileSystem& fs,
-                            const Environment& submitter) {
-  TRY(const Environment of_job, spec::worker_environment(spec, submitter));
-  TRY(const Attempt attempt, next_attempt(fs, folder));
+/// What the only worker of the only node would be told.
+StartWorkers start_of(const JobSpec& spec, const std::string& name, const RunFolder& folder,
+                      std::uint32_t port, const Environment& env) {
   const PlacedNode here{NodeId{0}, NodeRank{0}, Rank{0}, 1};
   const Placement alone{.world_size = 1, .nodes = {here}, .reason = ""};
-  Start start{attempt, here, alone, "127.0.0.1", 0, {}};
-  TRY(start.master_port, free_port());
-  const RunIdentity run{.run_id = spec.run_config.name,
-                        .name = spec.run_config.name,
+  const RunIdentity run{.run_id = name,
+                        .name = name,
                         .generation = Generation{0},
                         .location = folder.path(),
                         .storage_marker = ""};
-  const StartWorkers message = start_message(spec, run, start, of_job);
-  Environment env =
-      worker_environment({message, attempt, "", {}}, {ranks_on(here, alone).front(), "", "", ""});
-  for (const char* name : {"TRAINRUN_SOCKET", "TRAINRUN_CHECKPOINT_DIR", "TORCHELASTIC_ERROR_FILE"})
+  return start_message(spec, run, {Attempt{0}, here, alone, "127.0.0.1", port, {}}, env);
+}
+
+/// Return the worker's environment without what only a supervised worker has. The SDK chooses the
+/// attempt, because a debugger may start the program more than once.
+Environment environment_of(const JobSpec& spec, const RunFolder& folder,
+                           const StartWorkers& start) {
+  const WorkerRanks alone;  // a world of one
+  Environment env = worker_environment({start, Attempt{0}, "", {}}, {alone, "", "", ""});
+  for (const char* name : {"TRAINRUN_SOCKET", "TRAINRUN_ATTEMPT", "TRAINRUN_CHECKPOINT_DIR",
+                           "TORCHELASTIC_ERROR_FILE"})
     env.erase(name);
   if (spec.scaling_config.use_gpu) {  // no traind grants GPUs, so it may use all that we may
     env.erase("CUDA_VISIBLE_DEVICES");
-    if (const auto own = of_job.find("CUDA_VISIBLE_DEVICES"); own != of_job.end()) env.insert(*own);
+    const auto own = start.env.find("CUDA_VISIBLE_DEVICES");
+    if (own != start.env.end()) env.insert(*own);
   }
-  const std::string context = join_path(folder.attempt(attempt), "context.json");
-  TRY_VOID(write_small_file(
-      fs, context,
-      fmt::format(R"({{"train_loop_config": {}, "metadata": {}, "datasets": {}}})",
-                  message.run.config_json, message.run.metadata_json, message.run.datasets_json)));
-  env["TRAINRUN_SPEC"] = context;
+  env["TRAINRUN_SPEC"] = join_path(folder.path(), kContext);
   env["TRAINRUN_SOLO_DIR"] = folder.path();
   return env;
 }
 
-/// Become the program. Return why not.
-int become(const JobSpec& spec, const Environment& env) {
-  if (::chdir(spec.working_dir.c_str()) != 0) {
-    print_error(system_error(errno, "working_dir " + spec.working_dir));
-    return exit_code::kIo;
-  }
-  ::clearenv();
-  for (const auto& [name, value] : env) ::setenv(name.c_str(), value.c_str(), 1);
-  std::vector<char*> words;
-  for (const std::string& word : spec.command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  flush_out();
-  ::signal(SIGABRT, SIG_DFL);
-  ::execvp(words[0], words.data());
-  const int why = errno;
-  print_error(system_error(why, fmt::format("the command '{}' cannot be executed in {}",
-                                            spec.command.front(), spec.working_dir)));
-  return why == ENOENT ? exit_code::kNoSuchCommand : exit_code::kCannotExecute;
+int show(const JobSpec& spec, const std::string& name, const RunFolder& folder) {
+  const JobSpec shown = spec::shown_spec(spec);
+  print_out("run:       {}\nfolder:    {}\ncommand:   {}\nin:        {}\n", name, folder.path(),
+            fmt::format("{}", fmt::join(spec.command, " ")), spec.working_dir);
+  print_out("workers:   0: the program runs alone, in place of train-run\n");
+  Environment env = environment_of(shown, folder, start_of(shown, name, folder, 1, shown.env));
+  env["MASTER_PORT"] = "(chosen at start)";
+  print_out("environment, in addition to the caller's:\n");
+  for (const auto& [variable, value] : env) print_out("  {}={}\n", variable, value);
+  return 0;
+}
+
+/// Go to the working directory, take the folder, and write what the program reads. Return its
+/// environment.
+Result<Environment> prepare(const JobSpec& spec, const std::string& name, const RunFolder& folder,
+                            const Environment& submitter) {
+  TRY(const Environment env, spec::worker_environment(spec, submitter));
+  if (::chdir(spec.working_dir.c_str()) != 0)
+    return system_error(errno, "working_dir " + spec.working_dir);
+  TRY(const std::uint32_t port, free_port());
+  PosixFileSystem fs;
+  TRY_VOID(take_folder(fs, name, folder));
+  const StartWorkers start = start_of(spec, name, folder, port, env);
+  TRY_VOID(replace_private_file(join_path(folder.path(), kContext), spec_json(start.run)));
+  return environment_of(spec, folder, start);
 }
 
 }  // namespace
 
-int run_solo(const JobSpec& spec, const RunCommand& options, const Environment& submitter) {
+int run_solo(const ParsedSpec& parsed, const SpecSource& source, const RunCommand& options) {
+  const JobSpec& spec = parsed.spec;
+  const std::string name = name_of(spec, source);
+  const RunFolder folder(join_path(spec.run_config.storage_path, std::string(kPrefix) + name));
+  if (options.dry_run) return show(spec, name, folder);
   if (const auto checked = check_options(options); !checked) {
     print_error(checked.error());
     return exit_code::kUsage;
   }
+  for (const std::string& warning : parsed.warnings) print_err("{}\n", Lines{warning});
   ::umask(static_cast<mode_t>(spec.run_config.umask.bits));
-  PosixFileSystem fs;
-  const auto folder = folder_of(fs, spec.run_config);
-  if (!folder) {
-    print_error(folder.error());
-    return folder.error().code == Errc::AlreadyExists ? exit_code::kTaken : exit_code::kIo;
-  }
-  const auto env = prepare(spec, *folder, fs, submitter);
+  const auto env = prepare(spec, name, folder, source.environment);
   if (!env) {
     print_error(env.error());
-    return env.error().code == Errc::InvalidSpec ? exit_code::kBadSpec : exit_code::kIo;
+    return env.error().code == Errc::InvalidSpec ? exit_code::kBadSpec : exit_code_of(env.error());
   }
   print_err("train-run: num_workers is 0: {} runs alone, in place of train-run; its folder: {}\n",
-            spec.run_config.name, folder->path());
-  return become(spec, *env);
+            name, folder.path());
+  ::clearenv();
+  for (const auto& [variable, value] : *env) ::setenv(variable.c_str(), value.c_str(), 1);
+  const Error why = exec_program(spec.command);
+  print_error(why);
+  return why.code == Errc::NotFound ? exit_code::kNoSuchCommand : exit_code::kCannotExecute;
 }
 
 }  // namespace train

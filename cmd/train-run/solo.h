@@ -11,10 +11,10 @@
 namespace train {
 
 /// Become the job's program (exec): a world of one in the job's working directory and environment.
-/// The SDK finds train_loop_config, metadata and datasets in a file, and keeps its reports and
-/// checkpoints in <storage_path>/<name>-solo; a later start restores the newest checkpoint from
-/// there. Return an exit code if that is not possible.
-int run_solo(const JobSpec& spec, const RunCommand& options,
-             const std::map<std::string, std::string>& submitter);
+/// The SDK reads train_loop_config, metadata and datasets from a file, and keeps its reports and
+/// checkpoints in <storage_path>/_solo-<name>; a later start restores the newest checkpoint from
+/// there. `source`: what `parsed` was parsed from; the time that it gave a default name is left
+/// out. Return an exit code if that is not possible, and for --dry-run.
+int run_solo(const ParsedSpec& parsed, const SpecSource& source, const RunCommand& options);
 
 }  // namespace train

@@ -72,6 +72,16 @@ void check_no_workers(Reading& reading, const JobSpec& spec) {
   cannot(spec.backend != Backend::Torch && spec.backend != Backend::None, "backend");
   cannot(!spec.resume_from_checkpoint.empty(), "resume_from_checkpoint");
   cannot(is_object_url(spec.run_config.storage_path), "run_config.storage_path");
+  cannot(true, "run_config.user");
+  std::string idle;
+  for (const std::string_view key :
+       {"setup", "per_node_setup", "ship", "run_config.stop", "run_config.callbacks",
+        "run_config.notify", "run_config.rlimits", "run_config.checkpoint_config.num_to_keep"})
+    if (reading.given(key) != nullptr) idle += fmt::format("{}{}", idle.empty() ? "" : ", ", key);
+  if (!idle.empty())
+    reading.diagnostics.warning(
+        reading.given(kWorkers)->at,
+        fmt::format("with {}: 0, these have no effect: {}", kWorkers, idle));
 }
 
 void check_workers_per_node(Reading& reading, const ScalingConfig& scaling) {
@@ -102,6 +112,7 @@ void check_workers_per_node(Reading& reading, const ScalingConfig& scaling) {
 }
 
 void check_selectors(Reading& reading, const ScalingConfig& scaling) {
+  if (scaling.num_workers.none()) return;  // no node is looked for
   constexpr std::string_view kKey = "scaling_config.label_selector";
   const Origin* at = reading.given(kKey);
   const std::size_t count = scaling.label_selector.size();

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "lib/storage/run_folder.h"
 #include "sdk/client/environment.h"
 #include "sdk/client/failure.h"
 #include "sdk/client/progress.h"
@@ -68,10 +69,8 @@ std::unique_ptr<WorkerSession> make_session() {
   }
   std::string checkpoints = "checkpoints";
   if (const char* folder = variable("TRAINRUN_SOLO_DIR")) {  // train-run has started us alone
-    info.run_dir = folder;
-    info.run_name = variable("TRAINRUN_RUN_NAME") ?: info.run_name.c_str();
-    info.attempt = static_cast<std::uint32_t>(int_variable("TRAINRUN_ATTEMPT", 0));
-    checkpoints = join_path(info.run_dir, checkpoints);
+    join_run_folder(folder, info);
+    checkpoints = RunFolder(folder).checkpoints();
   }
   find_restorable(checkpoints, info);
   return std::make_unique<SoloSession>(std::move(info), checkpoints);

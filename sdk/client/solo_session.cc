@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
 #include <cstdio>
+#include <cstdlib>
 
+#include "lib/base/report_line.h"
 #include "lib/base/time.h"
 #include "lib/base/user_account.h"
 #include "lib/base/write_all.h"
-#include "lib/storage/metrics_json.h"
 #include "lib/storage/own_folder.h"
 #include "lib/storage/run_folder.h"
 #include "lib/wire/reports.h"
@@ -27,6 +27,7 @@ namespace {
 // have the same generation, and are removed when the store opens.
 constexpr Generation kGeneration{1};
 
+constexpr std::uint32_t kAttemptsMax = 1u << 20;
 constexpr std::string_view kStaging = ".staging-";  // and the process's id
 constexpr std::string_view kStaged = "ckpt-";       // and the checkpoint's number
 
@@ -69,6 +70,21 @@ void find_restorable(const std::string& checkpoints, WorkerInfo& info) {
     info.restored_epoch = epoch;
 }
 
+void join_run_folder(const std::string& path, WorkerInfo& info) {
+  info.run_dir = path;
+  if (const char* name = std::getenv("TRAINRUN_RUN_NAME")) info.run_name = name;
+  if (info.rank != 0) return;
+  PosixFileSystem fs;
+  const RunFolder folder(path);
+  value_or_throw(make_folders(fs, parent_path(folder.attempt(Attempt{0}))));
+  for (info.attempt = 0;; ++info.attempt) {
+    const auto made = fs.make_folder(folder.attempt(Attempt{info.attempt}));
+    if (made) return;
+    if (made.error().code != Errc::AlreadyExists || info.attempt == kAttemptsMax)
+      throw_failure(made.error());
+  }
+}
+
 SoloSession::SoloSession(WorkerInfo info, std::string checkpoints)
     : WorkerSession(std::move(info)),
       store_(fs_, std::move(checkpoints)),
@@ -93,7 +109,11 @@ void SoloSession::report(const Dict& metrics, const Checkpoint* checkpoint) {
   if (kept) job = stage(flat, report_seq_ + 1, *checkpoint);
   ++report_seq_;
   print(fmt::format("report {}: {}", report_seq_, to_line(flat)));
-  if (!info().run_dir.empty()) log(flat, checkpoint != nullptr);
+  if (!info().run_dir.empty() && info().rank == 0)
+    log({.attempt = info().attempt,
+         .report_seq = report_seq_,
+         .has_checkpoint = kept,
+         .metrics = flat});
   if (job) stager_.add(std::move(*job));  // behind the report's line: resolve() prints one, too
   if (checkpoint != nullptr && !kept && checkpoint_seq_++ == 0) {
     std::fprintf(
@@ -103,26 +123,22 @@ void SoloSession::report(const Dict& metrics, const Checkpoint* checkpoint) {
   }
 }
 
-/// Append the report to the metrics.jsonl of the folder that train-run has given us. The caller
-/// holds report_order_.
-void SoloSession::log(const Metrics& metrics, bool has_checkpoint) {
-  const std::string path = RunFolder(info().run_dir).metrics();
-  boost::json::object values = metrics_to_json(metrics).metrics;
-  const std::string line = fmt::format(
-      R"({{"rank":{},"attempt":{},"report_seq":{},"time":"{}","checkpoint":{},"metrics":{}}})"
-      "\n",
-      info().rank, info().attempt, report_seq_, format_utc(std::chrono::system_clock::now()),
-      has_checkpoint, boost::json::serialize(values));
+/// Append the report to the attempt's metrics.jsonl. After an error it stays as it is, with at most
+/// one torn line, the last. The caller holds report_order_.
+void SoloSession::log(const ReportRecord& report) {
+  if (log_failed_) return;
+  const std::string path =
+      join_path(RunFolder(info().run_dir).attempt(Attempt{report.attempt}), "metrics.jsonl");
+  std::string line;
+  append_report_line(line, report, format_utc(std::chrono::system_clock::now()));
   if (log_.get() < 0)
-    log_ = FileDescriptor(
-        ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+    log_.reset(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
   const auto written = log_.get() < 0 ? Result<Unit>(system_error(errno, "opening " + path))
                                       : write_all(log_.get(), line, path);
-  if (written.has_error() && !log_failed_) {
-    log_failed_ = true;
-    std::fprintf(stderr, "trainrun: reports are not kept: %s\n",
-                 written.error().describe().c_str());
-  }
+  if (!written.has_error()) return;
+  log_failed_ = true;
+  std::fprintf(stderr, "trainrun: reports are not kept from now on: %s\n",
+               written.error().describe().c_str());
 }
 
 /// Put the files into the staging folder, and return a job for the stager's thread that does the

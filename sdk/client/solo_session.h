@@ -1,8 +1,9 @@
 // A worker without a supervisor, started by hand or by torchrun. It prints reports as lines on
 // stdout, and commits checkpoints in the background into a folder of the working directory, in
 // lib/storage's format. Under torchrun it keeps only rank 0's, because nobody gathers the other
-// ranks' shards. If train-run has started it alone (num_workers: 0), it has a run's folder: reports
-// go into its metrics.jsonl, too, and checkpoints into its checkpoints.
+// ranks' shards. If train-run has started it alone (num_workers: 0), it has a run's folder: rank
+// 0's reports go into metrics.jsonl of its attempt, too, and checkpoints into the run's
+// checkpoints.
 #pragma once
 
 #include <atomic>
@@ -24,6 +25,10 @@ namespace train::sdk {
 /// and warn of broken ones on stderr.
 void find_restorable(const std::string& checkpoints, WorkerInfo& info);
 
+/// Take part in the run's folder that train-run has given us (num_workers: 0): rank 0 makes the
+/// folder of a new attempt, so that each start has its own reports. Throws Failure.
+void join_run_folder(const std::string& path, WorkerInfo& info);
+
 class SoloSession final : public WorkerSession {
  public:
   SoloSession(WorkerInfo info, std::string checkpoints);
@@ -44,7 +49,7 @@ class SoloSession final : public WorkerSession {
   void abandon_in_fork_child() override {}
 
  private:
-  void log(const Metrics& metrics, bool has_checkpoint);
+  void log(const ReportRecord& report);
   CheckpointStager::Job stage(const Metrics& metrics, std::uint64_t report_seq,
                               const Checkpoint& checkpoint);
   void open_store();
@@ -58,7 +63,7 @@ class SoloSession final : public WorkerSession {
   std::unique_ptr<FileLock> folder_lock_;
   std::mutex report_order_;
   std::uint64_t report_seq_ = 0;
-  FileDescriptor log_;  // metrics.jsonl of the run's folder, if there is one
+  FileDescriptor log_;  // metrics.jsonl of the attempt, if there is a run's folder
   bool log_failed_ = false;
   std::uint64_t checkpoint_seq_ = 0;
   std::mutex mutex_;

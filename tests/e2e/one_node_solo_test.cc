@@ -1,5 +1,6 @@
 // num_workers: 0: the program runs alone, in place of train-run.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/json.hpp>
@@ -20,6 +21,20 @@ std::string training(const Cluster& cluster, const std::string& config) {
                                 config + "}" + kAlone);
 }
 
+/// Return "attempt/report_seq/epoch" of each report that an attempt of the program has kept.
+std::vector<std::string> reports(const Cluster& cluster, const std::string& folder, int attempt) {
+  std::vector<std::string> found;
+  const std::string path = "/attempts/00" + std::to_string(attempt) + "/metrics.jsonl";
+  for (const auto& line : cluster.json_lines(cluster.read(cluster.run_dir(folder) + path))) {
+    EXPECT_EQ(text_of(line, "rank"), "0");
+    found.push_back(text_of(line, "attempt") + "/" + text_of(line, "report_seq") + "/" +
+                    text_of(line.at("metrics").as_object(), "epoch"));
+  }
+  return found;
+}
+
+using Texts = std::vector<std::string>;
+
 TEST(Solo, TheProgramTakesThePlaceOfTrainRun) {
   Cluster cluster;
   Process& run = cluster.train_run(
@@ -32,11 +47,9 @@ TEST(Solo, TheProgramTakesThePlaceOfTrainRun) {
 
   EXPECT_EQ(run.wait(), 7) << run.err();
   EXPECT_TRUE(contains(run.out(), " typed red 0/1 socket=\n")) << run.out();
-  EXPECT_TRUE(contains(run.err(),
-                       "train-run: num_workers is 0: job runs alone, in place of "
-                       "train-run; its folder: " +
-                           cluster.run_dir("job-solo") + "\n"))
-      << run.err();
+  EXPECT_EQ(run.err(),
+            "train-run: num_workers is 0: job runs alone, in place of train-run; its folder: " +
+                cluster.run_dir("_solo-job") + "\n");
   EXPECT_TRUE(nothing_left(cluster));
 }
 
@@ -48,41 +61,66 @@ TEST(Solo, ItHasThePidOfTrainRun) {
   EXPECT_EQ(run.out(), std::to_string(run.pid()) + "\n");
 }
 
-TEST(Solo, ReportsAndCheckpointsGoToTheRunsFolderAndALaterStartRestores) {
+TEST(Solo, ReportsAndCheckpointsGoToItsFolderAndALaterStartRestores) {
   Cluster cluster;
   const std::string job = training(cluster, "mode: epochs, epochs: 2");
 
-  ASSERT_EQ(cluster.run({job}), 0);
+  ASSERT_EQ(cluster.run({job, "--set", "run_config.umask=\"022\""}), 0);
   ASSERT_EQ(cluster.run({job, "--set", "train_loop_config.epochs=4"}), 0);
 
-  EXPECT_EQ(cluster.checkpoints("job-solo").size(), 4u);
-  std::vector<std::string> reports;
-  for (const auto& line : cluster.metrics("job-solo")) {
-    EXPECT_EQ(text_of(line, "rank"), "0");
-    reports.push_back(text_of(line, "attempt") + "/" + text_of(line, "report_seq") + "/" +
-                      text_of(line.at("metrics").as_object(), "epoch"));
-  }
-  EXPECT_EQ(reports, (std::vector<std::string>{"0/1/0", "0/2/1", "1/1/2", "1/2/3"}));
+  EXPECT_EQ(cluster.checkpoints("_solo-job").size(), 4u);
+  EXPECT_EQ(reports(cluster, "_solo-job", 0), (Texts{"0/1/0", "0/2/1"}));
+  EXPECT_EQ(reports(cluster, "_solo-job", 1), (Texts{"1/1/2", "1/2/3"}));
+  struct stat context {};
+  ASSERT_EQ(::stat((cluster.run_dir("_solo-job") + "/context.json").c_str(), &context), 0);
+  EXPECT_EQ(context.st_mode & 0777, 0600u);  // only its owner ever reads the job
 }
 
-TEST(Solo, TakesNoFolderOfARunAndGivesNoneToARun) {
+TEST(Solo, WhatADebuggerStartsTwiceHasTwoAttempts) {
   Cluster cluster;
-  const std::string job = training(cluster, "mode: epochs, epochs: 1");
-  ASSERT_EQ(cluster.run({job, "--num-workers", "1", "--name", "a-solo"}), 0);
-  ASSERT_EQ(cluster.run({job, "--name", "b"}), 0);
+  const std::string worker = program("sdk_worker");
+  const std::string job = cluster.job("job", "command: [sh, -c, '" + worker + "; " + worker +
+                                                 "']\ntrain_loop_config: {mode: metrics}" + kAlone);
 
-  Process& alone = cluster.train_run({job, "--name", "a"});
-  EXPECT_EQ(alone.wait(), 73);
-  EXPECT_EQ(alone.err(), "train-run: error: " + cluster.run_dir("a-solo") +
-                             " is not the folder of a program that ran alone\n"
-                             "train-run: choose another name: --name, or run_config.name\n");
-  Process& run = cluster.train_run({job, "--num-workers", "1", "--name", "b-solo"});
-  EXPECT_EQ(run.wait(), 73);
-  EXPECT_TRUE(
-      contains(run.err(), cluster.run_dir("b-solo") + " is the folder of a program that ran alone"))
-      << run.err();
-  EXPECT_EQ(cluster.metrics("a-solo").size(), 1u);
-  EXPECT_EQ(cluster.metrics("b-solo").size(), 1u);
+  ASSERT_EQ(cluster.run({job}), 0);
+
+  EXPECT_EQ(reports(cluster, "_solo-job", 0), (Texts{"0/1/0", "0/2/1"}));
+  EXPECT_EQ(reports(cluster, "_solo-job", 1), (Texts{"1/1/0", "1/2/1"}));
+}
+
+TEST(Solo, ADefaultNameLosesItsTimeSoThatTheProgramRestores) {
+  Cluster cluster;
+  const Texts words{"--num-workers",   "0",  "--storage",
+                    cluster.storage(), "--", program("sdk_worker")};
+  const auto start = [&](int epochs) {
+    Texts all{"--set", "train_loop_config.mode=epochs", "--set",
+              "train_loop_config.epochs=" + std::to_string(epochs)};
+    all.insert(all.end(), words.begin(), words.end());
+    return cluster.run(all);
+  };
+
+  ASSERT_EQ(start(1), 0);
+  ASSERT_EQ(start(2), 0);
+
+  EXPECT_EQ(reports(cluster, "_solo-sdk_worker", 1), (Texts{"1/1/1"}));
+}
+
+TEST(Solo, OfOneNameOnlyOneRunsAtATime) {
+  Cluster cluster;
+  const std::string job = shell(cluster, "echo here; read line");
+  const StartOptions waiting{
+      .env = {}, .prefix = {"sh", "-c", "sleep 1000 | (exec \"$@\")", "sh"}, .cwd = ""};
+  Process& first = cluster.train_run({job}, waiting);
+  ASSERT_TRUE(wait_until([&] { return contains(first.out(), "here"); })) << first.err();
+
+  Process& second = cluster.train_run({job});
+
+  EXPECT_EQ(second.wait(), 73);
+  EXPECT_EQ(second.err(), "train-run: error: another program runs alone in " +
+                              cluster.run_dir("_solo-job") +
+                              "\n"
+                              "train-run: end it, or choose another name: --name, or "
+                              "run_config.name\n");
 }
 
 TEST(Solo, TakesNoFolderOfAnotherUser) {
@@ -90,25 +128,42 @@ TEST(Solo, TakesNoFolderOfAnotherUser) {
   Cluster cluster;
   const std::string job = training(cluster, "mode: epochs, epochs: 1");
   ASSERT_EQ(cluster.run({job}), 0);
-  ASSERT_EQ(::chown(cluster.run_dir("job-solo").c_str(), 4321, 4321), 0);
+  ASSERT_EQ(::chown(cluster.run_dir("_solo-job").c_str(), 4321, 4321), 0);
 
   Process& run = cluster.train_run({job});
 
-  EXPECT_EQ(run.wait(), 73);
-  EXPECT_TRUE(contains(run.err(),
-                       "/job-solo is not the folder of a program that ran alone for "
-                       "this user\n"))
+  EXPECT_EQ(run.wait(), 77);
+  EXPECT_TRUE(contains(run.err(), "the program job belongs to uid 4321, not to uid 0"))
       << run.err();
-  EXPECT_EQ(cluster.metrics("job-solo").size(), 1u);
 }
 
-TEST(Solo, SaysWhyACommandCannotRun) {
+TEST(Solo, ShowsWhatWouldRun) {
   Cluster cluster;
-  Process& run = cluster.train_run({cluster.job("job", "command: [no-such-program]" + kAlone)});
+  Process& run = cluster.train_run({shell(cluster, "true"), "--dry-run"});
 
-  EXPECT_EQ(run.wait(), 127);
-  EXPECT_TRUE(contains(run.err(), "the command 'no-such-program' cannot be executed in "))
-      << run.err();
+  EXPECT_EQ(run.wait(), 0) << run.err();
+  EXPECT_TRUE(contains(run.out(), "folder:    " + cluster.run_dir("_solo-job") + "\n"))
+      << run.out();
+  EXPECT_TRUE(contains(run.out(), "\n  COLOUR=red\n")) << run.out();
+  EXPECT_TRUE(contains(run.out(), "\n  MASTER_PORT=(chosen at start)\n")) << run.out();
+  EXPECT_EQ(::access(cluster.run_dir("_solo-job").c_str(), F_OK), -1);
+}
+
+TEST(Solo, SaysWhyItCannotRun) {
+  Cluster cluster;
+  Process& missing =
+      cluster.train_run({cluster.job("missing", "command: [no-such-program]" + kAlone)});
+  EXPECT_EQ(missing.wait(), 127);
+  EXPECT_TRUE(contains(missing.err(), "starting no-such-program: No such file")) << missing.err();
+
+  Process& no_program = cluster.train_run({cluster.job("text", "command: [/]" + kAlone)});
+  EXPECT_EQ(no_program.wait(), 126);
+
+  Process& nowhere = cluster.train_run(
+      {cluster.job("nowhere", "command: [\"true\"]\nworking_dir: /no/such/folder" + kAlone)});
+  EXPECT_EQ(nowhere.wait(), 66);
+  EXPECT_TRUE(contains(nowhere.err(), "working_dir /no/such/folder: No such file"))
+      << nowhere.err();
 }
 
 TEST(Solo, RefusesWhatNeedsTrainRun) {
@@ -120,17 +175,33 @@ TEST(Solo, RefusesWhatNeedsTrainRun) {
     return run.err();
   };
 
-  EXPECT_TRUE(contains(refusal({job, "--detach"}, 2), "--detach and num_workers: 0 exclude each"));
+  for (const std::string option :
+       {"--detach", "--output=json", "--events=all", "--wait-for-debugger=0"}) {
+    EXPECT_TRUE(contains(refusal({job, option}, 2), "num_workers: 0 exclude each other"));
+  }
   EXPECT_TRUE(contains(refusal({job, "--set", "backend=horovod"}, 78),
                        "backend needs train-run, and with num_workers: 0 the program runs"));
   EXPECT_TRUE(contains(refusal({job, "--num-workers", "0:2"}, 78),
                        "scaling_config.num_workers.min is 0, less than 1"));
   EXPECT_TRUE(contains(refusal({"k8s", job, "--image", "train:1"}, 2), "num_workers is 0"));
   const std::string sweep = cluster.job("s",
-                                        "command: [\"true\"]\nsweep: {metric: loss, num_trials: 2, "
-                                        "parameters: {lr: {log_uniform: [0.1, 0.2]}}}" +
+                                        "command: [\"true\"]\nsweep: {metric: loss, num_trials: "
+                                        "2, parameters: {lr: {log_uniform: [0.1, 0.2]}}}" +
                                             kAlone);
   EXPECT_TRUE(contains(refusal({"sweep", sweep}, 78), "a sweep needs train-run for its trials"));
+}
+
+TEST(Solo, ARunThatHasBegunKeepsItsWorkers) {
+  Cluster cluster;
+  const std::string job = cluster.job("begun", "command: [\"false\"]");
+  ASSERT_EQ(cluster.run({job}), 1);
+
+  Process& run = cluster.train_run(
+      {"resume", cluster.run_dir("begun"), "--set", "scaling_config.num_workers=0"});
+
+  EXPECT_EQ(run.wait(), 2);
+  EXPECT_TRUE(contains(run.err(), "num_workers is 0, and a run that has begun needs workers"))
+      << run.err();
 }
 
 }  // namespace

@@ -23,11 +23,8 @@ constexpr std::size_t kReadBytes = 64u << 10;
 constexpr Duration kOutputEndMax = seconds(2);  // for pipes that something keeps open
 
 Result<Unit> write_spec(const std::string& path, const StartWorkers& start) {
-  const auto or_empty = [](const std::string& json) { return json.empty() ? "{}" : json; };
   std::ofstream file(path, std::ios::trunc);
-  file << fmt::format(R"({{"train_loop_config": {}, "metadata": {}, "datasets": {}}})",
-                      or_empty(start.run.config_json), or_empty(start.run.metadata_json),
-                      or_empty(start.run.datasets_json));
+  file << spec_json(start.run);
   if (file.flush()) return Unit{};
   return system_error(errno, "writing " + path);
 }

@@ -138,6 +138,13 @@ Environment worker_environment(const NodeEnvironment& node, const WorkerEnvironm
   return env;
 }
 
+std::string spec_json(const JobContext& run) {
+  const auto or_empty = [](const std::string& json) { return json.empty() ? "{}" : json; };
+  return fmt::format(R"({{"train_loop_config": {}, "metadata": {}, "datasets": {}}})",
+                     or_empty(run.config_json), or_empty(run.metadata_json),
+                     or_empty(run.datasets_json));
+}
+
 Environment standby_environment(const NodeEnvironment& node, int number) {
   Environment env = common_environment(node, node.start.cpus_per_worker);
   set(env, "TRAINRUN_STANDBY", number);

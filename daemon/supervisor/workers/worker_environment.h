@@ -44,6 +44,9 @@ struct WorkerEnvironmentInput {
 std::map<std::string, std::string> worker_environment(const NodeEnvironment& node,
                                                       const WorkerEnvironmentInput& input);
 
+/// Return the text of the file that TRAINRUN_SPEC names for a program without a supervisor.
+std::string spec_json(const JobContext& run);
+
 /// Return the environment of standby process `number`: what libraries read when they are loaded.
 /// Its Welcome provides the rest.
 std::map<std::string, std::string> standby_environment(const NodeEnvironment& node, int number);

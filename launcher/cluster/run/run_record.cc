@@ -12,8 +12,8 @@
 
 #include "launcher/cluster/checkpoints/run_checkpoints.h"
 #include "launcher/cluster/code/code_keeper.h"
+#include "launcher/cluster/run/folder_owner.h"
 #include "launcher/cluster/run/run_registry.h"
-#include "launcher/cluster/run/solo_mark.h"
 #include "launcher/cluster/run/time_notes.h"
 #include "launcher/cluster/sweep/sweep_folder.h"
 #include "lib/base/file_descriptor.h"
@@ -37,21 +37,6 @@ std::string random_hex() {
     value =
         static_cast<std::uint64_t>(::getpid()) << 32 | static_cast<std::uint64_t>(::time(nullptr));
   return fmt::format("{:012x}", value & 0xffffffffffffULL);
-}
-
-/// Return the owner of a file that we make in this folder. On some file systems (NFS with
-/// root_squash, CIFS) that is somebody else, who also owns the folder itself. The owner then does
-/// not distinguish us from others.
-Result<uid_t> owner_of_new_files(const std::string& folder, uid_t owner) {
-  if (owner == ::geteuid()) return owner;
-  std::string path = folder + "/.whose-XXXXXX";
-  const FileDescriptor probe(::mkostemp(path.data(), O_CLOEXEC));
-  if (probe.get() < 0) return ::geteuid();
-  struct stat found {};
-  const int looked = ::fstat(probe.get(), &found);
-  ::unlink(path.c_str());
-  if (looked != 0) return system_error(errno, "looking at " + path);
-  return found.st_uid;
 }
 
 // Return the code in exit.json of an earlier launcher. Code 0 means that nothing is left to do.
@@ -139,12 +124,8 @@ Result<std::unique_ptr<RunRecord>> RunRecord::make_folder(const JobSpec& spec, b
                              : create_run_folder(files, storage, name);
   const bool there = created.has_error() && created.error().code == Errc::AlreadyExists;
   if (created.has_error() && !there) return created.error();
-  const std::string path = there ? join_path(storage, name) : created->path();
-  if (there && files.status(join_path(path, kSoloMark)))
-    return Error{Errc::AlreadyExists,
-                 fmt::format("{} is the folder of a program that ran alone (num_workers: 0)", path),
-                 "give run_config.name another value"};
-  std::unique_ptr<RunRecord> record(new RunRecord(RunFolder(path)));
+  std::unique_ptr<RunRecord> record(
+      new RunRecord(there ? RunFolder(join_path(storage, name)) : *created));
   record->resumed_ = there;
   return record;
 }
@@ -196,30 +177,6 @@ Result<Unit> RunRecord::check_owner() const {
 // Check who owns a folder that already exists. If it is somebody else's, they can read and change
 // what we put into it. If many users share a storage_path, one of them may also have made the
 // folder to get in our way.
-Result<Unit> RunRecord::check_folder_owner() const {
-  struct stat found {};
-  if (::lstat(folder_.path().c_str(), &found) != 0)
-    return system_error(errno, "looking at " + folder_.path());
-  if (!S_ISDIR(found.st_mode))
-    return Error{Errc::Permission, fmt::format("'{}' is not a directory", folder_.path()),
-                 "give run_config.name another value, or remove it"};
-  TRY(const uid_t ours, owner_of_new_files(folder_.path(), found.st_uid));
-  if (found.st_uid != ours) {
-    return Error{
-        Errc::Permission,
-        fmt::format("the run {} belongs to uid {}, not to uid {}, and cannot be resumed: {}", name_,
-                    found.st_uid, ::geteuid(), folder_.path()),
-        "only its owner can resume a run; give run_config.name another value"};
-  }
-  if ((found.st_mode & S_IWOTH) != 0) {
-    return Error{
-        Errc::Permission,
-        fmt::format("anyone can write to the folder of the run {}: {}", name_, folder_.path()),
-        "chmod o-w " + folder_.path() + ", if its files have not been tampered with"};
-  }
-  return Unit{};
-}
-
 // Make the owner key together with the run, before anything else mentions the run's id.
 Result<Unit> RunRecord::take_owner_key() {
   constexpr std::uint64_t kKeyBytesMax = 256;
@@ -251,7 +208,7 @@ Result<Unit> RunRecord::take_owner_key() {
 
 Result<Unit> RunRecord::take_ownership(const JobSpec& spec, const RunRecordOptions& options) {
   const LockHolder self{host_name(), ::getpid(), now_text()};
-  if (resumed_ && !remote_) TRY_VOID(check_folder_owner());
+  if (resumed_ && !remote_) TRY_VOID(check_folder_owner(folder_.path(), "the run " + name_));
   if (options.force) {
     TRY(auto lock, RunLock::take_over(files_, folder_.lock(), self));
     lock_.emplace(std::move(lock));

@@ -105,7 +105,6 @@ class RunRecord {
   static Result<std::unique_ptr<RunRecord>> make_folder(const JobSpec& spec, bool unique_name);
   static Result<std::unique_ptr<RunRecord>> make_remote(const JobSpec& spec, bool unique_name);
   Result<Unit> take_remote(const RunRecordOptions& options);
-  Result<Unit> check_folder_owner() const;
   Result<Unit> take_owner_key();
   Result<Unit> take_ownership(const JobSpec& spec, const RunRecordOptions& options);
   Result<Unit> read_start(const JobSpec& spec);

@@ -21,11 +21,11 @@ class Context {
   int local_world_size() const;  // workers on this node
   int node_rank() const;
   int node_count() const;
-  int attempt() const;      // 0 at first, plus one for each restart of the group
+  int attempt() const;      // 0 at first, plus one for each (re)start of the group
   bool supervised() const;  // false: started by hand or by torchrun
   std::string run_name() const;
   std::string run_id() const;
-  std::string storage_path() const;  // the run's folder; empty when not supervised
+  std::string storage_path() const;  // the run's folder; empty by hand and under torchrun
   const Dict& metadata() const;      // the spec's `metadata`
   const Config& config() const;      // the spec's `train_loop_config`
 };

@@ -46,7 +46,7 @@ class Context:
         return _library.text("run_id")
 
     def get_storage_path(self) -> str:
-        """Return the run's folder; "" if the program was started by hand."""
+        """Return the run's folder; "" if the program was started by hand or by torchrun."""
         return _library.text("storage_path")
 
     def get_config(self) -> dict[str, Any]:
