@@ -154,6 +154,9 @@ Result<std::string> path_of(const RunReference& reference);
 
 /// Print what the nodes of the job's cluster have and do. Return 69 if one does not answer.
 int nodes_command(const JobOptions& job, Duration limit, bool json);
+/// Print the runs that share the nodes of the job's cluster, and those that wait for them. Return
+/// 69 if a node does not answer.
+int queue_command(const JobOptions& job, Duration limit, bool json);
 /// Check whether the job could run on its nodes, and print what to do if not. Return 69 then.
 int check_command(const JobOptions& job, Duration limit, bool json);
 int run_command(const JobOptions& job, const RunCommand& options);

@@ -113,13 +113,19 @@ int main(int argc, char** argv) {
       [&] {
         return train::nodes_command(asked, duration_of(nodes_seconds), nodes_output == "json");
       });
-  nodes->add_option("job", asked.path,
-                    "A job's YAML file, whose cluster to ask (without one and without nodes: your "
-                    "own traind here)");
-  train::add_cluster_options(nodes, asked);
-  nodes->add_option("--seconds", nodes_seconds, "How long to wait for each node (default 10)")
-      ->check(CLI::Range(0.1, 600.0));
-  train::add_output_option(nodes, nodes_output);
+  CLI::App* queue = commands.add(
+      app, "queue", "Show the runs that share the nodes, and those that wait, in order", [&] {
+        return train::queue_command(asked, duration_of(nodes_seconds), nodes_output == "json");
+      });
+  for (CLI::App* command : {nodes, queue}) {
+    command->add_option("job", asked.path,
+                        "A job's YAML file, whose cluster to ask (without one and without nodes: "
+                        "your own traind here)");
+    train::add_cluster_options(command, asked);
+    command->add_option("--seconds", nodes_seconds, "How long to wait for each node (default 10)")
+        ->check(CLI::Range(0.1, 600.0));
+    train::add_output_option(command, nodes_output);
+  }
   std::vector<std::string> torchrun_words;
   commands.add(app, "torchrun", "Run what torchrun's own command line says: torchrun --help",
                [&] { return train::torchrun_command(torchrun_words); });

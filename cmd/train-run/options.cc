@@ -30,6 +30,9 @@ void add_flags(CLI::App* command, JobFlags& flags) {
   command->add_option("--memory", flags.memory, "Memory that each worker claims, such as 16GiB");
   command->add_option("--max-failures", flags.max_failures,
                       "How many failures the run survives (default 0; -1: any number)");
+  command->add_option("--priority", flags.priority,
+                      "Whose turn it is where runs wait for the same nodes: a higher one goes "
+                      "first (default 0)");
   command->add_option("--name", flags.name, "The run's name");
   command->add_option("--storage", flags.storage,
                       "The folder of runs, or its URL (default ~/train_results)");

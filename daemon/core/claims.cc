@@ -20,6 +20,17 @@ void add_known(Resources& sum, const Resources& claim, double times) {
   sum.memory_bytes = memory <= 0 ? 0 : static_cast<std::uint64_t>(std::min(memory, kMost));
 }
 
+/// Return the resources that `of` returns for the amounts of `a` and `b`, as far as `a` names them.
+template <class Of>
+Resources each(const Resources& a, const Resources& b, const Of& of) {
+  Resources result{of(a.cpu, b.cpu), of(a.gpu, b.gpu), of(a.memory_bytes, b.memory_bytes), {}};
+  for (const auto& [name, value] : a.custom) {
+    const auto found = b.custom.find(name);
+    result.custom[name] = of(value, found == b.custom.end() ? 0.0 : found->second);
+  }
+  return result;
+}
+
 }  // namespace
 
 Resources claim_of(const Resources& per_worker, std::int32_t workers) {
@@ -47,6 +58,18 @@ void take(Resources& free, const Resources& claim) {
     if (const auto found = claim.custom.find(name); found != claim.custom.end())
       value -= found->second;
   }
+}
+
+Resources beyond(const Resources& wanted, const Resources& has) {
+  return each(wanted, has, [](auto a, auto b) { return a > b ? a - b : decltype(a){}; });
+}
+
+Resources larger(const Resources& a, const Resources& b) {
+  return each(a, b, [](auto x, auto y) { return std::max(x, y); });
+}
+
+Resources smaller(const Resources& a, const Resources& b) {
+  return each(a, b, [](auto x, auto y) { return std::min(x, y); });
 }
 
 std::size_t whole_gpus(const Resources& claim) {

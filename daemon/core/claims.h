@@ -17,6 +17,11 @@ void add(Resources& sum, const Resources& claim);
 /// Take a claim from what is free. What the node does not have is left out: every offer to every
 /// run names what is free, and a claim may name anything.
 void take(Resources& free, const Resources& claim);
+/// Return what `wanted` has more than `has`, of each resource.
+Resources beyond(const Resources& wanted, const Resources& has);
+/// Return the larger, and the smaller, amount of each resource that the first one names.
+Resources larger(const Resources& a, const Resources& b);
+Resources smaller(const Resources& a, const Resources& b);
 /// Return which of the attempt's GPUs a worker has, or has first, by its local rank.
 std::size_t first_gpu_of(const Resources& per_worker, std::int32_t local_rank);
 /// Return how many whole GPUs hold this claim. A sum of fractions may be slightly too large.

@@ -50,6 +50,13 @@ Result<Unit> check_amounts(const Resources& amounts) {
   return Unit{};
 }
 
+Result<Unit> check_gpus(const std::vector<std::string>& gpus) {
+  for (const std::string& gpu : gpus)
+    TRY_VOID(
+        within_bounds<std::size_t>("the length of a GPU's name", gpu.size(), 1, kNameBytesMax));
+  return within_bounds<std::size_t>("the number of GPUs", gpus.size(), 0, kWorkersMax);
+}
+
 }  // namespace
 
 bool is_run_id(std::string_view text) {
@@ -63,6 +70,8 @@ Result<Unit> check_order(const AttachRun& message) {
                  "is that launcher of another version?"};
   TRY_VOID(check_name("run_name", message.run_name));
   TRY_VOID(within_bounds<std::size_t>("the length of user", message.user.size(), 0, kNameBytesMax));
+  TRY_VOID(within_bounds<std::size_t>("the length of submitter", message.submitter.size(), 0,
+                                      kNameBytesMax));
   TRY_VOID(within_bounds<std::int64_t>("heartbeat_ms", message.heartbeat_ms, 1, kDayMs));
   TRY_VOID(within_bounds<std::int64_t>("dead_after_ms", message.dead_after_ms, 1, kDayMs));
   return within_bounds<std::int64_t>("orphan_timeout_ms", message.orphan_timeout_ms, 0, kYearMs);
@@ -70,10 +79,7 @@ Result<Unit> check_order(const AttachRun& message) {
 
 Result<Unit> check_order(const SupervisorHello& message) {
   TRY_VOID(check_amounts(message.claimed));
-  for (const std::string& gpu : message.gpus)
-    TRY_VOID(
-        within_bounds<std::size_t>("the length of a GPU's name", gpu.size(), 1, kNameBytesMax));
-  TRY_VOID(within_bounds<std::size_t>("the number of GPUs", message.gpus.size(), 0, kWorkersMax));
+  TRY_VOID(check_gpus(message.gpus));
   return within_bounds<std::size_t>("the number of bindings", message.bindings.size(), 0,
                                     kWorkersMax);
 }
@@ -85,15 +91,21 @@ Result<Unit> check_order(const PrepareAttempt& message) {
   TRY_VOID(within_bounds("replicas", message.replicas, 0, kWorkersMax));
   TRY_VOID(check_amounts(message.per_worker));
   TRY_VOID(check_amounts(message.ingest));
-  TRY_VOID(
-      within_bounds<std::size_t>("the number of GPUs", message.gpu_choice.size(), 0, kWorkersMax));
-  for (const std::string& gpu : message.gpu_choice)
-    TRY_VOID(
-        within_bounds<std::size_t>("the length of a GPU's name", gpu.size(), 1, kNameBytesMax));
+  TRY_VOID(check_gpus(message.gpu_choice));
   TRY_VOID(within_bounds<std::int64_t>("stop_grace_ms", message.stop_grace_ms, 0, kYearMs));
   TRY_VOID(within_bounds<std::int64_t>("upload_timeout_ms", message.upload_timeout_ms, 0, kYearMs));
   return within_bounds("output_bytes_max", message.output_bytes_max, kOutputBytesMin,
                        std::uint64_t{1} << 50);
+}
+
+Result<Unit> check_order(const ClaimRoom& message) {
+  TRY_VOID(within_bounds("workers", message.workers, 0, kWorkersMax));
+  TRY_VOID(within_bounds("workers_here", message.workers_here, 0, kWorkersMax));
+  TRY_VOID(within_bounds("priority", message.place.priority, -kPriorityMax, kPriorityMax));
+  TRY_VOID(within_bounds("share", message.place.share, 0, kShareMax));
+  TRY_VOID(check_gpus(message.gpu_choice));
+  TRY_VOID(check_amounts(message.per_worker));
+  return check_amounts(message.ingest);
 }
 
 }  // namespace train

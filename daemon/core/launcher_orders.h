@@ -21,5 +21,7 @@ Result<Unit> check_order(const SupervisorHello& message);
 /// Check that the amounts, counts and times of an attempt are finite, and no larger than makes
 /// sense for a node.
 Result<Unit> check_order(const PrepareAttempt& message);
+/// Check the same of what a run wants to be kept for it.
+Result<Unit> check_order(const ClaimRoom& message);
 
 }  // namespace train

@@ -63,6 +63,8 @@ void NodeAgent::on(const LauncherAttached& event) {
   const bool held_up = run.link && message.generation == run.generation && event.link < *run.link;
   if (held_up) return;
   if (run.link && *run.link != event.link) actions_.push_back(DropLink{*run.link});
+  // The same launcher says again what it wants, over its new link; another one may want less.
+  const bool wants_less = message.generation != run.generation && queue_.forget(message.run_id);
   run = Run{message.generation, event.link, message, past.ended};
   for (auto& [key, supervisor] : supervisors_) {
     if (key.run_id == message.run_id) supervisor.in_step = false;
@@ -70,6 +72,7 @@ void NodeAgent::on(const LauncherAttached& event) {
   send_offer(message.run_id);
   tell_supervisors(message.run_id, true);
   if (draining_) actions_.push_back(TellDraining{event.link, *draining_});
+  if (wants_less) send_offers(/*but_to=*/message.run_id);
 }
 
 void NodeAgent::on(const LauncherDetached& event) {
@@ -88,6 +91,11 @@ void NodeAgent::on(const LauncherLinkClosed& event) {
   const bool has_supervisor = std::any_of(supervisors_.begin(), supervisors_.end(),
                                           [&](const auto& s) { return s.first.run_id == *run_id; });
   if (!has_supervisor) forget(*run_id);  // nothing of it is left here
+}
+
+void NodeAgent::on(const RoomClaimed& event) {
+  const auto run_id = run_of(event.link);
+  if (run_id && queue_.claim(*run_id, event.message)) send_offers();
 }
 
 void NodeAgent::on(const AttemptAsked& event) {
@@ -124,10 +132,10 @@ void NodeAgent::on(const AttemptAsked& event) {
   // Do not count older attempts of the same run: none of their workers is left.
   const std::string lack = lack_of(wanted, free_for(*run_id));
   if (!standby && !lack.empty()) {
-    actions_.push_back(
-        RefuseAttempt{event.link, event.attempt,
-                      Error{Errc::ResourceExhausted,
-                            fmt::format("{} has too little free: {}", node_name_, lack)}});
+    actions_.push_back(RefuseAttempt{
+        event.link, event.attempt,
+        Error{Errc::ResourceExhausted, fmt::format("{} has too little free: {}{}", node_name_, lack,
+                                                   kept_before(*run_id))}});
     send_offer(*run_id);
     return;
   }
@@ -159,10 +167,7 @@ void NodeAgent::on(const AttemptAsked& event) {
                                        runs_[*run_id].lease.orphan_timeout_ms});
   else
     actions_.push_back(SendPrepare{key, std::move(message)});
-  if (standby) return;
-  for (const auto& [id, run] : runs_) {
-    if (id != *run_id) send_offer(id);  // less is free for the others
-  }
+  if (!standby) send_offers(/*but_to=*/*run_id);  // less is free for the others
 }
 
 PrepareAttempt NodeAgent::granted(PrepareAttempt message, const Supervisor& supervisor) {
@@ -206,6 +211,7 @@ void NodeAgent::wait(const std::string& run_id, const AttemptAsked& event) {
 void NodeAgent::forget(const std::string& run_id) {
   const auto run = runs_.extract(run_id);
   past_.add(run_id, {run.mapped().generation, run.mapped().ended});
+  if (queue_.forget(run_id)) send_offers();
 }
 
 /// Return whether processes for another attempt of the run stand by. The run waits for their end:
@@ -278,7 +284,8 @@ void NodeAgent::on(const AttemptLeftoversReaped& event) {
   } else if (run != runs_.end() && run->second.waiting) {
     on(*std::exchange(run->second.waiting, std::nullopt));
   }
-  send_offers();
+  send_offer(event.key.run_id);
+  send_offers(/*but_to=*/event.key.run_id);
 }
 
 void NodeAgent::on(const AdoptionEnded&) {
@@ -343,7 +350,22 @@ std::string NodeAgent::user_of(const std::string& run_id) const {
   return run == runs_.end() ? "" : run->second.lease.user;
 }
 
+/// Return what each run that has supervisors here has claimed.
+ClaimedByRun NodeAgent::claimed() const {
+  ClaimedByRun claimed;
+  for (const auto& [key, supervisor] : supervisors_) {
+    Resources& sum = claimed[key.run_id];
+    add(sum, supervisor.claimed);
+    for (const auto& [name, amount] : supervisor.claimed.custom) sum.custom[name] += amount;
+  }
+  return claimed;
+}
+
 Resources NodeAgent::free_for(const std::string& run_id) const {
+  return queue_.free_for(run_id, unclaimed_by_others(run_id), claimed());
+}
+
+Resources NodeAgent::unclaimed_by_others(const std::string& run_id) const {
   Resources free = total_;
   for (const auto& [key, supervisor] : supervisors_) {
     if (key.run_id != run_id) take(free, supervisor.claimed);
@@ -352,6 +374,49 @@ Resources NodeAgent::free_for(const std::string& run_id) const {
   const std::size_t held = held_gpus(run_id).size();
   free.gpu = std::min(free.gpu, static_cast<double>(gpus_.size() - std::min(gpus_.size(), held)));
   return free;
+}
+
+/// Return the runs that have something here or wait, in the order of their turns.
+NodeAgent::Pool NodeAgent::pool() const {
+  Pool pool{.claimed = claimed(), .runs = {}};
+  for (const auto& [id, run] : runs_) {
+    const ClaimRoom* claim = queue_.find(id);
+    const auto has = pool.claimed.find(id);
+    if (claim == nullptr && has == pool.claimed.end()) continue;
+    PoolRun known{.run_id = id,
+                  .run_name = run.lease.run_name,
+                  .owner = run.lease.submitter,
+                  .place = claim != nullptr ? claim->place : QueuePlace{.placed = true},
+                  .workers = claim != nullptr ? claim->workers : 0,
+                  .claimed = has == pool.claimed.end() ? Resources{} : has->second,
+                  .keeps = queue_.keeps(id, pool.claimed)};
+    known.claimed.custom.clear();  // it may be large
+    pool.runs.push_back(std::move(known));
+  }
+  std::sort(pool.runs.begin(), pool.runs.end(), [](const PoolRun& a, const PoolRun& b) {
+    return goes_before(a.place, a.run_id, b.place, b.run_id);
+  });
+  return pool;
+}
+
+/// Return the first of the runs for which room is kept before this run has its turn.
+std::vector<PoolRun> NodeAgent::runs_before(const std::string& run_id, const Pool& pool) const {
+  const ClaimRoom* own = queue_.find(run_id);
+  const bool waits = own != nullptr && !own->place.placed;
+  std::vector<PoolRun> before;
+  for (const PoolRun& other : pool.runs) {
+    if (before.size() == kRunsBeforeMax || (waits && other.run_id == run_id)) break;
+    if (!other.place.placed && other.keeps && other.run_id != run_id) before.push_back(other);
+  }
+  return before;
+}
+
+/// Return for whom room is kept before this run: "; room is kept for a, b".
+std::string NodeAgent::kept_before(const std::string& run_id) const {
+  std::string names;
+  for (const PoolRun& other : runs_before(run_id, pool()))
+    names += fmt::format("{}{}", names.empty() ? "; room is kept for " : ", ", other.run_name);
+  return names;
 }
 
 std::vector<std::string> NodeAgent::gpus_of(const std::string& run_id) const {
@@ -388,23 +453,44 @@ std::vector<std::string> NodeAgent::free_gpus(const AttemptKey& key, bool standb
   std::vector<std::string> free;
   std::copy_if(gpus_.begin(), gpus_.end(), std::back_inserter(free),
                [&](const std::string& gpu) { return !held.contains(gpu); });
+  // A run that waits for certain GPUs shall not find all but those.
+  std::stable_partition(free.begin(), free.end(), [&](const std::string& gpu) {
+    const auto traits = traits_.gpus.find(gpu);
+    return !queue_.is_wanted(gpu, traits == traits_.gpus.end() ? "" : traits->second.uuid,
+                             key.run_id);
+  });
   const std::set<std::string> preferred = preferred_gpus(key, standby);
   std::stable_partition(free.begin(), free.end(),
                         [&](const std::string& gpu) { return preferred.contains(gpu); });
   return free;
 }
 
-void NodeAgent::send_offer(const std::string& run_id) {
-  const auto link = link_of(run_id);
-  if (!link || adoptions_ > 0) return;
+std::string NodeAgent::owner_of(const std::string& run_id) const {
+  const auto run = runs_.find(run_id);
+  return run == runs_.end() ? "" : run->second.lease.submitter;
+}
+
+NodeOffer NodeAgent::offer_to(const std::string& run_id, const Pool& pool) const {
+  const bool only_asks = runs_.at(run_id).generation == 0;
+  Resources free = unclaimed_by_others(run_id);
+  if (!only_asks) free = queue_.free_for(run_id, free, pool.claimed);
   NodeOffer offer{.node_name = node_name_,
                   .host = host_,
                   .addresses = addresses_,
                   .total = total_,
-                  .free = draining_ ? Resources{} : free_for(run_id),
+                  .free = draining_ ? Resources{} : std::move(free),
                   .attempts = {},
                   .draining = draining_.has_value(),
-                  .labels = traits_.labels};
+                  .labels = traits_.labels,
+                  .gpus = {},
+                  .owner_has = {},
+                  .runs = only_asks ? pool.runs : runs_before(run_id, pool)};
+  for (const auto& [other, has] : pool.claimed) {
+    if (other != run_id && owner_of(other) == owner_of(run_id)) add(offer.owner_has, has);
+  }
+  offer.owner_wants = queue_.wanted_before(run_id, [&](const std::string& other) {
+    return owner_of(other) == owner_of(run_id) && !pool.claimed.contains(other);
+  });
   const std::set<std::string> held = held_gpus(run_id);
   for (const std::string& gpu : gpus_) {
     const auto traits = traits_.gpus.find(gpu);
@@ -414,11 +500,29 @@ void NodeAgent::send_offer(const std::string& run_id) {
   for (const auto& [key, supervisor] : supervisors_) {
     if (key.run_id == run_id) offer.attempts.push_back(key.attempt.value);
   }
-  actions_.push_back(SendOffer{*link, std::move(offer)});
+  if (offer.runs.size() > kPoolRunsMax) offer.runs.resize(kPoolRunsMax);
+  return offer;
 }
 
-void NodeAgent::send_offers() {
-  for (const auto& [id, run] : runs_) send_offer(id);
+void NodeAgent::send_offer(const std::string& run_id) {
+  if (link_of(run_id) && adoptions_ == 0) send_offer(run_id, offer_to(run_id, pool()));
+}
+
+void NodeAgent::send_offer(const std::string& run_id, NodeOffer offer) {
+  Run& run = runs_.at(run_id);
+  run.offered = std::move(offer);
+  actions_.push_back(SendOffer{*run.link, *run.offered});
+}
+
+/// Send everyone whom the news concerns a new offer.
+void NodeAgent::send_offers(const std::string& but_to) {
+  if (adoptions_ > 0) return;
+  const Pool pool = this->pool();
+  for (const auto& [id, run] : runs_) {
+    if (id == but_to || !run.link) continue;
+    NodeOffer offer = offer_to(id, pool);
+    if (run.offered != offer) send_offer(id, std::move(offer));
+  }
 }
 
 void NodeAgent::tell_supervisors(const std::string& run_id, bool present) {
@@ -438,6 +542,10 @@ NodeCounts NodeAgent::counts() const {
                     .supervisors = static_cast<int>(supervisors_.size()),
                     .draining = draining_.has_value(),
                     .adopting = adoptions_ > 0};
+  for (const auto& [id, run] : runs_) {
+    const ClaimRoom* claim = queue_.find(id);
+    counts.waiting += claim != nullptr && !claim->place.placed ? 1 : 0;
+  }
   for (const auto& [key, supervisor] : supervisors_) {
     counts.standby += supervisor.standby ? 1 : 0;
     counts.claimed.cpu += supervisor.claimed.cpu;

@@ -14,6 +14,7 @@
 
 #include "daemon/core/gpu_grant.h"
 #include "daemon/core/past_runs.h"
+#include "daemon/core/room_queue.h"
 #include "lib/base/cpu_list.h"
 #include "lib/base/error.h"
 #include "lib/base/ids.h"
@@ -51,6 +52,10 @@ struct AttemptAsked {
   PrepareAttempt message;
   GpusInUse gpus_in_use = {};
 };
+struct RoomClaimed {
+  LinkId link = 0;
+  ClaimRoom message;
+};
 /// After our own restart, we have begun to connect to a supervisor that may still live.
 struct AdoptionBegun {};
 /// The supervisor has answered (SupervisorUp came before), or it is dead.
@@ -75,8 +80,8 @@ struct DrainAsked {
 /// The first time, the grace of the drain is over; the second time, so is the time for stopping.
 struct DrainExpired {};
 using NodeEvent = std::variant<LauncherAttached, LauncherDetached, LauncherLinkClosed, AttemptAsked,
-                               AdoptionBegun, AdoptionEnded, SupervisorUp, SupervisorDown,
-                               AttemptLeftoversReaped, DrainAsked, DrainExpired>;
+                               RoomClaimed, AdoptionBegun, AdoptionEnded, SupervisorUp,
+                               SupervisorDown, AttemptLeftoversReaped, DrainAsked, DrainExpired>;
 
 // ---- actions
 /// Send the launcher a refusal, after which it closes the link.
@@ -143,6 +148,7 @@ using NodeAction =
 struct NodeCounts {
   Resources total = {}, claimed = {};
   int runs = 0;
+  int waiting = 0;                   // of the runs: they wait for room
   int supervisors = 0, standby = 0;  // standby: of the supervisors
   bool draining = false;
   bool adopting = false;  // supervisors of an earlier traind are being looked for
@@ -194,6 +200,7 @@ class NodeAgent {
     /// Waits for an older attempt's supervisor to end, for others that stand by to end, or for
     /// supervisors that may still be found.
     std::optional<AttemptAsked> waiting = {};
+    std::optional<NodeOffer> offered = {};  // over its link, last
   };
   struct Supervisor {
     Resources claimed;  // nothing while it stands by
@@ -205,10 +212,16 @@ class NodeAgent {
     std::optional<std::string> down = {};  // why it ended; its leftovers are being killed
   };
 
+  struct Pool {
+    ClaimedByRun claimed;
+    std::vector<PoolRun> runs;  // in the order of their turns
+  };
+
   void on(const LauncherAttached&);
   void on(const LauncherDetached&);
   void on(const LauncherLinkClosed&);
   void on(const AttemptAsked&);
+  void on(const RoomClaimed&);
   void on(const AdoptionBegun&) { ++adoptions_; }
   void on(const AdoptionEnded&);
   void on(const SupervisorUp&);
@@ -222,9 +235,17 @@ class NodeAgent {
   static PrepareAttempt granted(PrepareAttempt message, const Supervisor& supervisor);
   void bind(const AttemptKey& key, Supervisor& supervisor, PrepareAttempt& message) const;
   void forget(const std::string& run_id);
+  std::string owner_of(const std::string& run_id) const;
+  NodeOffer offer_to(const std::string& run_id, const Pool& pool) const;
   void send_offer(const std::string& run_id);
-  void send_offers();
+  void send_offer(const std::string& run_id, NodeOffer offer);
+  void send_offers(const std::string& but_to = "");
+  ClaimedByRun claimed() const;
+  Pool pool() const;
+  Resources unclaimed_by_others(const std::string& run_id) const;
   Resources free_for(const std::string& run_id) const;
+  std::vector<PoolRun> runs_before(const std::string& run_id, const Pool& pool) const;
+  std::string kept_before(const std::string& run_id) const;
   std::set<std::string> held_gpus(const std::string& run_id) const;
   std::set<std::string> preferred_gpus(const AttemptKey& key, bool standby) const;
   std::vector<std::string> free_gpus(const AttemptKey& key, bool standby) const;
@@ -237,6 +258,7 @@ class NodeAgent {
   NodeTraits traits_;
   std::map<std::string, Run> runs_;
   PastRuns past_;
+  RoomQueue queue_;
   std::map<AttemptKey, Supervisor> supervisors_;
   int adoptions_ = 0;  // in progress: it is not known yet what is free, so nothing is offered
   std::optional<std::string> draining_;  // why

@@ -385,6 +385,7 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
         return false;
       }
       message->user = *worker;
+      if (certificate) message->submitter = certificate->name;
       *silence_max = milliseconds(message->dead_after_ms);
       had_launcher_ = true;
       log_.info("launcher attached",
@@ -408,6 +409,12 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
         scope_.spawn("prepare", prepare(std::move(asked)));
       else
         feed(asked);
+      return true;
+    }
+    case MessageType::ClaimRoom: {
+      auto message = decode_order<ClaimRoom>(link, frame);
+      if (!message) return false;
+      feed(RoomClaimed{id, std::move(*message)});
       return true;
     }
     case MessageType::DetachRun:

@@ -100,6 +100,7 @@ std::string node_metrics_text(const NodeCounts& counts, const NodeVitals& vitals
   add_resources(out, "trainrun_node_resource_claimed", "How much of it workers have claimed.",
                 counts.claimed);
   out.gauge("trainrun_node_runs", "Runs that use the node, or may.", counts.runs);
+  out.gauge("trainrun_node_runs_waiting", "Of them, those that wait for room.", counts.waiting);
   const std::string supervisors = "Supervisors, by whether they stand by.";
   out.gauge("trainrun_node_supervisors", supervisors, counts.supervisors - counts.standby,
             {{"standby", "false"}});

@@ -206,6 +206,7 @@ struct RunConfig {
   std::optional<std::string> user;  // whom workers run as; unset: traind chooses
   bool keep_capabilities = false;
   DigestCheck check_digests = DigestCheck::Warn;
+  int priority = 0;  // in the queue of nodes that several runs share
   bool operator==(const RunConfig&) const = default;
 };
 

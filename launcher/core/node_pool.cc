@@ -2,14 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace train {
 
-void NodePool::up(const NodeUp& event) {
+bool NodePool::up(const NodeUp& event) {
   const NodeId node = event.capacity.node;
+  const auto known = up_.find(node);
+  const bool changed = known == up_.end() || known->second.capacity != event.capacity;
   up_[node] = event;
   names_[node] = event.capacity.name;
   lost_.erase(node);
-  if (!event.capacity.draining) draining_.erase(node);
+  const bool drains_no_more = !event.capacity.draining && draining_.erase(node) > 0;
+  return changed || drains_no_more;
 }
 
 void NodePool::down(NodeId node) {
@@ -39,6 +45,31 @@ std::vector<NodeCapacity> NodePool::usable(const ScalingConfig& scaling,
   }
   if (good.size() == all.size()) return all;
   return place(scaling, good, nodes_max(), {}, ingest_).world_size > 0 ? good : all;
+}
+
+int NodePool::owner_share() const {
+  Resources total, has, wants;
+  for (const auto& [id, node] : up_) {
+    total.cpu += node.capacity.total.cpu;
+    total.gpu += node.capacity.total.gpu;
+    has.cpu += node.owner_has.cpu;
+    has.gpu += node.owner_has.gpu;
+    wants.cpu = std::max(wants.cpu, node.owner_wants.cpu);
+    wants.gpu = std::max(wants.gpu, node.owner_wants.gpu);
+  }
+  const auto part = [](double some, double all) { return all > 0 ? some / all : 0.0; };
+  const double share =
+      std::max(part(has.cpu + wants.cpu, total.cpu), part(has.gpu + wants.gpu, total.gpu));
+  return static_cast<int>(std::min(std::floor(1000 * share), double{kShareMax}));
+}
+
+std::vector<PoolRun> NodePool::runs_before() const {
+  std::map<std::string, PoolRun> runs;
+  for (const auto& [id, node] : up_)
+    for (const PoolRun& run : node.runs) runs.insert_or_assign(run.run_id, run);
+  std::vector<PoolRun> all;
+  for (auto& [id, run] : runs) all.push_back(std::move(run));
+  return all;
 }
 
 }  // namespace train

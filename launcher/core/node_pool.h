@@ -23,7 +23,8 @@ class NodePool {
   explicit NodePool(std::size_t expected, std::vector<IngestNeed> ingest = {}, bool open = false)
       : expected_(expected), open_(open), ingest_(std::move(ingest)) {}
 
-  void up(const NodeUp& event);
+  /// Return whether it has another capacity than before.
+  bool up(const NodeUp& event);
   void down(NodeId node);
   /// One more is named.
   void found() { ++expected_; }
@@ -53,6 +54,10 @@ class NodePool {
   Placement placement(const ScalingConfig& scaling, const FailurePolicy& policy) const {
     return place(scaling, usable(scaling, policy), nodes_max(), placed_, ingest_);
   }
+  /// Return the owner's share: see QueuePlace.
+  int owner_share() const;
+  /// Return the runs that wait before this one, on any node, each once.
+  std::vector<PoolRun> runs_before() const;
   /// Set the placement of the newest attempt.
   void placed(Placement placement) { placed_ = std::move(placement); }
   /// Return how many workers would fit now.

@@ -325,14 +325,6 @@ std::vector<IngestRoom> left_beside(const Placement& placement, const Resources&
   return rooms;
 }
 
-bool may_have(const IngestRoom& room, const IngestNeed& need) {
-  const std::vector<std::string>& names = need.spec.nodes;
-  if (names.empty()) return room.has_ranks;
-  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    return name == kAnyNode || name == room.node->name || name == room.node->address;
-  });
-}
-
 /// Give each dataset its least number of places, then more of them in turn. Return the dataset for
 /// whose least number there is no room, or nothing.
 std::optional<IngestNeed> place_ingest(Placement& placement, std::vector<IngestRoom> rooms,
@@ -344,7 +336,7 @@ std::optional<IngestNeed> place_ingest(Placement& placement, std::vector<IngestR
     for (std::size_t tried = 0; tried < rooms.size(); ++tried) {
       const std::size_t at = (next + tried) % rooms.size();
       IngestRoom& room = rooms[at];
-      if (!may_have(room, need) ||
+      if (!may_have(*room.node, need, room.has_ranks) ||
           workers_that_fit(room.left, need.spec.resources_per_worker, 1) < 1)
         continue;
       take(room.left, need.spec.resources_per_worker, 1);
@@ -374,7 +366,7 @@ std::string describe_lack(const IngestNeed& need, const Placement& ranks,
                           const std::vector<IngestRoom>& rooms) {
   std::vector<std::string> offers;
   for (const IngestRoom& room : rooms) {
-    if (!may_have(room, need)) continue;
+    if (!may_have(*room.node, need, room.has_ranks)) continue;
     offers.push_back(fmt::format("{} CPU {}, memory {} MiB", room.node->name, amount(room.left.cpu),
                                  room.left.memory_bytes >> 20));
   }
@@ -396,6 +388,14 @@ std::vector<IngestNeed> ingest_needs(const JobSpec& spec) {
   for (const auto& [name, dataset] : spec.datasets)
     if (dataset.ingest.workers.max > 0) needs.push_back({name, dataset.ingest});
   return needs;
+}
+
+bool may_have(const NodeCapacity& node, const IngestNeed& need, bool has_ranks) {
+  const std::vector<std::string>& names = need.spec.nodes;
+  if (names.empty()) return has_ranks;
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return name == kAnyNode || name == node.name || name == node.address;
+  });
 }
 
 std::string describe(const IngestNeed& need) {
@@ -435,6 +435,23 @@ Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& n
     none.reason = describe_lack(*lacking, ranks, left);
     return none;
   }
+}
+
+std::map<NodeId, int> rooms_when_free(const ScalingConfig& scaling,
+                                      const std::vector<NodeCapacity>& nodes) {
+  ScalingConfig least = scaling;
+  const int wanted = least.num_workers.max = scaling.num_workers.min;
+  const Counts capacity = capacity_of(nodes, least, true);
+  const Counts best = choose(least, nodes, capacity);
+  if (std::accumulate(best.begin(), best.end(), 0) < wanted) return {};
+  std::map<NodeId, int> rooms;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    int room = capacity[i];
+    if (scaling.placement_strategy == PlacementStrategy::StrictSpread) room = std::min(room, 1);
+    if (scaling.placement_strategy == PlacementStrategy::StrictPack && room < wanted) room = 0;
+    if (room > 0) rooms[nodes[i].node] = room;
+  }
+  return rooms;
 }
 
 int automatic_workers(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes) {

@@ -2,6 +2,7 @@
 // an answer.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct NodeCapacity {
   std::string address = {};  // as the job names it: host:port
   Labels labels = {};
   std::vector<OfferedGpu> gpus = {};
+  bool operator==(const NodeCapacity&) const = default;
 };
 
 struct PlacedNode {
@@ -40,6 +42,10 @@ struct IngestNeed {
 };
 /// Return the needs of the datasets that have ingest workers, by name.
 std::vector<IngestNeed> ingest_needs(const JobSpec& spec);
+
+/// Return whether the spec allows the dataset's ingest workers on the node. `has_ranks`: ranks are
+/// there, too.
+bool may_have(const NodeCapacity& node, const IngestNeed& need, bool has_ranks);
 
 /// Return "2 to 8 ingest workers for train with CPU 1 each".
 std::string describe(const IngestNeed& need);
@@ -83,6 +89,11 @@ int workers_that_fit(const Resources& available, const Resources& claim, int max
 Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
                 std::size_t expected_nodes, const Placement& before = {},
                 const std::vector<IngestNeed>& ingest = {});
+
+/// Return how many of its least number of workers each node could have if it were free; nothing if
+/// these nodes are too few even then.
+std::map<NodeId, int> rooms_when_free(const ScalingConfig& scaling,
+                                      const std::vector<NodeCapacity>& nodes);
 
 /// Return how many workers `num_workers: auto` stands for on these nodes: one for each GPU that a
 /// worker claims or, without GPUs, for each core, whoever has them now. placement_strategy counts:

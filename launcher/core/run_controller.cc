@@ -16,6 +16,7 @@ RunController::RunController(const JobSpec& spec, RunStart start, TimePoint now)
       policy_(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic(),
               start.expected_nodes),
       scheduling_(now, start.restarts),
+      room_(spec, start.run_id, start.first_attempt.value > 0, start.asked_ms),
       standbys_(spec.scaling_config.standby_workers),
       next_attempt_(start.first_attempt),
       checkpoints_(spec.run_config, std::move(start.checkpoint), std::move(start.older),
@@ -60,8 +61,16 @@ void RunController::advance_scheduling() {
   const Placement placement = nodes_.placement(spec_.scaling_config, policy_);
   if (placement.world_size > 0) return begin_attempt(placement);
   if (placement.never) return end_run(RunTrigger::GaveUp, placement.reason);
-  if (scheduling_.says_waiting(now()))
-    progress_.note(NoteLevel::Info, "waiting: " + placement.reason);
+  wait_for_room(placement.reason);
+}
+
+// A node that hears of it may offer more: room that it keeps for runs that come later.
+void RunController::wait_for_room(const std::string& reason) {
+  claim_room();
+  if (!scheduling_.says_waiting(now())) return;
+  const std::string before = room_.runs_before(nodes_.runs_before());
+  progress_.note(NoteLevel::Info,
+                 fmt::format("waiting: {}{}{}", reason, before.empty() ? "" : "; ", before));
 }
 
 // Tell the last supervisors of a run that had ended that they may go.
@@ -77,10 +86,19 @@ void RunController::advance_ended_before() {
   }
 }
 
+void RunController::claim_room() {
+  tell(room_.wait(nodes_.usable(spec_.scaling_config, policy_), nodes_.owner_share(), now()));
+}
+
+void RunController::tell(std::vector<KeepRoom> news) {
+  for (KeepRoom& keep : news) progress_.add(std::move(keep));
+}
+
 void RunController::begin_attempt(const Placement& placement) {
   const Attempt id = next_attempt_;
   next_attempt_ = id.next();
   nodes_.placed(placement);
+  tell(room_.begins(placement));
   checkpoints_.begin_attempt(id, placement.world_size);
   scheduling_.placed();
   growth_.attempt_began();
@@ -100,6 +118,7 @@ void RunController::adopt(const LivingAttempt& living) {
   next_attempt_ = std::max(next_attempt_, living.id.next());
   scheduling_.adopt(living.restart_count);
   checkpoints_.adopt_attempt(living);
+  (void)room_.placed(living.placement);  // each node is told when it takes the run up
   attempt_.emplace(context(), living);
 }
 
@@ -110,8 +129,9 @@ void RunController::adopt(const LivingAttempt& living) {
 // ended.
 void RunController::on(const NodeUp& event) {
   const NodeId node = event.capacity.node;
-  nodes_.up(event);
-  growth_.capacity_changed();
+  const bool other_room = nodes_.up(event);
+  if (const auto again = event.attached ? room_.again(node) : std::nullopt) progress_.add(*again);
+  if (other_room) growth_.capacity_changed();
   if (policy_.node_has(node, event.attempts))
     progress_.note(NoteLevel::Info,
                    fmt::format("the worker on {} that could not be killed has ended: the node may "
@@ -228,6 +248,7 @@ void RunController::on(const CheckpointAsked& event) {
 
 void RunController::advance_running() {
   if (attempt_->cause().failed()) return;
+  tell(room_.placed(attempt_->group().placement));
   readmit_nodes();
   consider_standbys();
   advance_validations();
@@ -324,6 +345,7 @@ FailureDecision RunController::decide(const AttemptEnded& ended) {
             .reason = "no node is left without a worker that cannot be killed"};
   if (ended.learned_limits_right) policy_.learned_limits_were(*ended.learned_limits_right);
   if (attempt_->cause().lacked_room()) {
+    if (!room_.keeps_that_of_workers()) claim_room();  // nobody takes what is left meanwhile
     return {.restart = true,
             .delay = scheduling_.delay_for_room(run_id_),
             .reason = "no failure is counted"};
@@ -346,6 +368,7 @@ FailureDecision RunController::decide(const AttemptEnded& ended) {
 
 void RunController::end_run(RunTrigger trigger, const std::string& reason) {
   for (const NodeId node : standbys_.nodes()) release_standby(node);
+  tell(room_.nothing());
   workers_are_back();  // none will come
   progress_.change_state(trigger, attempt(), reason);
   std::optional<StopKind> stop;

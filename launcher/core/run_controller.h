@@ -3,6 +3,7 @@
 // launcher/cluster/run/run_driver performs the actions; tests/sim does so in virtual time.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "launcher/core/group_growth.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/core/node_pool.h"
+#include "launcher/core/room_claims.h"
 #include "launcher/core/run_events.h"
 #include "launcher/core/run_progress.h"
 #include "launcher/core/scheduling.h"
@@ -41,8 +43,9 @@ struct RunStart {
   /// The newest attempt's placement: ranks stay on its nodes, as far as those still exist.
   Placement placed = {};
   std::string run_id = {};
-  bool sets_up = false;    // no attempt begins before RunSetUp
-  TimeAccounts time = {};  // of the attempts that have ended, and between them
+  std::int64_t asked_ms = 0;  // when the run was asked for: QueuePlace::since_ms
+  bool sets_up = false;       // no attempt begins before RunSetUp
+  TimeAccounts time = {};     // of the attempts that have ended, and between them
   /// Since the newest attempt ended, if the run had not; for so many places.
   Duration down_for = {};
   int down_places = 0;
@@ -111,7 +114,7 @@ class RunController {
     if (current(event.attempt)) attempt_->on(event);
   }
 
-  // // do what is now possible, whatever the event was
+  // do what is now possible, whatever the event was
   void advance();
   void advance_run();
   void advance_scheduling();
@@ -123,6 +126,9 @@ class RunController {
     return {spec_, nodes_, checkpoints_, progress_, policy_.memory().trusts_learned_limits};
   }
   void adopt(const LivingAttempt& living);
+  void wait_for_room(const std::string& reason);
+  void claim_room();
+  void tell(std::vector<KeepRoom> news);
   void begin_attempt(const Placement& placement);
   void conclude_attempt();
   FailureDecision decide(const AttemptEnded& ended);
@@ -168,6 +174,7 @@ class RunController {
   };
   std::map<NodeId, ToldNode> told_nodes_;
   Scheduling scheduling_;
+  RoomClaims room_;
   GroupGrowth growth_;
   StandbyPool standbys_;  // they wait for next_attempt_
   Attempt next_attempt_;

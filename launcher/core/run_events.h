@@ -21,6 +21,7 @@
 #include "lib/model/ingest_roster.h"
 #include "lib/model/node_digests.h"
 #include "lib/model/pause_step.h"
+#include "lib/model/pool_run.h"
 #include "lib/model/rank_sample.h"
 #include "lib/model/time_accounts.h"
 #include "lib/model/worker_end.h"
@@ -52,6 +53,10 @@ struct NodeUp {
   NodeCapacity capacity;
   std::string address;
   std::vector<Attempt> attempts = {};
+  bool attached = true;      // over a new link; else there is only news of what is free
+  Resources owner_has = {};  // see NodeOffer
+  Resources owner_wants = {};
+  std::vector<PoolRun> runs = {};  // that wait there before this one
 };
 struct RankState {
   Rank rank;
@@ -290,6 +295,15 @@ struct Prepare {
   int ports_per_worker = 0;
   bool operator==(const Prepare&) const = default;
 };
+/// Keep room for the run on the node, in place of what was kept; see RoomClaims.
+struct KeepRoom {
+  NodeId node;
+  QueuePlace place = {};
+  int workers = 0;       // that the run has or wants; 0: keep nothing any more
+  int workers_here = 0;  // for whom to keep room
+  Resources ingest = {};
+  bool operator==(const KeepRoom&) const = default;
+};
 struct Start {
   Attempt attempt;
   PlacedNode placed;
@@ -493,11 +507,11 @@ struct IngestChanged {  // for the journal, status and the summary
 };
 
 using RunAction =
-    std::variant<Prepare, Start, StandBy, StopGroup, Pause, OrderCheckpoint, CheckpointAnswered,
-                 Release, SendCollective, TellCheckpoint, Commit, GiveUpCommit, Validate,
-                 CollectStacks, HangFound, Note, StragglerChanged, NodeStateChanged, KeepIngest,
-                 EndIngest, SendRoster, IngestChanged, StateChanged, AttemptBegun, AttemptEnded,
-                 RunEnded>;
+    std::variant<Prepare, KeepRoom, Start, StandBy, StopGroup, Pause, OrderCheckpoint,
+                 CheckpointAnswered, Release, SendCollective, TellCheckpoint, Commit, GiveUpCommit,
+                 Validate, CollectStacks, HangFound, Note, StragglerChanged, NodeStateChanged,
+                 KeepIngest, EndIngest, SendRoster, IngestChanged, StateChanged, AttemptBegun,
+                 AttemptEnded, RunEnded>;
 
 /// An attempt that began under an earlier launcher and has no known end.
 struct LivingAttempt {

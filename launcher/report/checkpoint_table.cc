@@ -5,14 +5,13 @@
 
 #include <algorithm>
 
+#include "launcher/report/text_table.h"
 #include "lib/base/json_text.h"
 #include "lib/base/size_text.h"
 #include "lib/base/terminal_text.h"
 
 namespace train {
 namespace {
-
-using Cells = std::vector<std::string>;
 
 /// Return "2026-11-21T09:38:00.123456Z" to the second.
 std::string time_text(const std::string& created) {
@@ -32,31 +31,18 @@ std::string marks_of(const CheckpointRow& row) {
   return fmt::format("{}", fmt::join(marks, ", "));
 }
 
-Cells cells_of(const CheckpointRow& row, bool with_epoch, bool with_score, bool with_validation) {
+TableCells cells_of(const CheckpointRow& row, bool with_epoch, bool with_score,
+                    bool with_validation) {
   if (!row.error.empty())
     return {terminal_safe(row.name), "cannot be used: " + terminal_safe(row.error)};
-  Cells cells{terminal_safe(row.name), time_text(row.created), size_text(row.bytes),
-              fmt::format("{}", row.files), fmt::format("{}", row.world_size)};
+  TableCells cells{terminal_safe(row.name), time_text(row.created), size_text(row.bytes),
+                   fmt::format("{}", row.files), fmt::format("{}", row.world_size)};
   if (with_epoch) cells.push_back(row.epoch ? fmt::format("{}", *row.epoch) : "-");
   if (with_score) cells.push_back(row.score ? fmt::format("{:.6g}", *row.score) : "-");
   if (with_validation)
     cells.push_back(row.validation.empty() ? "-" : terminal_safe(row.validation));
   cells.push_back(marks_of(row));
   return cells;
-}
-
-void append_line(std::string& text, const Cells& cells, const std::vector<int>& widths) {
-  constexpr std::size_t kTexts = 2;  // the name and the time, flush left; numbers flush right
-  std::string line;
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    const bool last = i + 1 == cells.size();
-    const int missing = last ? 0 : std::max(0, widths[i] - columns_of(cells[i]));
-    const std::string blanks(static_cast<std::size_t>(missing), ' ');
-    line +=
-        fmt::format("{}{}", i == 0 ? "" : "  ", i < kTexts ? cells[i] + blanks : blanks + cells[i]);
-  }
-  line.erase(line.find_last_not_of(' ') + 1);
-  text += line + "\n";
 }
 
 }  // namespace
@@ -68,21 +54,14 @@ std::string checkpoints_text(const CheckpointTable& table) {
   const bool with_score = !table.score_attribute.empty();
   const bool with_validation = std::any_of(rows.begin(), rows.end(),
                                            [](const auto& row) { return !row.validation.empty(); });
-  std::vector<Cells> lines{{"name", "created (UTC)", "size", "files", "ranks"}};
+  std::vector<TableCells> lines{{"name", "created (UTC)", "size", "files", "ranks"}};
   if (with_epoch) lines[0].push_back("epoch");
   if (with_score) lines[0].push_back(terminal_safe(table.score_attribute));
   if (with_validation) lines[0].push_back("validation");
   lines[0].push_back("");
   for (const CheckpointRow& row : rows)
     lines.push_back(cells_of(row, with_epoch, with_score, with_validation));
-  std::vector<int> widths(lines[0].size());
-  for (const Cells& cells : lines) {  // the last cell of each line needs no width
-    for (std::size_t i = 0; i + 1 < cells.size(); ++i)
-      widths[i] = std::max(widths[i], columns_of(cells[i]));
-  }
-  std::string text;
-  for (const Cells& cells : lines) append_line(text, cells, widths);
-  return text;
+  return table_text(lines);
 }
 
 std::string checkpoints_json(const CheckpointTable& table) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "launcher/report/text_table.h"
 #include "lib/base/json_text.h"
 #include "lib/base/size_text.h"
 #include "lib/base/terminal_text.h"
@@ -11,8 +12,6 @@
 namespace train {
 namespace {
 
-using Cells = std::vector<std::string>;
-constexpr std::size_t kTexts = 2;  // flush left, before numbers, which are flush right
 constexpr std::size_t kShownMax = 200;
 
 std::string shown(std::string_view text) { return terminal_safe(text.substr(0, kShownMax)); }
@@ -32,11 +31,11 @@ std::string state_of(const NodeRow& row) {
   return used ? "in use" : "free";
 }
 
-Cells cells_of(const NodeRow& row) {
+TableCells cells_of(const NodeRow& row) {
   if (!row.answered) return {shown(row.address), state_of(row)};
-  Cells cells{shown(row.address == row.name ? row.name : row.name + " (" + row.address + ")"),
-              state_of(row), of(row.free.cpu, row.total.cpu), of(row.free.gpu, row.total.gpu),
-              memory_of(row)};
+  TableCells cells{shown(row.address == row.name ? row.name : row.name + " (" + row.address + ")"),
+                   state_of(row), of(row.free.cpu, row.total.cpu), of(row.free.gpu, row.total.gpu),
+                   memory_of(row)};
   if (row.sample && row.sample->load_hundredths >= 0)
     cells.push_back(fmt::format("{:.2f}", static_cast<double>(row.sample->load_hundredths) / 100));
   else
@@ -49,27 +48,14 @@ Cells cells_of(const NodeRow& row) {
   return cells;
 }
 
-void append_line(std::string& text, const Cells& cells, const std::vector<int>& widths) {
-  std::string line;
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    const bool flush_left = i < kTexts || i + 1 == widths.size();
-    const std::string blanks(
-        static_cast<std::size_t>(std::max(0, widths[i] - columns_of(cells[i]))), ' ');
-    line +=
-        fmt::format("{}{}", i == 0 ? "" : "  ", flush_left ? cells[i] + blanks : blanks + cells[i]);
-  }
-  line.erase(line.find_last_not_of(' ') + 1);
-  text += line + "\n";
+std::string describe(const PoolRun& run) {
+  return run.owner.empty() ? run.run_name : fmt::format("{} ({})", run.run_name, run.owner);
 }
 
 /// Return what somebody should look at: "n1: GPU 0: lost".
 std::vector<std::string> remarks_on(const NodeRow& row, const std::string& build) {
   std::vector<std::string> remarks;
-  if (row.problem) {
-    std::string text = row.problem->message;
-    if (text.starts_with(row.address + ": ")) text.erase(0, row.address.size() + 2);
-    remarks.push_back(row.problem->hint.empty() ? text : text + "; " + row.problem->hint);
-  }
+  if (row.problem) remarks.push_back(problem_text(row));
   if (!row.answered) return remarks;
   if (row.draining)
     remarks.push_back(row.draining_because.empty() ? "draining"
@@ -78,6 +64,11 @@ std::vector<std::string> remarks_on(const NodeRow& row, const std::string& build
   for (const auto& [name, value] : row.labels)
     labels += fmt::format("{}{}={}", labels.empty() ? "labels: " : ", ", name, value);
   if (!labels.empty()) remarks.push_back(std::move(labels));
+  std::string runs;
+  for (const PoolRun& run : row.runs)
+    if (run.claimed != Resources{})
+      runs += fmt::format("{}{}", runs.empty() ? "in use by " : ", ", describe(run));
+  if (!runs.empty()) remarks.push_back(std::move(runs));
   if (row.build != build) remarks.push_back(fmt::format("version {}, not {}", row.build, build));
   for (const GpuSample& gpu : row.gpus) {
     if (gpu.state != "ok") remarks.push_back(fmt::format("GPU {}: {}", gpu.gpu, gpu.state));
@@ -133,21 +124,31 @@ void put_answer(JsonWriter& json, const NodeRow& row) {
   json.key("gpus").array();
   for (const GpuSample& gpu : row.gpus) put_gpu(json, gpu);
   json.end();
+  json.key("runs").array();
+  for (const PoolRun& run : row.runs) {
+    if (run.claimed == Resources{}) continue;
+    json.object().member("run", run.run_name).member("owner", run.owner);
+    put_amounts(json, "claimed", run.claimed);
+    json.end();
+  }
+  json.end();
 }
 
 }  // namespace
 
+std::string problem_text(const NodeRow& row) {
+  if (!row.problem) return "no answer";
+  std::string text = row.problem->message;
+  if (text.starts_with(row.address + ": ")) text.erase(0, row.address.size() + 2);
+  return row.problem->hint.empty() ? text : text + "; " + row.problem->hint;
+}
+
 std::string nodes_text(const std::vector<NodeRow>& rows, const std::string& build) {
   if (rows.empty()) return "";
-  std::vector<Cells> lines{
+  std::vector<TableCells> lines{
       {"node", "state", "free cores", "free GPUs", "free memory", "load", "free disk", "version"}};
   for (const NodeRow& row : rows) lines.push_back(cells_of(row));
-  std::vector<int> widths(lines[0].size());
-  for (const Cells& cells : lines)
-    for (std::size_t i = 0; i < cells.size(); ++i)
-      widths[i] = std::max(widths[i], columns_of(cells[i]));
-  std::string text;
-  for (const Cells& cells : lines) append_line(text, cells, widths);
+  std::string text = table_text(lines);
   for (const NodeRow& row : rows)
     for (const std::string& remark : remarks_on(row, build))
       text += fmt::format("{}: {}\n", shown(row.answered ? row.name : row.address),

@@ -10,6 +10,7 @@
 #include "lib/model/labels.h"
 #include "lib/model/node_sample.h"
 #include "lib/model/offered_gpu.h"
+#include "lib/model/pool_run.h"
 #include "lib/model/resources.h"
 
 namespace train {
@@ -29,8 +30,11 @@ struct NodeRow {
   std::vector<GpuSample> gpus = {};
   Labels labels = {};
   std::vector<OfferedGpu> offered_gpus = {};
+  std::vector<PoolRun> runs = {};  // that have something there or wait, in the order of their turns
 };
 
+/// Return what is wrong with a node, as a line shows it behind the node's address or name.
+std::string problem_text(const NodeRow& row);
 /// Return the table, one line a node, and below it what is wrong with nodes: "" for no rows.
 /// `build`: of this program; nodes with another one are marked.
 std::string nodes_text(const std::vector<NodeRow>& rows, const std::string& build);

@@ -6,6 +6,7 @@
 
 #include "lib/model/built_in_maps.h"
 #include "lib/model/ingest_roster.h"
+#include "lib/model/pool_run.h"
 
 namespace train::spec {
 namespace {
@@ -180,6 +181,8 @@ constexpr std::array kFields{
           "The user that the workers run as on the nodes. Each node's traind must allow it (traind --run-as).", {}, 0, kUserBytesMax, "the only user that traind's --run-as names; the one that the launcher's certificate names if --run-as names several, or the first of them for a launcher without a certificate; without --run-as, traind's own user", R"("alice")"},
     Field{"run_config.check_digests", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.spec->run_config.check_digests); },
           "What follows if nodes would not run the same: before workers start, each node tells digests of the program, of the files that the command names and of the shared libraries that the program loads, and the versions of NVIDIA's driver and of NCCL; libraries that it lacks are named, too. warn: train-run names the nodes and what differs. refuse: the start fails. off: nothing is compared.", kDigestChecks},
+    Field{"run_config.priority", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->run_config.priority; },
+          "The run's place among runs that wait for the same nodes: the one with the highest priority begins first. It ends no run that has begun (docs/clusters.md).", {}, -kPriorityMax, kPriorityMax, {}, "10"},
     Field{"run_config.keep_capabilities", Kind::Boolean, [](const Target& t) -> Ref { return &t.spec->run_config.keep_capabilities; },
           "true: workers of root keep root's capabilities, for example to read other users' files in a container. false: they have none. Workers can never gain any."},
     Field{"datasets", Kind::Entries, nowhere, "Name → dataset, for get_dataset_shard(name)."},

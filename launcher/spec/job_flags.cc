@@ -52,6 +52,7 @@ std::vector<SpecOverride> overrides_of(const JobFlags& flags, bool over_file) {
   if (flags.memory) claim("--memory", "memory", *flags.memory);
   if (flags.max_failures)
     add("--max-failures", "run_config.failure_config.max_failures", plain(*flags.max_failures));
+  if (flags.priority) add("--priority", "run_config.priority", plain(*flags.priority));
   if (flags.name) add("--name", "run_config.name", yaml::write_text(*flags.name));
   if (flags.name && over_file) add("--name", "name", yaml::write_text(*flags.name));
   if (flags.storage) add("--storage", "run_config.storage_path", yaml::write_text(*flags.storage));

@@ -13,6 +13,7 @@ struct JobFlags {
   std::optional<std::string> num_workers;         // "4", or "2:8"
   std::optional<std::string> gpus, cpus, memory;  // of each worker
   std::optional<std::string> max_failures;
+  std::optional<std::string> priority;
   std::optional<std::string> name;
   std::optional<std::string> storage;  // an absolute path, or a URL
 };

@@ -52,6 +52,7 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(DetachedController);
     TRAIN_NAME(ControllerEnded);
     TRAIN_NAME(NodeStatus);
+    TRAIN_NAME(ClaimRoom);
     TRAIN_NAME(Prepared);
     TRAIN_NAME(StartWorkers);
     TRAIN_NAME(WorkersStarted);

@@ -16,5 +16,6 @@ TRAIN_CODEC(DetachController);
 TRAIN_CODEC(DetachedController);
 TRAIN_CODEC(ControllerEnded);
 TRAIN_CODEC(NodeStatus);
+TRAIN_CODEC(ClaimRoom);
 
 }  // namespace train

@@ -11,6 +11,7 @@
 #include "lib/model/node_sample.h"
 #include "lib/model/node_setup.h"
 #include "lib/model/offered_gpu.h"
+#include "lib/model/pool_run.h"
 #include "lib/model/process_limits.h"
 #include "lib/model/resources.h"
 #include "lib/model/worker_binding.h"
@@ -26,20 +27,46 @@ struct AttachRun {  // the launcher takes, or renews, its lease on this node for
   // They prove who owns the run: lib/net/run_owner.h.
   std::string owner_public_key, owner_signature;
   std::string user;  // the user that the run's workers run as here; empty: traind chooses
+  // Who started the run, for the queue. traind believes it only where it knows no better.
+  std::string submitter = {};
   TRAIN_FIELDS(run_id, run_name, generation, heartbeat_ms, dead_after_ms, orphan_timeout_ms,
-               owner_public_key, owner_signature, user)
+               owner_public_key, owner_signature, user, submitter)
 };
 
 struct NodeOffer {  // traind's answer to AttachRun, repeated when the free resources change
   static constexpr MessageType kType = MessageType::NodeOffer;
   std::string node_name, host;
-  std::vector<std::string> addresses;   // how other nodes can reach this one: numeric, best first
-  Resources total, free;                // free: for this run, without subtracting its own claims
+  std::vector<std::string> addresses;  // how other nodes can reach this one: numeric, best first
+  // free: for this run, without subtracting its own claims, but without what is kept for the runs
+  // that come before it.
+  Resources total, free;
   std::vector<std::uint32_t> attempts;  // this run's attempts whose supervisors live here
   bool draining = false;                // the node accepts no new work; NodeDraining tells why
   std::map<std::string, std::string> labels = {};
   std::vector<OfferedGpu> gpus = {};  // total.gpu of them
-  TRAIN_FIELDS(node_name, host, addresses, total, free, attempts, draining, labels, gpus)
+  // What the other runs of the same owner have here, and what those want on all nodes that wait
+  // before this one: cores and GPUs.
+  Resources owner_has = {}, owner_wants = {};
+  // The runs that wait for room here before this one, the first kRunsBeforeMax. For an asker of
+  // generation 0, which is no run: all that have something here or wait, the first kPoolRunsMax.
+  std::vector<PoolRun> runs = {};
+  bool operator==(const NodeOffer&) const = default;
+  TRAIN_FIELDS(node_name, host, addresses, total, free, attempts, draining, labels, gpus, owner_has,
+               owner_wants, runs)
+};
+
+// The launcher says what to keep for the run here, in place of what it said before: room for which
+// it waits, or that of its workers, for their next attempt.
+struct ClaimRoom {
+  static constexpr MessageType kType = MessageType::ClaimRoom;
+  QueuePlace place = {};
+  std::int32_t workers = 0;       // that it wants on all nodes; 0: it wants nothing any more
+  std::int32_t workers_here = 0;  // for whom this node keeps room, at most
+  Resources per_worker = {};
+  Resources ingest = {};                     // for ingest workers here
+  std::vector<std::string> gpu_choice = {};  // as in PrepareAttempt
+  bool operator==(const ClaimRoom&) const = default;
+  TRAIN_FIELDS(place, workers, workers_here, per_worker, ingest, gpu_choice)
 };
 
 struct PrepareAttempt {  // spawn a supervisor for the frame's attempt

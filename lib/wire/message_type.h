@@ -34,6 +34,7 @@ enum class MessageType : std::uint16_t {
   DetachedController = 0x1a,
   ControllerEnded = 0x1b,
   NodeStatus = 0x1c,
+  ClaimRoom = 0x1d,
   // launcher ↔ supervisor, relayed by traind by the frame's attempt
   Prepared = 0x100,
   StartWorkers = 0x101,

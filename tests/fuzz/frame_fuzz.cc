@@ -33,18 +33,17 @@ void decode_as_its_type(const Frame& frame) {
 }
 
 void decode_all(const Frame& frame) {
-  decode_as_its_type<Hello, HelloReply, Refused, Heartbeat, HeartbeatAck, AttachRun, NodeOffer,
-                     PrepareAttempt, AttemptLost, DetachRun, LauncherState, SupervisorHello,
-                     NodeDraining, DrainNode, DetachController, DetachedController, ControllerEnded,
-                     Prepared, StartWorkers, WorkersStarted, StartFailed, WorkerJoined,
-                     WorkerExited, GroupGone, StopWorkers, PauseWorkers, WorkerPaused, ReportBatch,
-                     AckReports, ShardWritten, CallWorkers, WorkerAnswered, CheckpointOutcome,
-                     OutputChunk, AckOutput, CollectiveJoin, CollectiveResult, WorkerResult,
-                     ReleaseAttempt, AttemptSnapshot, CollectiveAnswered, NodeSetupEnded,
-                     StartIngest, StopIngest, IngestUp, IngestLoad, IngestEnded, TellIngestRoster,
-                     WorkerHello, Welcome, CheckpointStaged, OnceBegin, OnceReply, OnceEnd,
-                     WorkerError, WorkerGoodbye, GoodbyeAck, TakeMemoryProfile, AllocationStacks>(
-      frame);
+  decode_as_its_type<
+      Hello, HelloReply, Refused, Heartbeat, HeartbeatAck, AttachRun, NodeOffer, PrepareAttempt,
+      AttemptLost, DetachRun, LauncherState, SupervisorHello, NodeDraining, DrainNode,
+      DetachController, DetachedController, ControllerEnded, NodeStatus, ClaimRoom, Prepared,
+      StartWorkers, WorkersStarted, StartFailed, WorkerJoined, WorkerExited, GroupGone, StopWorkers,
+      PauseWorkers, WorkerPaused, ReportBatch, AckReports, ShardWritten, CallWorkers,
+      WorkerAnswered, CheckpointOutcome, OutputChunk, AckOutput, CollectiveJoin, CollectiveResult,
+      WorkerResult, ReleaseAttempt, AttemptSnapshot, CollectiveAnswered, NodeSetupEnded,
+      StartIngest, StopIngest, IngestUp, IngestLoad, IngestEnded, TellIngestRoster, WorkerHello,
+      Welcome, CheckpointStaged, OnceBegin, OnceReply, OnceEnd, WorkerError, WorkerGoodbye,
+      GoodbyeAck, TakeMemoryProfile, AllocationStacks>(frame);
   if (frame.type == MessageType::ReportBatch) {
     if (const auto batch = decode<ReportBatch>(frame)) (void)read_reports(*batch, 0);
   }

@@ -81,7 +81,7 @@ void SimDaemonLink::connected() {
                      [this, serial] {
                        if (!over_ && serial == serial_) ended(Cause::Away);
                      }});
-  attached_ = false;
+  attached_ = offered_ = false;
   liveness_.connected(sim_.timeline.now());
   node_.accept(link_);
   const FailureConfig& failure = sim_.plan.spec.run_config.failure_config;
@@ -118,7 +118,7 @@ void SimDaemonLink::received(const SimFrame& frame) {
   attached_ = true;
   if (const auto* offer = frame.get<NodeOffer>()) {
     liveness_.attached();
-    handlers_.offered(*offer);
+    handlers_.offered(*offer, !std::exchange(offered_, true));
   } else if (frame.get<Refused>() != nullptr) {
     handlers_.refused();
   } else {

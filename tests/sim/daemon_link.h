@@ -14,7 +14,7 @@ namespace train::sim {
 class SimDaemonLink {
  public:
   struct Handlers {
-    std::function<void(const NodeOffer&)> offered;
+    std::function<void(const NodeOffer&, bool attached)> offered;
     std::function<void(const SimFrame&)> received;
     std::function<void(const std::string& reason)> down;
     std::function<void()> refused;
@@ -48,6 +48,7 @@ class SimDaemonLink {
   NodeLiveness liveness_;
   LinkPtr link_;
   bool attached_ = false;     // the node has answered over it
+  bool offered_ = false;      // it has offered something over it
   std::uint64_t serial_ = 0;  // of the connection: ignore events of older ones
   bool over_ = false;
 };

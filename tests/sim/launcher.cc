@@ -69,7 +69,9 @@ SimLauncher::SimLauncher(Sim& sim, Nodes& nodes, SimFolder& folder, std::uint64_
   }
   for (int node = 0; node < sim.plan.nodes; ++node) {
     SimDaemonLink::Handlers handlers;
-    handlers.offered = [this, node](const NodeOffer& offer) { offered(node, offer); };
+    handlers.offered = [this, node](const NodeOffer& offer, bool attached) {
+      offered(node, offer, attached);
+    };
     handlers.received = [this, node](const SimFrame& frame) { received(node, frame); };
     handlers.down = [this, node](const std::string& reason) {
       const SimHost& host = nodes_[node]->host();
@@ -98,13 +100,17 @@ void SimLauncher::start() {
 
 // ---- what comes in
 
-void SimLauncher::offered(int node, const NodeOffer& offer) {
+void SimLauncher::offered(int node, const NodeOffer& offer, bool attached) {
   NodeUp up{{NodeId{node},
              offer.node_name,
              {.cpu = offer.total.cpu, .custom = {}},
              {.cpu = offer.free.cpu, .custom = {}}},
             "10.0.0.1",
-            {}};
+            {},
+            attached,
+            offer.owner_has,
+            offer.owner_wants,
+            offer.runs};
   for (const std::uint32_t here : offer.attempts) up.attempts.push_back(Attempt{here});
   feed(up);
 }
@@ -221,6 +227,9 @@ void SimLauncher::perform(const RunAction& action) {
   std::visit(
       Overloaded{
           [&](const Prepare& what) { prepare(what); },
+          [&](const KeepRoom& keep) {
+            send(keep.node, frame_of({}, claim_message(sim_.plan.spec, keep)));
+          },
           [&](const Start& start) { start_workers(start); },
           [&](const StandBy& stand_by) {
             send(stand_by.node, frame_of(stand_by.attempt, standby_message(sim_.plan.spec, run_,

@@ -35,7 +35,7 @@ class SimLauncher {
   void received(int index, const SimFrame& frame);
   template <class... Messages>
   void feed_one_of(const Sender& from, const SimFrame& frame);
-  void offered(int node, const NodeOffer& offer);
+  void offered(int node, const NodeOffer& offer, bool attached);
   void send(NodeId node, SimFrame frame) { links_[node.value]->send(std::move(frame)); }
 
   // the controller

@@ -164,6 +164,8 @@ void SimNode::from_launcher(LinkId id, const SimFrame& frame) {
     attach(id, *message);
   } else if (const auto* prepare = frame.get<PrepareAttempt>()) {
     feed(AttemptAsked{id, frame.attempt, *prepare});
+  } else if (const auto* claim = frame.get<ClaimRoom>()) {
+    feed(RoomClaimed{id, *claim});
   } else if (frame.get<DetachRun>() != nullptr) {
     feed(LauncherDetached{id});
     if (const auto still = launchers_.find(id); still != launchers_.end()) {

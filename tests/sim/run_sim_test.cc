@@ -53,7 +53,7 @@ TEST(RunSimulation, TheSeedsReachEveryEndAndEveryUnluckyTurn) {
   std::map<RunState, int> ends;
   int restarted = 0, from_standby = 0, hung = 0, calm = 0;
   std::uint32_t fired = 0;
-  for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 4000; ++seed) {
     const SimResult result = simulate({.seed = seed, .nodes = 1 + static_cast<int>(seed % 6)});
     ++ends[result.outcome];
     restarted += result.attempts > 1 ? 1 : 0;

@@ -122,9 +122,8 @@ asio::awaitable<void> ClusterLinks::keep_alive() {
 
 void ClusterLinks::add(NodeId id, std::unique_ptr<Dialler> dialler, bool later) {
   DaemonLink::Handlers handlers;
-  handlers.offered = [this, id](const NodeOffer& offer, const std::string& reached_at) {
-    offered(id, offer, reached_at);
-  };
+  handlers.offered = [this, id](const NodeOffer& offer, const std::string& reached_at,
+                                bool attached) { offered(id, offer, reached_at, attached); };
   handlers.received = [this, id](const Frame& frame) { observer_.received(id, frame); };
   handlers.away = [this, id](const std::string& problem) { nodes_[id.value].problem = problem; };
   handlers.down = [this, id](const std::string& reason) {
@@ -169,7 +168,8 @@ bool ClusterLinks::refused(NodeId id, const Error& error) {
 
 // Once a node turns out to be elsewhere, behind a tunnel, the others need addresses that it
 // reaches.
-void ClusterLinks::offered(NodeId id, const NodeOffer& offer, const std::string& reached_at) {
+void ClusterLinks::offered(NodeId id, const NodeOffer& offer, const std::string& reached_at,
+                           bool attached) {
   nodes_[id.value].offer = offer;
   nodes_[id.value].reached_at = reached_at;
   if (on_this_machine_ && !on_this_machine(own_addresses_, offer.addresses)) {
@@ -179,7 +179,9 @@ void ClusterLinks::offered(NodeId id, const NodeOffer& offer, const std::string&
       if (other != id) observer_.feed(node_up(other, node.offer, node.reached_at));
     }
   }
-  observer_.feed(node_up(id, offer, reached_at));
+  NodeUp up = node_up(id, offer, reached_at);
+  up.attached = attached;
+  observer_.feed(up);
 }
 
 NodeUp ClusterLinks::node_up(NodeId id, const NodeOffer& offer, const std::string& reached_at) {
@@ -189,7 +191,12 @@ NodeUp ClusterLinks::node_up(NodeId id, const NodeOffer& offer, const std::strin
   node.problem.clear();
   NodeUp up{NodeCapacity{id, offer.node_name, offer.total, offer.free, offer.draining,
                          node.link->endpoint_text(), offer.labels, offer.gpus},
-            node.address};
+            node.address,
+            {},
+            /*attached=*/false,
+            offer.owner_has,
+            offer.owner_wants,
+            offer.runs};
   for (const std::uint32_t attempt : offer.attempts) up.attempts.push_back(Attempt{attempt});
   return up;
 }

@@ -77,7 +77,7 @@ class ClusterLinks final : public NodeLinks {
   asio::awaitable<void> dial(std::size_t count);
   asio::awaitable<void> keep_alive();
   const std::optional<TlsContext>& current_tls();
-  void offered(NodeId id, const NodeOffer& offer, const std::string& reached_at);
+  void offered(NodeId id, const NodeOffer& offer, const std::string& reached_at, bool attached);
   NodeUp node_up(NodeId id, const NodeOffer& offer, const std::string& reached_at);
 
   asio::any_io_executor executor_;

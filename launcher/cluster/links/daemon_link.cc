@@ -121,7 +121,7 @@ Task<Dialled> DaemonLink::open() {
 asio::awaitable<Error> DaemonLink::converse(std::shared_ptr<Connection> connection,
                                             std::string reached_at) {
   connection_ = connection;
-  attached_ = false;
+  attached_ = offered_ = false;
   AttachRun attach = options_.attach;
   OwnerProof proof =
       prove_owner(options_.owner_key, attach.run_id, attach.generation, connection->binding());
@@ -146,7 +146,7 @@ asio::awaitable<Error> DaemonLink::converse(std::shared_ptr<Connection> connecti
       if (auto offer = decode<NodeOffer>(*frame)) {
         liveness_.attached();
         problem_.clear();
-        handlers_.offered(*offer, reached_at);
+        handlers_.offered(*offer, reached_at, !std::exchange(offered_, true));
       }
     } else if (frame->type == MessageType::Refused) {
       if (auto refusal = decode<Refused>(*frame)) {

@@ -33,7 +33,8 @@ struct DaemonLinkOptions {
 class DaemonLink {
  public:
   struct Handlers {
-    std::function<void(const NodeOffer&, const std::string& reached_at)> offered;
+    /// `attached`: over a new connection.
+    std::function<void(const NodeOffer&, const std::string& reached_at, bool attached)> offered;
     std::function<void(const Frame&)> received;  // of an attempt
     /// Called for each new problem with the connection; for the screen.
     std::function<void(const std::string& problem)> away;
@@ -83,6 +84,7 @@ class DaemonLink {
   NodeLiveness liveness_;
   std::shared_ptr<Connection> connection_;  // shared with the coroutines that use it
   bool attached_ = false;                   // the node has answered over the newest connection
+  bool offered_ = false;                    // it has offered something over it
   std::uint64_t beats_ = 0;
   bool detaching_ = false;
   bool refused_ = false;

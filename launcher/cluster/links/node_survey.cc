@@ -47,6 +47,7 @@ void take_offer(NodeOffer offer, NodeRow& row) {
   row.draining = offer.draining;
   row.labels = std::move(offer.labels);
   row.offered_gpus = std::move(offer.gpus);
+  row.runs = std::move(offer.runs);
 }
 
 /// Hear what it says until it has told what it is doing. What it does not tell in time is missing.
@@ -116,7 +117,7 @@ asio::awaitable<void> ask_some(asio::any_io_executor executor,
 }  // namespace
 
 Result<std::vector<NodeRow>> survey_nodes(ClusterConfig cluster, const std::string& build,
-                                          Duration limit) {
+                                          Duration limit, bool only_offers) {
   TRY(cluster, with_found_nodes(std::move(cluster), limit));
   if (cluster.nodes.empty())
     cluster.nodes.push_back("unix:" + default_runtime_dir() + "/traind.sock");
@@ -124,7 +125,7 @@ Result<std::vector<NodeRow>> survey_nodes(ClusterConfig cluster, const std::stri
       TlsFiles::read({cluster.token_file, cluster.tls}, CertificateRole::Launcher));
   TRY_VOID(check_nodes(cluster.nodes, tls.context().has_value()));
   auto diallers = diallers_of(cluster, 1);
-  return ask_nodes(diallers, tls, build, limit);
+  return ask_nodes(diallers, tls, build, limit, only_offers);
 }
 
 std::vector<NodeRow> ask_nodes(std::vector<std::unique_ptr<Dialler>>& diallers, const TlsFiles& tls,

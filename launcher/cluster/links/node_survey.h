@@ -19,12 +19,12 @@ namespace train {
 
 /// Ask each node of the cluster, all at a time, and wait about `limit` for each step. One that does
 /// not answer has a `problem`. A cluster without nodes: this user's own traind here. Errors:
-/// Permission for a token or certificates that cannot be used, or for nodes that need some. Blocks.
+/// Permission for a token or certificates that cannot be used, or for nodes that need some.
+/// `only_offers`: do not wait for what they are doing now. Blocks.
 Result<std::vector<NodeRow>> survey_nodes(ClusterConfig cluster, const std::string& build,
-                                          Duration limit);
+                                          Duration limit, bool only_offers = false);
 
-/// Ask these nodes. `only_offers`: do not wait for what they are doing now.
-/// `end`: what they are told at the end.
+/// Ask these nodes. `end`: what they are told at the end.
 std::vector<NodeRow> ask_nodes(std::vector<std::unique_ptr<Dialler>>& diallers, const TlsFiles& tls,
                                const std::string& build, Duration limit, bool only_offers = false,
                                const DetachRun& end = {});

@@ -114,6 +114,15 @@ PrepareAttempt prepare_message(const JobSpec& spec, const RunIdentity& run, cons
   return message;
 }
 
+ClaimRoom claim_message(const JobSpec& spec, const KeepRoom& action) {
+  return {.place = action.place,
+          .workers = action.workers,
+          .workers_here = action.workers_here,
+          .per_worker = spec.scaling_config.resources_per_worker,
+          .ingest = action.ingest,
+          .gpu_choice = spec.scaling_config.gpus};
+}
+
 NodeSetup node_setup(const JobSpec& spec, const RunIdentity& run, const std::string& done_in,
                      const std::map<std::string, std::string>& env) {
   if (spec.per_node_setup.command.empty()) return {};

@@ -23,6 +23,8 @@ BackendProfile backend_profile(const JobSpec& spec);
 PrepareAttempt prepare_message(const JobSpec& spec, const RunIdentity& run, const Prepare& action,
                                const std::string& bind_address,
                                const std::map<std::string, std::string>& env);
+/// Return what to tell a node of the room that it is to keep.
+ClaimRoom claim_message(const JobSpec& spec, const KeepRoom& action);
 /// Return the order for per_node_setup. `done_in`: the life of the node in which it has succeeded.
 NodeSetup node_setup(const JobSpec& spec, const RunIdentity& run, const std::string& done_in,
                      const std::map<std::string, std::string>& env);

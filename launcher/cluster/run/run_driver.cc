@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -17,6 +18,7 @@
 #include "launcher/report/summary.h"
 #include "launcher/spec/secrets.h"
 #include "lib/base/overloaded.h"
+#include "lib/base/user_account.h"
 #include "lib/net/blocking.h"
 #include "lib/net/within.h"
 #include "lib/wire/codec.h"
@@ -242,6 +244,10 @@ void RunDriver::connect() {
   if (diallers.empty()) diallers.push_back(std::make_unique<EndpointDialler>(daemon_->endpoint()));
   DaemonLinkOptions link = link_options(spec_.run_config, run_, options_.build);
   link.owner_key = record_->owner_key();
+  if (!daemon_) {
+    const auto user = find_account(::geteuid());
+    link.attach.submitter = user ? user->name : fmt::format("uid {}", ::geteuid());
+  }
   link.has_workers = record_->start().living.has_value();
   links_.connect(std::move(link), std::move(diallers));
   if (!spec_.cluster.finds_nodes()) return;
@@ -394,6 +400,7 @@ void RunDriver::perform(const RunAction& action) {
                 node_setup(spec_, run_, node_setups_.done_in(links_.name(node)), worker_env_);
             links_.send(node, encode(message, prepare.attempt));
           },
+          [&](const KeepRoom& keep) { links_.send(keep.node, encode(claim_message(spec_, keep))); },
           [&](const Start& start) { starts_.push_back(start); },
           [&](const StandBy& stand_by) {
             links_.send(stand_by.node,

@@ -211,6 +211,14 @@ void RunLog::action(const RunAction& action) const {
                                      {"workers", a.placed.local_world_size},
                                      {"standby", a.standby}});
           },
+          [&](const KeepRoom& a) {
+            if (debug)
+              log_.debug("keep room", {{"node", name_(a.node)},
+                                       {"workers_here", a.workers_here},
+                                       {"workers", a.workers},
+                                       {"waits", !a.place.placed},
+                                       {"share", a.place.share}});
+          },
           [&](const Start& a) {
             if (debug)
               log_.debug("start", {{"attempt", a.attempt.value},

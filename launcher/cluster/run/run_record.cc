@@ -256,6 +256,7 @@ Result<Unit> RunRecord::take_ownership(const JobSpec& spec, const RunRecordOptio
                  remote_ ? "" : "bring back " + folder_.owner_key()};
   }
   start_.run_id = run_id_;
+  start_.asked_ms = asked_ms();
   TRY(generation_,
       journal_->take_generation(now_text(), {{"run_id", run_id_},
                                              {"host", self.host},
@@ -267,6 +268,14 @@ Result<Unit> RunRecord::take_ownership(const JobSpec& spec, const RunRecordOptio
   storage_marker_ = fmt::format("{} {}", run_id_, random_hex());
   return remote_ ? remote_->leave_marker(generation_, storage_marker_)
                  : leave_storage_marker(files_, folder_.path(), generation_, storage_marker_);
+}
+
+/// Return when the first launcher of the run took it up.
+std::int64_t RunRecord::asked_ms() const {
+  const auto& records = journal_->replayed().records;
+  const auto asked =
+      records.empty() ? std::chrono::system_clock::now() : parse_utc(records.front().time);
+  return std::chrono::duration_cast<milliseconds>(asked.time_since_epoch()).count();
 }
 
 Generation RunRecord::attempt_generation(Attempt attempt) const {

@@ -110,6 +110,7 @@ class RunRecord {
   Result<Unit> read_start(const JobSpec& spec);
   Result<Unit> read_history(const JobSpec& spec, const RunRecordOptions& options);
   void read_time(const RunHistory& history);
+  std::int64_t asked_ms() const;
   void read_code();
   Result<Unit> check_living(const RunRecordOptions& options, const RunHistory& history);
   Result<std::vector<PendingCheckpoint>> pending_of_living();

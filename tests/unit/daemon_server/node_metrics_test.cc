@@ -18,6 +18,7 @@ TEST(NodeMetrics, AreThePageThatPrometheusReads) {
       .total = {.cpu = 64, .gpu = 8, .memory_bytes = 1ull << 39, .custom = {{"tape", 1}}},
       .claimed = {.cpu = 16, .gpu = 4, .memory_bytes = 1ull << 37},
       .runs = 2,
+      .waiting = 1,
       .supervisors = 3,
       .standby = 1,
       .draining = true};

@@ -37,7 +37,7 @@ class DaemonLinkTest : public NetTest {
       Scope scope(executor());
       DaemonLink link(executor(), std::make_unique<EndpointDialler>(Endpoint::unix_socket(path_)),
                       options_, tls_,
-                      {.offered = [](const NodeOffer&, const std::string&) {},
+                      {.offered = [](const NodeOffer&, const std::string&, bool) {},
                        .received = [](const Frame&) {},
                        .away =
                            [&](const std::string& problem) {

@@ -68,13 +68,34 @@ inline ShardStaged staged(Attempt attempt, int rank, std::uint64_t index,
   return {attempt, {{Rank{rank}, "dir"}, index, report_seq}};
 }
 
+/// Return the actions but for what nodes are to keep.
+inline Actions without_room(Actions actions) {
+  std::erase_if(actions,
+                [](const RunAction& action) { return std::holds_alternative<KeepRoom>(action); });
+  return actions;
+}
+
+/// Return the actions of one kind.
+template <class Action>
+std::vector<Action> only(const Actions& actions) {
+  std::vector<Action> found;
+  for (const RunAction& action : actions) {
+    if (const auto* one = std::get_if<Action>(&action)) found.push_back(*one);
+  }
+  return found;
+}
+
 struct Driven {
   explicit Driven(JobSpec spec = two_workers(),
                   RunStart start = {.checkpoint = {}, .expected_nodes = 2})
       : run(spec, std::move(start), kStart) {}
 
+  /// Return the actions but for what nodes are to keep: see room().
   Actions handle(const RunEvent& event, Duration after = {}) {
-    return run.handle(event, kStart + after);
+    return without_room(run.handle(event, kStart + after));
+  }
+  std::vector<KeepRoom> room(const RunEvent& event, Duration after = {}) {
+    return only<KeepRoom>(run.handle(event, kStart + after));
   }
   void nodes() {
     handle(node_up(kNodeA));
@@ -100,15 +121,5 @@ struct Driven {
   }
   RunController run;
 };
-
-/// Return the actions of one kind.
-template <class Action>
-std::vector<Action> only(const Actions& actions) {
-  std::vector<Action> found;
-  for (const RunAction& action : actions) {
-    if (const auto* one = std::get_if<Action>(&action)) found.push_back(*one);
-  }
-  return found;
-}
 
 }  // namespace train

@@ -85,6 +85,12 @@ TEST(RunControllerAttach, RunsOnOnceAllSupervisorsHaveAnswered) {
   EXPECT_EQ(d.run.world_size(), 2);
 }
 
+TEST(RunControllerAttach, NodesKeepTheRoomOfTheWorkersThatAreThere) {
+  Taken d;
+  const auto told = d.room(node_up(kNodeB, {kFirst}));
+  EXPECT_EQ(told, (std::vector<KeepRoom>{{kNodeB, {.placed = true, .begun = true}, 2, 1}}));
+}
+
 TEST(RunControllerAttach, TheGroupEndsAsIfNothingHadHappened) {
   Taken d;
   d.attach_both();

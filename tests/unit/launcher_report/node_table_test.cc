@@ -33,9 +33,9 @@ NodeRow silent() {
 
 TEST(NodeTable, HasALineForEachNodeAndSaysWhatIsWrong) {
   EXPECT_EQ(nodes_text({answered(), silent()}, "1.0.0"),
-            "node                state      free cores  free GPUs           free memory  load  "
+            "node                state   free cores  free GPUs           free memory  load  "
             "free disk  version\n"
-            "n1 (10.0.0.1:7070)  in use         4 of 8     2 of 2  48.0 GiB of 64.0 GiB  1.50   "
+            "n1 (10.0.0.1:7070)  in use      4 of 8     2 of 2  48.0 GiB of 64.0 GiB  1.50   "
             "10.0 GiB  1.0.0\n"
             "n2:7070             no answer\n"
             "n2:7070: connecting: Connection refused; start it\n");
@@ -52,6 +52,16 @@ TEST(NodeTable, NamesDrainingOtherVersionsAndGpusInTrouble) {
   EXPECT_THAT(text, HasSubstr("\nn1: GPU 0: lost\n"));
   EXPECT_THAT(text, HasSubstr("\nn1: GPU 1: Xid 79, 0 in all\n"));
   EXPECT_THAT(text, HasSubstr("\nn1: GPU 1: in use by pid 7 (x)\n"));
+}
+
+TEST(NodeTable, NamesTheRunsThatHaveSomething) {
+  NodeRow row = answered();
+  row.runs = {{.run_id = "1", .run_name = "llama", .owner = "ada", .claimed = {.cpu = 4}},
+              {.run_id = "2", .run_name = "bert", .claimed = {.gpu = 1}},
+              {.run_id = "3", .run_name = "waits"}};
+  EXPECT_THAT(nodes_text({row}, "1.0.0"), HasSubstr("\nn1: in use by llama (ada), bert\n"));
+  EXPECT_THAT(nodes_json({row}),
+              HasSubstr(R"("runs":[{"run":"llama","owner":"ada","claimed":{"CPU":4.0,)"));
 }
 
 TEST(NodeTable, ShowsLabels) {
@@ -83,7 +93,7 @@ TEST(NodeTable, AsJsonHasEverythingThatIsKnown) {
             R"("free":{"CPU":4.0,"GPU":2.0,"memory":51539607552,"tape":1.0},)"
             R"("labels":{"gpu":"H100","rack":"r1"},"draining":false,)"
             R"("load":1.5,"spool_free_bytes":10737418240,)"
-            R"("gpus":[{"gpu":"0","name":"H100","state":"ok","memory_bytes":80}]},)"
+            R"("gpus":[{"gpu":"0","name":"H100","state":"ok","memory_bytes":80}],"runs":[]},)"
             R"({"address":"n2:7070","answered":false,)"
             R"("problem":"n2:7070: connecting: Connection refused","hint":"start it"}]})");
 }

@@ -30,6 +30,7 @@ JobFlags all_flags() {
           .cpus = "0.5",
           .memory = "16GiB",
           .max_failures = "-1",
+          .priority = "-5",
           .name = "012",
           .storage = "s3://bucket/runs"};
 }
@@ -41,6 +42,7 @@ void expect_all_flags(const JobSpec& spec) {
   EXPECT_EQ(spec.scaling_config.resources_per_worker.cpu, 0.5);
   EXPECT_EQ(spec.scaling_config.resources_per_worker.memory_bytes, 16ull << 30);
   EXPECT_EQ(spec.run_config.failure_config.max_failures, kUnlimited);
+  EXPECT_EQ(spec.run_config.priority, -5);
   EXPECT_EQ(spec.run_config.name, "012");
   EXPECT_EQ(spec.run_config.storage_path, "s3://bucket/runs");
 }

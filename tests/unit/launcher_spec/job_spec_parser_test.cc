@@ -73,6 +73,7 @@ run_config:
   rlimits: {nofile: 65536, core: unlimited}
   user: ada
   keep_capabilities: true
+  priority: -7
 datasets:
   train: {format: parquet, path: data, columns: [image, label], shuffle: {seed: 7}}
   tiny: {format: items, items: [{x: 1}]}
@@ -118,6 +119,7 @@ cluster: {nodes: ["gpu-1:7070"], token_file: ~/token}
   expected.run_config.rlimits = {{"nofile", 65536}, {"core", kUnlimited}};
   expected.run_config.user = "ada";
   expected.run_config.keep_capabilities = true;
+  expected.run_config.priority = -7;
   expected.datasets["train"] = {.format = DatasetFormat::Parquet,
                                 .paths = {"/home/ada/project/jobs/data"},
                                 .columns = {"image", "label"},

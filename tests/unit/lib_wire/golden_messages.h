@@ -28,6 +28,7 @@ inline JobContext job_context() {
 
 inline std::vector<Frame> golden_frames() {
   const Resources amounts{.cpu = 1.5, .gpu = 2, .memory_bytes = 3, .custom = {{"tpu", 4}}};
+  const QueuePlace place{.placed = true, .priority = 1, .begun = true, .share = 2, .since_ms = 3};
   const UserError error{.what = "w", .type = "t", .stack = "s"};
   const Attempt attempt{7};
   const CheckpointShard shard{Rank{1}, "d", {{.path = "p", .bytes = 4, .digest = {5, 6}}}, {"n"}};
@@ -58,7 +59,8 @@ inline std::vector<Frame> golden_frames() {
                        .orphan_timeout_ms = 4,
                        .owner_public_key = "p",
                        .owner_signature = "s",
-                       .user = "u"}),
+                       .user = "u",
+                       .submitter = "a"}),
       encode(NodeOffer{.node_name = "n",
                        .host = "h",
                        .addresses = {"a"},
@@ -67,7 +69,16 @@ inline std::vector<Frame> golden_frames() {
                        .attempts = {1, 2},
                        .draining = true,
                        .labels = {{"l", "v"}},
-                       .gpus = {{.name = "0", .uuid = "G", .free = false}}}),
+                       .gpus = {{.name = "0", .uuid = "G", .free = false}},
+                       .owner_has = amounts,
+                       .owner_wants = amounts,
+                       .runs = {{.run_id = "i",
+                                 .run_name = "n",
+                                 .owner = "o",
+                                 .place = place,
+                                 .workers = 3,
+                                 .claimed = amounts,
+                                 .keeps = true}}}),
       encode(
           PrepareAttempt{
               .node_rank = 1,
@@ -141,6 +152,12 @@ inline std::vector<Frame> golden_frames() {
                                   .last_xid = 7,
                                   .foreign = "f"}},
                         .granted = {"0"}}),
+      encode(ClaimRoom{.place = place,
+                       .workers = 2,
+                       .workers_here = 1,
+                       .per_worker = amounts,
+                       .ingest = amounts,
+                       .gpu_choice = {"1"}}),
       encode(Prepared{.node_rank = 1,
                       .master_port = 2,
                       .supervisor_pid = 3,
