@@ -324,8 +324,9 @@ void Pool::start_workers(Node& node, const AttemptKey& key, const Start& action)
     found->second.living.insert(Rank{worker.rank});
     started.pids.emplace_back(Rank{worker.rank}, 100 + worker.rank);
   }
-  for (const auto& run : runs_)
-    if (run->id == key.run_id) to_run(node, run->link, std::move(started));
+  const auto run = std::find_if(runs_.begin(), runs_.end(),
+                                [&](const auto& one) { return one->id == key.run_id; });
+  to_run(node, (*run)->link, std::move(started));
 }
 
 void Pool::end_workers(Node& node, const AttemptKey& key, int status, bool killed) {

@@ -59,21 +59,21 @@ class Pool {
   struct Run;
   struct Supervisor;
   struct Node;
-  void start(int run);
+  void start(int number);
   void feed(Run& run, const RunEvent& event);
   void perform(Run& run, const RunAction& action);
   void arm(Run& run);
   void die(Run& run);
   void feed(Node& node, const NodeEvent& event);
   void perform(Node& node, const NodeAction& action);
-  void prepare(Run& run, const Prepare& action);
+  void prepare(Run& run, const Prepare& what);
   void start_workers(Node& node, const AttemptKey& key, const Start& action);
   void end_workers(Node& node, const AttemptKey& key, int status, bool killed);
   template <class F>
-  void to_node(Run& run, NodeId node, F what);
+  void to_node(Run& run, NodeId id, F what);
   void to_run(Node& node, LinkId link, RunEvent event);
   void check_placed(const Run& run);
-  void check_turn(const Run& run, NodeId node, double cpus);
+  void check_turn(const Run& run, NodeId id, double cpus);
   void fail(std::string what);
 
   const PoolPlan plan_;
