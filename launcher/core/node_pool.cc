@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace train {
 
@@ -60,7 +59,8 @@ int NodePool::owner_share() const {
   const auto part = [](double some, double all) { return all > 0 ? some / all : 0.0; };
   const double share =
       std::max(part(has.cpu + wants.cpu, total.cpu), part(has.gpu + wants.gpu, total.gpu));
-  return static_cast<int>(std::min(std::floor(1000 * share), double{kShareMax}));
+  if (!(share < kShareMax / 1000)) return kShareMax;  // or no number: a node may say anything
+  return static_cast<int>(std::max(0.0, 1000 * share));
 }
 
 std::vector<PoolRun> NodePool::runs_before() const {

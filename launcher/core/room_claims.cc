@@ -74,19 +74,30 @@ Resources RoomClaims::ingest_when_free(const NodeCapacity& node, bool has_worker
   return sum;
 }
 
+/// Return what the placement needs on each of its nodes.
+std::map<NodeId, KeepRoom> RoomClaims::rooms_of(const Placement& placement) const {
+  std::map<NodeId, KeepRoom> rooms;
+  for (const PlacedNode& at : placement.nodes)
+    rooms[at.node] = {at.node, place_, placement.world_size, at.local_world_size, {}};
+  for (const PlacedIngest& at : placement.ingest)
+    rooms.try_emplace(at.node, KeepRoom{at.node, place_, placement.world_size, 0, {}});
+  if (!placement.ingest.empty())
+    for (auto& [node, room] : rooms) room.ingest = ingest_claim(placement, node, ingest_);
+  return rooms;
+}
+
 std::vector<KeepRoom> RoomClaims::begins(const Placement& placement) {
   placed_told_ = false;
+  const std::map<NodeId, KeepRoom> rooms = rooms_of(placement);
   std::map<NodeId, KeepRoom> wanted;
   for (const auto& [node, told] : told_) {
+    const auto room = rooms.find(node);
+    if (room == rooms.end()) continue;
     KeepRoom& keep = wanted[node] = told;
-    const auto at = std::find_if(placement.nodes.begin(), placement.nodes.end(),
-                                 [id = node](const PlacedNode& one) { return one.node == id; });
-    const int workers = at == placement.nodes.end() ? 0 : at->local_world_size;
-    keep.workers_here = std::min(keep.workers_here, workers);
-    const Resources ingest = ingest_claim(placement, node, ingest_);
+    const Resources& ingest = room->second.ingest;
+    keep.workers_here = std::min(keep.workers_here, room->second.workers_here);
     keep.ingest.cpu = std::min(keep.ingest.cpu, ingest.cpu);
     keep.ingest.memory_bytes = std::min(keep.ingest.memory_bytes, ingest.memory_bytes);
-    if (workers == 0 && ingest == Resources{}) keep = {.node = node};
   }
   return tell(std::move(wanted));
 }
@@ -97,14 +108,7 @@ std::vector<KeepRoom> RoomClaims::placed(const Placement& placement) {
   place_.waited_long = false;
   place_.share = 0;
   waits_since_.reset();
-  std::map<NodeId, KeepRoom> wanted;
-  for (const PlacedNode& at : placement.nodes)
-    wanted[at.node] = {at.node, place_, placement.world_size, at.local_world_size, {}};
-  for (const PlacedIngest& at : placement.ingest)
-    wanted.try_emplace(at.node, KeepRoom{at.node, place_, placement.world_size, 0, {}});
-  if (!placement.ingest.empty())
-    for (auto& [node, keep] : wanted) keep.ingest = ingest_claim(placement, node, ingest_);
-  return tell(std::move(wanted));
+  return tell(rooms_of(placement));
 }
 
 std::vector<KeepRoom> RoomClaims::nothing() { return tell({}); }

@@ -49,6 +49,7 @@ class RoomClaims {
   std::string runs_before(std::vector<PoolRun> others) const;
 
  private:
+  std::map<NodeId, KeepRoom> rooms_of(const Placement& placement) const;
   Resources ingest_when_free(const NodeCapacity& node, bool has_workers) const;
   std::vector<KeepRoom> tell(std::map<NodeId, KeepRoom> wanted);
 

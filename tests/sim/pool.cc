@@ -316,6 +316,12 @@ void Pool::perform(Node& node, const NodeAction& action) {
       action);
 }
 
+LinkId Pool::link_of(const std::string& run_id) const {
+  const auto run =
+      std::find_if(runs_.begin(), runs_.end(), [&](const auto& one) { return one->id == run_id; });
+  return (*run)->link;
+}
+
 void Pool::start_workers(Node& node, const AttemptKey& key, const Start& action) {
   const auto found = node.supervisors.find(key);
   if (found == node.supervisors.end()) return;
@@ -324,22 +330,18 @@ void Pool::start_workers(Node& node, const AttemptKey& key, const Start& action)
     found->second.living.insert(Rank{worker.rank});
     started.pids.emplace_back(Rank{worker.rank}, 100 + worker.rank);
   }
-  const auto run = std::find_if(runs_.begin(), runs_.end(),
-                                [&](const auto& one) { return one->id == key.run_id; });
-  to_run(node, (*run)->link, std::move(started));
+  to_run(node, link_of(key.run_id), std::move(started));
 }
 
 void Pool::end_workers(Node& node, const AttemptKey& key, int status, bool killed) {
   const auto found = node.supervisors.find(key);
   if (found == node.supervisors.end() || !found->second.up) return;
-  const auto run = std::find_if(runs_.begin(), runs_.end(),
-                                [&](const auto& one) { return one->id == key.run_id; });
   for (const Rank rank : std::exchange(found->second.living, {})) {
     WorkerEnd end{.status = status, .stop_requested = killed};
     end.signaled = killed;
-    to_run(node, (*run)->link, RankExited{key.attempt, rank, end});
+    to_run(node, link_of(key.run_id), RankExited{key.attempt, rank, end});
   }
-  to_run(node, (*run)->link, NodeGroupGone{key.attempt, node.id});
+  to_run(node, link_of(key.run_id), NodeGroupGone{key.attempt, node.id});
 }
 
 // ---- what must hold

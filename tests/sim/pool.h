@@ -67,6 +67,7 @@ class Pool {
   void feed(Node& node, const NodeEvent& event);
   void perform(Node& node, const NodeAction& action);
   void prepare(Run& run, const Prepare& what);
+  LinkId link_of(const std::string& run_id) const;
   void start_workers(Node& node, const AttemptKey& key, const Start& action);
   void end_workers(Node& node, const AttemptKey& key, int status, bool killed);
   template <class F>

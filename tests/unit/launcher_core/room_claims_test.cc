@@ -1,4 +1,6 @@
 // RunController has nodes keep room for a run that waits, and for the next attempt of its workers.
+#include <limits>
+
 #include "tests/unit/launcher_core/controller_fixture.h"
 
 namespace train {
@@ -223,6 +225,20 @@ TEST(RoomClaims, TheShareIsWhatTheOwnerHasAndWantsOfTheScarcestResource) {
 
   b.owner_wants = {.gpu = 100.1};  // 25,275 thousandths: too little to tell anybody
   EXPECT_EQ(d.room(b), std::vector<KeepRoom>{});
+}
+
+TEST(RoomClaims, WhateverANodeSaysTheShareIsOneThatOthersAccept) {
+  for (const double said : {std::numeric_limits<double>::quiet_NaN(),
+                            std::numeric_limits<double>::infinity(), -1e300, 1e300}) {
+    Waiting d;
+    NodeUp a = node_with(kNodeA, 0);
+    a.owner_has.cpu = said;
+    d.handle(a);
+    const auto told = d.room(node_with(kNodeB, 0));
+    ASSERT_EQ(told.size(), 2u);
+    EXPECT_GE(told[0].place.share, 0) << said;
+    EXPECT_LE(told[0].place.share, kShareMax) << said;
+  }
 }
 
 TEST(RoomClaims, ARunThatHasWaitedLongSaysSo) {
