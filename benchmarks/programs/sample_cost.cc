@@ -107,7 +107,8 @@ RankTable table_of(int ranks, NodePool& nodes) {
                     .address = "a"});
   }
   RankTable table(placement);
-  for (int rank = 0; rank < ranks; ++rank) table.find(Rank{rank})->joined = true;
+  for (int rank = 0; rank < ranks; ++rank)
+    table.change(Rank{rank}, [](auto& entry) { entry.joined = true; });
   return table;
 }
 

@@ -237,10 +237,10 @@ void AttemptController::on(const SupervisorAttached& event) {
   if (ingest_hosts_.has(event.node)) return ingest_host_attached(event);
   group_.hosts.attached(event.node, event.has_workers);
   for (const RankState& rank : event.ranks) {
-    RankTable::Entry* entry = group_.ranks.find(rank.rank);
-    if (entry == nullptr) continue;
-    entry->joined |= rank.joined;
-    entry->reported = std::max(entry->reported, rank.reported);
+    group_.ranks.change(rank.rank, [&](RankTable::Entry& entry) {
+      entry.joined |= rank.joined;
+      entry.reported = std::max(entry.reported, rank.reported);
+    });
   }
   if (state() == RunState::Attaching) requests_.found(event.checkpoint_order);
   perform(run_.checkpoints.resolved_before(event.resolved_checkpoint));
@@ -281,10 +281,9 @@ void AttemptController::advance_attaching() {
 // ---- ranks
 
 void AttemptController::on(const RankReported& event) {
-  RankTable::Entry* rank = group_.ranks.find(event.rank);
-  if (rank == nullptr) return;
-  progressed_ = true;
-  rank->reported = std::max(rank->reported, event.report_seq);
+  progressed_ |= group_.ranks.change(event.rank, [&](RankTable::Entry& rank) {
+    rank.reported = std::max(rank.reported, event.report_seq);
+  });
 }
 
 void AttemptController::on(const RanksSampled& event) {
@@ -307,25 +306,28 @@ void AttemptController::look_for_stragglers() {
 }
 
 void AttemptController::on(const RankPaused& event) {
-  RankTable::Entry* rank = group_.ranks.find(event.rank);
-  if (rank == nullptr) return;
+  if (group_.ranks.find(event.rank) == nullptr) return;
   time_.paused(event.rank);
-  rank->reported = std::max(rank->reported, event.report_seq);
   // A pause that is repeated over a new link predates the order that says how far to go.
-  if (state() == RunState::Pausing && ending_.quiesce()->meeting_at_report() && !event.arrived)
-    return;
-  rank->paused = event.report_seq;
-  rank->checkpoint_seq = event.checkpoint_seq;
-  rank->arrived = event.arrived;
-  rank->checkpoint_pending = event.checkpoint_pending;
+  const bool predates_order =
+      state() == RunState::Pausing && ending_.quiesce()->meeting_at_report() && !event.arrived;
+  group_.ranks.change(event.rank, [&](RankTable::Entry& rank) {
+    rank.reported = std::max(rank.reported, event.report_seq);
+    if (predates_order) return;
+    rank.paused = event.report_seq;
+    rank.checkpoint_seq = event.checkpoint_seq;
+    rank.arrived = event.arrived;
+    rank.checkpoint_pending = event.checkpoint_pending;
+  });
+  if (predates_order) return;
   // An earlier launcher asked for the pause and died before its journal recorded that.
   ending_.paused_before();
 }
 
 void AttemptController::on(const RankExited& event) {
-  RankTable::Entry* rank = group_.ranks.find(event.rank);
+  const RankTable::Entry* rank = group_.ranks.find(event.rank);
   if (rank == nullptr || !rank->alive()) return;
-  group_.ranks.ended(*rank, event.end);
+  group_.ranks.ended(event.rank, event.end);
   perform(requests_.rank_ended(event.rank));
   time_.ended(event.rank, event.progress, event.ago, now());
   ending_.rank_ended(event.rank);

@@ -68,7 +68,7 @@ class AttemptController {
   void on(const StartRefused& event);
   void on(const NodeGroupGone& event);
   void on(const RankJoined& event) {
-    if (RankTable::Entry* rank = group_.ranks.find(event.rank)) rank->joined = true;
+    group_.ranks.change(event.rank, [](RankTable::Entry& rank) { rank.joined = true; });
   }
   void on(const RankReported& event);
   void on(const RanksSampled& event);

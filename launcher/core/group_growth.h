@@ -3,7 +3,6 @@
 // lost.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <optional>
 
@@ -20,18 +19,15 @@ class GroupGrowth {
   /// Record that nodes came, went, or may be used again.
   void capacity_changed() { capacity_changed_ = true; }
   void attempt_began();
-  /// Return the size to grow to now. `capacity` returns how many workers would fit; it is called
-  /// only when that matters.
+  /// Return the size to grow to now. `capacity` returns how many workers would fit. It looks at all
+  /// nodes, so it is called only once the news are stable.
   std::optional<int> advance(const RankTable& ranks, const std::function<int()>& capacity,
                              TimePoint now);
   std::optional<TimePoint> next_deadline(TimePoint now) const;
 
  private:
-  bool all_report(const RankTable& ranks);
-
-  bool capacity_changed_ = false;  // since capacity was last counted
+  bool capacity_changed_ = false;
   std::optional<TimePoint> grow_at_;
-  std::size_t reporting_ = 0;  // so many ranks, from the first on, have reported or ended
 };
 
 }  // namespace train

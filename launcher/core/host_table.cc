@@ -7,31 +7,49 @@ namespace train {
 
 HostTable::HostTable(const Placement& placement) {
   for (const PlacedNode& placed : placement.nodes) hosts_.emplace(placed.node, Host{placed});
+  for (const auto& [node, host] : hosts_) count(host, 1);
+}
+
+void HostTable::count(const Host& host, int by) {
+  const auto counts = [by](std::size_t& number, bool holds) {
+    if (holds) number += static_cast<std::size_t>(by);
+  };
+  counts(counts_.preparing, std::holds_alternative<Preparing>(host.step));
+  counts(counts_.started, std::holds_alternative<Started>(host.step));
+  counts(counts_.there, host.presence == Presence::There);
+  counts(counts_.to_find, host.presence == Presence::There && !host.has_workers);
+}
+
+void HostTable::set(Host& host, Step step) {
+  count(host, -1);
+  host.step = std::move(step);
+  count(host, 1);
+}
+
+void HostTable::set(Host& host, Presence presence) {
+  count(host, -1);
+  host.presence = presence;
+  count(host, 1);
 }
 
 HostTable HostTable::adopted(const Placement& placement) {
   HostTable table(placement);
-  for (auto& [node, host] : table.hosts_) host.step = Prepared{};
+  for (auto& [node, host] : table.hosts_) table.set(host, Prepared{});
   return table;
 }
 
 void HostTable::prepared(NodeId node) {
   Host& host = hosts_.at(node);
-  if (std::holds_alternative<Preparing>(host.step)) host.step = Prepared{};
+  if (std::holds_alternative<Preparing>(host.step)) set(host, Prepared{});
 }
 
 bool HostTable::is_prepared(NodeId node) const {
   return !std::holds_alternative<Preparing>(hosts_.at(node).step);
 }
 
-bool HostTable::all_prepared() const {
-  return std::all_of(hosts_.begin(), hosts_.end(),
-                     [this](const auto& host) { return is_prepared(host.first); });
-}
-
 void HostTable::ordered(NodeId node, Start start) {
   Host& host = hosts_.at(node);
-  if (!std::holds_alternative<Started>(host.step)) host.step = Ordered{std::move(start)};
+  if (!std::holds_alternative<Started>(host.step)) set(host, Ordered{std::move(start)});
 }
 
 const Start* HostTable::unanswered_order(NodeId node) const {
@@ -42,40 +60,31 @@ const Start* HostTable::unanswered_order(NodeId node) const {
 bool HostTable::started(NodeId node) {
   Host& host = hosts_.at(node);
   if (std::holds_alternative<Started>(host.step)) return false;
-  host.step = Started{};
+  set(host, Started{});
   return true;
 }
 
-bool HostTable::all_started() const {
-  return std::all_of(hosts_.begin(), hosts_.end(), [](const auto& host) {
-    return std::holds_alternative<Started>(host.second.step);
-  });
-}
-
 void HostTable::attached(NodeId node, bool has_workers) {
-  hosts_.at(node).has_workers = has_workers;
+  Host& host = hosts_.at(node);
+  count(host, -1);
+  host.has_workers = has_workers;
+  count(host, 1);
   orders_given(node);
 }
 
 HostTable::Found HostTable::found() const {
-  Found found = Found::All;
-  for (const auto& [node, host] : hosts_) {
-    if (!host.has_workers && host.presence == Presence::There) return Found::NotYet;
-    if (!host.has_workers.value_or(true)) found = Found::NotAllStarted;
-  }
-  return found;
+  if (counts_.to_find > 0) return Found::NotYet;
+  const bool all = std::all_of(hosts_.begin(), hosts_.end(), [](const auto& host) {
+    return host.second.has_workers.value_or(true);
+  });
+  return all ? Found::All : Found::NotAllStarted;
 }
 
 void HostTable::gone(NodeId node) {
-  Presence& presence = hosts_.at(node).presence;
-  if (presence == Presence::There) presence = Presence::Gone;
+  Host& host = hosts_.at(node);
+  if (host.presence == Presence::There) set(host, Presence::Gone);
 }
 
-bool HostTable::all_gone() const {
-  return std::all_of(hosts_.begin(), hosts_.end(),
-                     [](const auto& host) { return host.second.presence != Presence::There; });
-}
-
-void HostTable::lost(NodeId node) { hosts_.at(node).presence = Presence::Lost; }
+void HostTable::lost(NodeId node) { set(hosts_.at(node), Presence::Lost); }
 
 }  // namespace train

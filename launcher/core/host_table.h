@@ -3,6 +3,7 @@
 // them. AttemptController and GroupEnding decide what follows.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <variant>
@@ -28,14 +29,14 @@ class HostTable {
   // ---- starting
   void prepared(NodeId node);
   bool is_prepared(NodeId node) const;
-  bool all_prepared() const;
+  bool all_prepared() const { return counts_.preparing == 0; }
   /// Record that the node is ordered to start its workers, unless it has already started them.
   void ordered(NodeId node, Start start);
   /// Return the order that the node has not answered yet.
   const Start* unanswered_order(NodeId node) const;
   /// Record that the node has started its workers. Return true the first time.
   bool started(NodeId node);
-  bool all_started() const;
+  bool all_started() const { return counts_.started == hosts_.size(); }
 
   /// Record that the node has a new link: what was sent over the old one may be lost.
   void reconnected(NodeId node) { hosts_.at(node).may_lack_orders = true; }
@@ -58,7 +59,7 @@ class HostTable {
   /// Record that no worker is left on the node and that nothing more will arrive from it.
   void gone(NodeId node);
   bool is_gone(NodeId node) const { return hosts_.at(node).presence != Presence::There; }
-  bool all_gone() const;
+  bool all_gone() const { return counts_.there == 0; }
   /// Record that no supervisor is left on the node to take orders. Implies gone().
   void lost(NodeId node);
   bool is_lost(NodeId node) const { return hosts_.at(node).presence == Presence::Lost; }
@@ -83,16 +84,27 @@ class HostTable {
     Start start;
   };
   struct Started {};
+  using Step = std::variant<Preparing, Prepared, Ordered, Started>;
   enum class Presence { There, Gone, Lost };
   struct Host {
     PlacedNode placed;
-    std::variant<Preparing, Prepared, Ordered, Started> step = Preparing{};
+    Step step = Preparing{};
     std::optional<bool> has_workers = {};  // as its supervisor said when it attached
     Presence presence = Presence::There;
     bool may_lack_orders = false;
   };
 
+  struct Counts {
+    std::size_t preparing = 0, started = 0, there = 0;
+    std::size_t to_find = 0;  // of those there: their supervisors
+  };
+
+  void count(const Host& host, int by);
+  void set(Host& host, Step step);
+  void set(Host& host, Presence presence);
+
   std::map<NodeId, Host> hosts_;
+  Counts counts_;  // they are asked for after each event
 };
 
 }  // namespace train

@@ -29,59 +29,36 @@ Quiesce::Next Quiesce::advance(RankTable& ranks, const Surroundings& around, Tim
 
 Quiesce::Next Quiesce::gather(Gather& gather, RankTable& ranks, const Surroundings& around,
                               TimePoint now) {
-  const auto on_the_way = [](const RankTable::Entry& rank) {
-    return rank.reports() && !rank.paused;
-  };
-  if (gather.first_paused_at && std::any_of(ranks.all().begin(), ranks.all().end(), on_the_way)) {
-    // This event may concern one rank among thousands: do not look at the others.
-    gather.reporting_paused_at.reset();
-    const auto until = gather_until(gather);
-    if (!until || now < *until) return Next::Wait;
-  }
-  bool reporting_paused = true, all_paused = true;
-  std::uint64_t furthest = 0;
-  for (const RankTable::Entry& rank : ranks.all()) {
-    if (!rank.alive()) continue;
-    // Wait a little for a rank that has not joined yet, or whose news is late.
-    all_paused &= rank.paused.has_value();
-    if (!rank.reports()) continue;
-    reporting_paused &= rank.paused.has_value();
-    furthest = std::max(furthest, rank.paused.value_or(0));
-    if (rank.paused && !gather.first_paused_at) gather.first_paused_at = now;
-  }
-  if (!reporting_paused) {
+  if (ranks.any_paused() && !gather.first_paused_at) gather.first_paused_at = now;
+  if (ranks.any_on_the_way()) {
     // In lockstep training, a rank was past its report when the order came, and now waits in a
     // collective for one that is paused. Its next report is where all can meet.
     gather.reporting_paused_at.reset();
     const auto until = gather_until(gather);
     if (!until || now < *until) return Next::Wait;
-    furthest = ranks.next_common_report();
-  } else {
-    if (!gather.reporting_paused_at) gather.reporting_paused_at = now;
-    if (!all_paused && now < *gather.reporting_paused_at + kStragglerPause) return Next::Wait;
+    return advance_to(std::max(ranks.next_common_report(), earliest_meeting(ranks, around)), ranks);
   }
-  return advance_to(std::max(furthest, earliest_meeting(ranks, around)), ranks);
+  // Wait a little for a rank that has not joined yet, or whose news is late.
+  if (!gather.reporting_paused_at) gather.reporting_paused_at = now;
+  if (!ranks.all_living_paused() && now < *gather.reporting_paused_at + kStragglerPause)
+    return Next::Wait;
+  return advance_to(std::max(ranks.furthest_pause(), earliest_meeting(ranks, around)), ranks);
 }
 
 Quiesce::Next Quiesce::meet(Advance& advance, RankTable& ranks, const Surroundings& around,
                             TimePoint now) {
   if (const std::uint64_t earliest = earliest_meeting(ranks, around); earliest > advance.meeting)
     return advance_to(earliest, ranks);
-  std::uint64_t furthest = 0, common_checkpoint = UINT64_MAX;
-  bool pending = false, silent = false;
-  for (const RankTable::Entry& rank : ranks.all()) {
-    silent |= rank.alive() && !rank.reports();
-    if (!rank.reports()) continue;
-    pending |= rank.checkpoint_pending;
-    const bool there = at_checkpoint_ ? rank.paused.has_value() : rank.paused == advance.meeting;
-    if (!there) return Next::Wait;
-    furthest = std::max(furthest, *rank.paused);
-    common_checkpoint = std::min(common_checkpoint, rank.checkpoint_seq);
-  }
+  if (ranks.any_on_the_way()) return Next::Wait;
+  if (!advance.at_rest || advance.at_rest->version != ranks.version())
+    advance.at_rest =
+        at_rest(ranks, at_checkpoint_ ? std::nullopt : std::optional(advance.meeting));
+  const auto& [version, elsewhere, pending, furthest, common_checkpoint] = *advance.at_rest;
+  if (elsewhere) return Next::Wait;
   if (at_checkpoint_ && !ranks.all_paused_at(furthest)) return advance_to(furthest, ranks);
   if (at_checkpoint_) advance.meeting = furthest;
   // Without a rank that has not reported yet, a checkpoint could not become complete.
-  if (pending && silent) return Next::Wait;
+  if (pending && ranks.any_silent()) return Next::Wait;
   if (pending) return std::exchange(advance.checkpointing, true) ? Next::Wait : Next::Send;
   if (around.committing) return Next::AwaitCommit;
   if (!advance.all_arrived_at) advance.all_arrived_at = now;
@@ -91,6 +68,19 @@ Quiesce::Next Quiesce::meet(Advance& advance, RankTable& ranks, const Surroundin
   deadline_ = std::min(deadline_, now + kFinishGrace);
   step_ = Finish{advance.meeting};
   return Next::Send;
+}
+
+/// Look at ranks of which none is on the way. `meeting`: where they are to be.
+Quiesce::AtRest Quiesce::at_rest(const RankTable& ranks, std::optional<std::uint64_t> meeting) {
+  AtRest found{.version = ranks.version()};
+  for (const RankTable::Entry& rank : ranks.all()) {
+    if (!rank.reports()) continue;
+    found.elsewhere |= meeting && rank.paused != meeting;
+    found.pending |= rank.checkpoint_pending;
+    found.furthest = std::max(found.furthest, *rank.paused);
+    found.common_checkpoint = std::min(found.common_checkpoint, rank.checkpoint_seq);
+  }
+  return found;
 }
 
 Quiesce::Next Quiesce::advance_to(std::uint64_t report_seq, RankTable& ranks) {

@@ -67,10 +67,18 @@ class Quiesce {
     /// Since when only ranks that have never reported are missing.
     std::optional<TimePoint> reporting_paused_at = {};
   };
+  /// What ranks do that all wait, as of a version of their table.
+  struct AtRest {
+    std::uint64_t version = 0;
+    bool elsewhere = false;  // one is not where they are to meet
+    bool pending = false;    // one has yet to make its checkpoint
+    std::uint64_t furthest = 0, common_checkpoint = UINT64_MAX;
+  };
   struct Advance {
     std::uint64_t meeting = 0;
     bool checkpointing = false;  // all are there, and were told to make their checkpoints
     std::optional<TimePoint> all_arrived_at = {};
+    std::optional<AtRest> at_rest = {};
   };
   struct Finish {
     std::uint64_t meeting = 0;
@@ -78,6 +86,7 @@ class Quiesce {
 
   Next gather(Gather& gather, RankTable& ranks, const Surroundings& around, TimePoint now);
   Next meet(Advance& advance, RankTable& ranks, const Surroundings& around, TimePoint now);
+  static AtRest at_rest(const RankTable& ranks, std::optional<std::uint64_t> meeting);
   Next advance_to(std::uint64_t report_seq, RankTable& ranks);
   std::optional<TimePoint> gather_until(const Gather& gather) const;
 

@@ -1,8 +1,12 @@
 // What the controller knows about the ranks of one attempt: where each is, how far it has got,
-// whether it waits, and how it ended. Facts only; the machines beside it decide what follows.
+// whether it waits, and how it ended. Facts only; the machines beside it decide what follows. They
+// ask after each event, and each of 65,536 ranks makes many: what is asked so often is counted.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -37,35 +41,69 @@ class RankTable {
   explicit RankTable(const Placement& placement);
 
   /// Return the rank's entry, or nullptr for a rank that does not exist.
-  Entry* find(Rank rank);
-  const Entry* find(Rank rank) const { return const_cast<RankTable*>(this)->find(rank); }
+  const Entry* find(Rank rank) const;
   const std::vector<Entry>& all() const { return entries_; }
   std::size_t size() const { return entries_.size(); }
+  /// Let `change` alter the rank's entry. Return false for a rank that does not exist.
+  template <class Change>
+  bool change(Rank rank, Change&& change) {
+    if (find(rank) == nullptr) return false;
+    Entry& entry = entries_[static_cast<std::size_t>(rank.value)];
+    count(entry, -1);
+    change(entry);
+    count(entry, 1);
+    ++version_;
+    return true;
+  }
+  /// Return a number that is another after each change.
+  std::uint64_t version() const { return version_; }
 
-  void ended(Entry& entry, const WorkerEnd& end);
+  void ended(Rank rank, const WorkerEnd& end);
   /// Mark the living ranks on the node as lost. Return them.
   std::vector<Rank> node_lost(NodeId node);
   /// Treat the ranks that wait elsewhere as running, until they report that they are at
   /// `report_seq`. Ranks that an earlier launcher sent there may already have arrived.
   void resume_until(std::uint64_t report_seq);
 
-  bool all_ended() const;
-  bool any_ended() const;
-  bool any_joined() const;
-  bool all_joined() const;
-  bool any_reports() const;
-  bool any_ever_reported() const;
+  bool all_ended() const { return counts_.alive == 0; }
+  bool any_ended() const { return counts_.alive < entries_.size(); }
+  bool any_joined() const { return counts_.joined > 0; }
+  bool all_joined() const { return counts_.joined == entries_.size(); }
+  bool any_reports() const { return counts_.reporting > 0; }
+  bool any_ever_reported() const { return counts_.ever_reported > 0; }
   /// Return whether all ended well without being asked to.
-  bool all_ended_by_themselves() const;
+  bool all_ended_by_themselves() const { return counts_.ended_by_themselves == entries_.size(); }
+  /// Return whether a rank that reports waits, and whether one does not.
+  bool any_paused() const { return counts_.paused > 0; }
+  bool any_on_the_way() const { return counts_.paused < counts_.reporting; }
+  bool all_living_paused() const { return counts_.living_paused == counts_.alive; }
+  /// Return whether a living rank has not reported yet.
+  bool any_silent() const { return counts_.reporting < counts_.alive; }
   /// Return whether all ranks that report wait at this report.
   bool all_paused_at(std::uint64_t report_seq) const;
+  /// Return the last report at which a rank that reports waits.
+  std::uint64_t furthest_pause() const;
   /// Return the next report that no rank has passed.
   std::uint64_t next_common_report() const;
   /// Return the last report of the ranks that ended by themselves.
   const std::optional<std::uint64_t>& own_end_at() const { return own_end_at_; }
 
  private:
+  struct Counts {
+    std::size_t alive = 0, living_paused = 0, joined = 0, ever_reported = 0;
+    std::size_t reporting = 0, paused = 0;  // paused: of those that report
+    std::size_t ended_by_themselves = 0;
+  };
+  struct RanksHere {
+    std::int32_t first = 0, count = 0;
+  };
+
+  void count(const Entry& entry, int by);
+
   std::vector<Entry> entries_;  // by rank
+  Counts counts_;
+  std::map<NodeId, RanksHere> on_node_;
+  std::uint64_t version_ = 0;
   std::optional<std::uint64_t> own_end_at_;
 };
 

@@ -56,7 +56,7 @@ void RunController::advance_scheduling() {
                    progress_.stop()->reason);
   if (scheduling_.backing_off(now())) return;
   if (ended_before_) return advance_ended_before();
-  if (!scheduling_.looks(now(), nodes_.may_grow())) return;
+  if (!scheduling_.looks(now(), nodes_.may_grow(), nodes_.expected())) return;
   readmit_nodes();
   const Placement placement = nodes_.placement(spec_.scaling_config, policy_);
   if (placement.world_size > 0) return begin_attempt(placement);

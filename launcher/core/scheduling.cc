@@ -7,10 +7,15 @@
 
 namespace train {
 
-bool Scheduling::looks(TimePoint now, bool nodes_may_come) {
+bool Scheduling::looks(TimePoint now, bool nodes_may_come, std::size_t nodes) {
   if (backing_off(now) || (nodes_may_come && !nodes_waited_for(now))) return false;
-  look_due_ = nodes_may_come && looked_at_ && now < *looked_at_ + kLocationEvery;
-  if (look_due_) return false;
+  const Duration every = std::max(nodes_may_come ? kLookWhileNodesComeEvery : Duration{0},
+                                  kLookEveryHundredNodes * static_cast<std::int64_t>(nodes / 100));
+  look_at_.reset();
+  if (looked_at_ && now < *looked_at_ + every) {
+    look_at_ = *looked_at_ + every;
+    return false;
+  }
   looked_at_ = now;
   return true;
 }
@@ -37,7 +42,7 @@ std::optional<TimePoint> Scheduling::next_deadline(TimePoint now, bool nodes_may
   if (held_) return std::nullopt;
   if (backing_off(now)) return not_before_;
   if (nodes_may_come && !nodes_waited_for(now)) return not_before_ + kAllNodesWait;
-  return look_due_ ? *looked_at_ + kLocationEvery : note_at_;
+  return look_at_ ? look_at_ : note_at_;
 }
 
 }  // namespace train

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -14,9 +15,10 @@ namespace train {
 
 /// How long to wait for named daemons that have not answered before starting without them.
 inline constexpr Duration kAllNodesWait = seconds(3);
-/// How often at most to look for room while such daemons may still answer: each look examines all
-/// nodes.
-inline constexpr Duration kLocationEvery = milliseconds(100);
+/// How often at most to look for room while such daemons may still answer, and always for each
+/// hundred nodes: each look examines all nodes, and each node may have news.
+inline constexpr Duration kLookWhileNodesComeEvery = milliseconds(100);
+inline constexpr Duration kLookEveryHundredNodes = milliseconds(1);
 /// The shortest and longest wait for a node whose room another run took, less than doubled.
 inline constexpr Duration kRoomTakenFirst = seconds(1), kRoomTakenMax = seconds(30);
 inline constexpr Duration kWaitingNoteFirst = seconds(1), kWaitingNoteMax = seconds(60);
@@ -47,9 +49,9 @@ class Scheduling {
   bool backing_off(TimePoint now) const { return held_ || now < not_before_; }
   /// Return whether the daemons that the job names have had their time to answer.
   bool nodes_waited_for(TimePoint now) const { return now >= not_before_ + kAllNodesWait; }
-  /// Return whether to look for room now. While nodes may still arrive, perhaps by the thousand,
-  /// one look serves all that arrive within a moment.
-  bool looks(TimePoint now, bool nodes_may_come);
+  /// Return whether to look for room now, on so many nodes. While they may still arrive or tell of
+  /// more room, perhaps by the thousand, one look serves all that do so within a moment.
+  bool looks(TimePoint now, bool nodes_may_come, std::size_t nodes);
   /// Handle a lack of room. Return true if it is time to tell the user (again).
   bool says_waiting(TimePoint now);
   /// Record that an attempt has begun.
@@ -63,7 +65,7 @@ class Scheduling {
   int restarts_;
   Duration room_delay_ = kRoomTakenFirst;  // the next one
   std::optional<TimePoint> looked_at_ = {};
-  bool look_due_ = false;                  // a look was put off
+  std::optional<TimePoint> look_at_ = {};  // a look was put off until then
   std::optional<TimePoint> note_at_ = {};  // when to tell the user again
   Duration note_every_ = kWaitingNoteFirst;
 };

@@ -64,6 +64,7 @@ std::optional<AttemptCause::Failure> StartWatch::advance() {
     since_ = now;
     note_after_ = kStartNoteAfter;
   }
+  if (now < *next_deadline()) return std::nullopt;
   const std::vector<NodeId> late = late_nodes();
   if (late.empty()) return std::nullopt;
   const auto most = limit();

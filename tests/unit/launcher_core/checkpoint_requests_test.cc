@@ -11,7 +11,8 @@ using Effects = CheckpointRequests::Effects;
 class CheckpointRequestsTest : public ::testing::Test {
  protected:
   CheckpointRequestsTest() : ranks_(two_ranks()) {
-    for (int rank = 0; rank < 2; ++rank) ranks_.find(Rank{rank})->joined = true;
+    for (int rank = 0; rank < 2; ++rank)
+      ranks_.change(Rank{rank}, [](auto& entry) { entry.joined = true; });
   }
   static Placement two_ranks() {
     Placement placement;
@@ -127,9 +128,9 @@ TEST_F(CheckpointRequestsTest, SaysWhyThereCanBeNone) {
 }
 
 TEST_F(CheckpointRequestsTest, ARankThatHasNotJoinedOrHasEndedTakesNoPart) {
-  ranks_.find(Rank{1})->joined = false;
+  ranks_.change(Rank{1}, [](auto& entry) { entry.joined = false; });
   EXPECT_EQ(error_in(requests_.asked("a", ranks_, kStart)), "rank 1 has not called the SDK yet");
-  ranks_.find(Rank{1})->lost = true;
+  ranks_.change(Rank{1}, [](auto& entry) { entry.lost = true; });
   EXPECT_EQ(error_in(requests_.asked("a", ranks_, kStart)), "rank 1 has ended");
   EXPECT_FALSE(requests_.newest_order());  // nobody was held
 }

@@ -40,7 +40,7 @@ TEST(AttemptCause, AWorkersDeathHasAPlaceOnlyWhereRanksReport) {
   RankTable ranks(both());
   EXPECT_FALSE(cause.describe(kFirst, {}, ranks, {}).location);
 
-  ranks.find(Rank{1})->reported = 5;
+  ranks.change(Rank{1}, [](auto& entry) { entry.reported = 5; });
   const FailureLocation expected{Rank{1}, kNodeB, 5, 7};
   EXPECT_EQ(cause.describe(kFirst, {}, ranks, checkpoint(7)).location, expected);
 
@@ -72,13 +72,14 @@ struct Ending {
   explicit Ending(RunState state = RunState::Running, bool reporting = true)
       : progress(kStart, state) {
     for (int rank = 0; rank < 2 && reporting; ++rank) {
-      group.ranks.find(Rank{rank})->joined = true;
-      group.ranks.find(Rank{rank})->reported = 1;
+      group.ranks.change(Rank{rank}, [](auto& entry) {
+        entry.joined = true;
+        entry.reported = 1;
+      });
     }
   }
   void end_all(int code) {
-    for (int rank = 0; rank < 2; ++rank)
-      group.ranks.ended(*group.ranks.find(Rank{rank}), exited(code));
+    for (int rank = 0; rank < 2; ++rank) group.ranks.ended(Rank{rank}, exited(code));
     for (const NodeId node : {kNodeA, kNodeB}) group.hosts.gone(node);
   }
 
@@ -128,7 +129,7 @@ TEST(GroupEnding, ADrainLeavesAQuarterOfItsGraceForTheCommit) {
   Ending t;
   t.ending.drain(seconds(40), "node b is being drained");
   EXPECT_EQ(t.progress.state(), RunState::Pausing);
-  t.group.ranks.find(Rank{0})->paused = 2;
+  t.group.ranks.change(Rank{0}, [](auto& entry) { entry.paused = 2; });
   t.progress.begin_event(kStart + seconds(29));
   t.ending.advance_pausing();
   EXPECT_EQ(t.progress.state(), RunState::Pausing);
@@ -150,8 +151,7 @@ TEST(GroupEnding, RanksThatCameToTheirEndWhileTheyWereToPauseEndWell) {
 TEST(GroupEnding, RanksThatLeftBecauseTheyWereToldToHaveNotComeToTheirEnd) {
   Ending t;
   t.ending.drain(seconds(40), "node b is being drained");
-  for (int rank = 0; rank < 2; ++rank)
-    t.group.ranks.ended(*t.group.ranks.find(Rank{rank}), left_when_told());
+  for (int rank = 0; rank < 2; ++rank) t.group.ranks.ended(Rank{rank}, left_when_told());
   EXPECT_FALSE(t.group.ranks.own_end_at());
 
   t.ending.advance_pausing();

@@ -154,7 +154,7 @@ TEST_F(HangControllerTest, ARankThatIsHeldMeanwhileEndsTheGroupOnceItIsLetGo) {
 
 TEST_F(HangControllerTest, ARankThatHasEndedMeanwhileEndsNoGroup) {
   EXPECT_FALSE(see(seconds(10)));
-  group_.ranks.ended(*group_.ranks.find(Rank{1}), exited(0));
+  group_.ranks.ended(Rank{1}, exited(0));
   hangs_.on(StacksCollected{kFirst, "hung", "", "", ""});
   EXPECT_FALSE(hangs_.advance());
   for (int i = 12; i < 20; ++i) EXPECT_FALSE(see(seconds(i)));

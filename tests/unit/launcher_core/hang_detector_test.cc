@@ -414,8 +414,8 @@ TEST(HangDetector, JudgesNoRankThatADebuggerHolds) {
 
 TEST(HangDetector, JudgesNoRankThatPausesOrHasEnded) {
   Group group(2, limit(minutes(5)));
-  group.entry(0).paused = 3;
-  group.entry(1).end = WorkerEnd{};
+  group.change(0, [](auto& entry) { entry.paused = 3; });
+  group.change(1, [](auto& entry) { entry.end = WorkerEnd{}; });
   EXPECT_THAT(kinds(group.pass(minutes(60))), ElementsAre());
 }
 

@@ -28,7 +28,10 @@ class Group {
     return samples_.at(static_cast<std::size_t>(rank)).progress;
   }
   ProcessSample& process(int rank) { return samples_.at(static_cast<std::size_t>(rank)).process; }
-  RankTable::Entry& entry(int rank) { return *ranks_.find(Rank{rank}); }
+  template <class Change>
+  void change(int rank, Change&& how) {
+    ranks_.change(Rank{rank}, how);
+  }
   /// The rank's loop goes to another phase, which is a sign of life.
   void enters(int rank, Phase phase, const std::string& name = "") {
     progress(rank).phase = phase;

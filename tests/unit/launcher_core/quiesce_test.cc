@@ -14,22 +14,29 @@ struct Group {
   explicit Group(bool at_checkpoint = false, TimePoint deadline = kStart + seconds(30))
       : quiesce(kStart, deadline, at_checkpoint) {
     for (int rank = 0; rank < 2; ++rank) {
-      of(rank).joined = true;
-      of(rank).reported = 5;
+      change(rank, [](auto& entry) {
+        entry.joined = true;
+        entry.reported = 5;
+      });
     }
   }
-  RankTable::Entry& of(int rank) { return *ranks.find(Rank{rank}); }
+  const RankTable::Entry& of(int rank) { return *ranks.find(Rank{rank}); }
+  template <class Change>
+  void change(int rank, Change&& how) {
+    ranks.change(Rank{rank}, how);
+  }
   void pause(int rank, std::uint64_t report_seq, std::uint64_t checkpoint = 0,
              bool arrived = false) {
-    RankTable::Entry& entry = of(rank);
-    entry.paused = entry.reported = report_seq;
-    entry.checkpoint_seq = checkpoint;
-    entry.arrived = arrived;
-    entry.checkpoint_pending = false;
+    change(rank, [&](auto& entry) {
+      entry.paused = entry.reported = report_seq;
+      entry.checkpoint_seq = checkpoint;
+      entry.arrived = arrived;
+      entry.checkpoint_pending = false;
+    });
   }
   void arrive_without_checkpoint(int rank, std::uint64_t report_seq) {
     pause(rank, report_seq, 0, true);
-    of(rank).checkpoint_pending = true;
+    change(rank, [](auto& entry) { entry.checkpoint_pending = true; });
   }
   Next advance(Duration after = {}) { return quiesce.advance(ranks, around, kStart + after); }
   std::pair<PauseStep, std::uint64_t> told() const {
@@ -100,8 +107,8 @@ TEST(Quiesce, RanksMakeNoCheckpointIfOneOfThemCameToItsEndMeanwhile) {
   ASSERT_EQ(g.told(), step(PauseStep::Advance, 6));
   g.arrive_without_checkpoint(0, 6);
   EXPECT_EQ(g.advance(seconds(2)), Next::Wait);
-  g.of(1).reported = 9;
-  g.ranks.ended(g.of(1), exited(0));
+  g.change(1, [](auto& entry) { entry.reported = 9; });
+  g.ranks.ended(Rank{1}, exited(0));
 
   EXPECT_EQ(g.advance(seconds(3)), Next::Send);
 
@@ -110,7 +117,7 @@ TEST(Quiesce, RanksMakeNoCheckpointIfOneOfThemCameToItsEndMeanwhile) {
 
 TEST(Quiesce, RanksMakeNoCheckpointThatARankWithoutReportsWouldLack) {
   Group g;
-  g.of(1) = {.node = kNodeB};
+  g.change(1, [](auto& entry) { entry = {.node = kNodeB}; });
   g.pause(0, 6);
   g.advance();
   g.advance(kStragglerPause);
@@ -119,7 +126,7 @@ TEST(Quiesce, RanksMakeNoCheckpointThatARankWithoutReportsWouldLack) {
 
   EXPECT_EQ(g.advance(seconds(9)), Next::Wait);
 
-  g.of(1).joined = true;
+  g.change(1, [](auto& entry) { entry.joined = true; });
   g.pause(1, 6, 3, true);
   EXPECT_EQ(g.advance(seconds(9)), Next::Send);
   EXPECT_EQ(g.told(), step(PauseStep::Checkpoint, 6));
@@ -133,7 +140,7 @@ TEST(Quiesce, ARankThatCameToItsEndAfterTheOthersWereToldMovesThemOn) {
   for (int rank : {0, 1}) g.arrive_without_checkpoint(rank, 6);
   g.advance();
   ASSERT_EQ(g.told(), step(PauseStep::Checkpoint, 6));
-  g.ranks.ended(g.of(1), exited(0));
+  g.ranks.ended(Rank{1}, exited(0));
 
   EXPECT_EQ(g.advance(), Next::Send);
 
@@ -143,7 +150,7 @@ TEST(Quiesce, ARankThatCameToItsEndAfterTheOthersWereToldMovesThemOn) {
 TEST(Quiesce, ARankThatWaitsForAPausedOneInACollectiveIsMetAtItsNextReport) {
   Group g;
   g.pause(0, 5);
-  g.of(1).reported = 5;
+  g.change(1, [](auto& entry) { entry.reported = 5; });
   EXPECT_EQ(g.advance(kGatherPause - Duration{1}), Next::Wait);
   EXPECT_EQ(g.quiesce.next_deadline(kStart), kStart + kGatherPause);
 
@@ -154,7 +161,7 @@ TEST(Quiesce, ARankThatWaitsForAPausedOneInACollectiveIsMetAtItsNextReport) {
 
 TEST(Quiesce, ARankThatHasNotReportedYetIsWaitedForALittle) {
   Group g;
-  g.of(1) = {.node = kNodeB};
+  g.change(1, [](auto& entry) { entry = {.node = kNodeB}; });
   g.pause(0, 6);
   EXPECT_EQ(g.advance(seconds(5)), Next::Wait);
   EXPECT_EQ(g.quiesce.next_deadline(kStart + seconds(5)), kStart + seconds(5) + kStragglerPause);
@@ -199,8 +206,8 @@ TEST(Quiesce, EscalatedItMeetsAtAnyReport) {
 TEST(Quiesce, WhoLeavesForGoodMeetsWhereARankCameToItsEnd) {
   Group g;
   g.around.for_good = true;
-  g.of(1).reported = 9;
-  g.ranks.ended(g.of(1), exited(0));
+  g.change(1, [](auto& entry) { entry.reported = 9; });
+  g.ranks.ended(Rank{1}, exited(0));
   g.pause(0, 6);
 
   EXPECT_EQ(g.advance(), Next::Send);
@@ -213,7 +220,7 @@ TEST(Quiesce, AGroupThatIsToFormAnewGoesOnToItsOwnEndOnceARankCameToIts) {
   g.pause(0, 6);
   g.pause(1, 6);
   g.advance();
-  g.ranks.ended(g.of(1), exited(0));
+  g.ranks.ended(Rank{1}, exited(0));
 
   EXPECT_EQ(g.advance(), Next::Send);
 
@@ -223,7 +230,7 @@ TEST(Quiesce, AGroupThatIsToFormAnewGoesOnToItsOwnEndOnceARankCameToIts) {
 TEST(Quiesce, WithoutARankThatEndedTheOthersCheckpointIsNotWaitedForForEver) {
   Group g;
   g.around.for_good = true;
-  g.ranks.ended(g.of(1), exited(1));
+  g.ranks.ended(Rank{1}, exited(1));
   g.pause(0, 6);
   g.advance();
   g.pause(0, 6, 3, true);

@@ -464,10 +464,10 @@ TEST(RunController, NodesThatComeTogetherAreLookedAtTogether) {
   d.handle(Tick{}, seconds(3));  // stops waiting for all: it does not fit
 
   EXPECT_EQ(d.handle(node_up(kNodeB), seconds(3) + milliseconds(1)), Actions{});
-  EXPECT_EQ(d.run.next_deadline(), kStart + seconds(3) + kLocationEvery);
+  EXPECT_EQ(d.run.next_deadline(), kStart + seconds(3) + kLookWhileNodesComeEvery);
   EXPECT_EQ(d.handle(node_up(kNodeC), seconds(3) + milliseconds(2)), Actions{});
   EXPECT_EQ(d.run.state(), RunState::Scheduling);
-  d.handle(Tick{}, seconds(3) + kLocationEvery);
+  d.handle(Tick{}, seconds(3) + kLookWhileNodesComeEvery);
 
   EXPECT_EQ(d.run.state(), RunState::Preparing);
 }

@@ -14,15 +14,15 @@ namespace {
 
 TEST(Scheduling, WaitsForNodesThatMayComeAndThenLooksAtMostTenTimesASecond) {
   Scheduling scheduling(kStart);
-  EXPECT_FALSE(scheduling.looks(kStart, /*nodes_may_come=*/true));
+  EXPECT_FALSE(scheduling.looks(kStart, /*nodes_may_come=*/true, 2));
   EXPECT_EQ(scheduling.next_deadline(kStart, true), kStart + kAllNodesWait);
-  EXPECT_TRUE(scheduling.looks(kStart, false));
+  EXPECT_TRUE(scheduling.looks(kStart, false, 2));
 
   const TimePoint waited = kStart + kAllNodesWait;
-  EXPECT_TRUE(scheduling.looks(waited, true));
-  EXPECT_FALSE(scheduling.looks(waited + kLocationEvery - Duration{1}, true));
-  EXPECT_EQ(scheduling.next_deadline(waited, true), waited + kLocationEvery);
-  EXPECT_TRUE(scheduling.looks(waited + kLocationEvery, true));
+  EXPECT_TRUE(scheduling.looks(waited, true, 2));
+  EXPECT_FALSE(scheduling.looks(waited + kLookWhileNodesComeEvery - Duration{1}, true, 2));
+  EXPECT_EQ(scheduling.next_deadline(waited, true), waited + kLookWhileNodesComeEvery);
+  EXPECT_TRUE(scheduling.looks(waited + kLookWhileNodesComeEvery, true, 2));
 }
 
 TEST(Scheduling, ARestartWaitsForItsDelay) {
@@ -30,9 +30,9 @@ TEST(Scheduling, ARestartWaitsForItsDelay) {
   scheduling.restart(kStart, seconds(4));
 
   EXPECT_TRUE(scheduling.backing_off(kStart + seconds(4) - Duration{1}));
-  EXPECT_FALSE(scheduling.looks(kStart + seconds(4) - Duration{1}, false));
+  EXPECT_FALSE(scheduling.looks(kStart + seconds(4) - Duration{1}, false, 2));
   EXPECT_EQ(scheduling.next_deadline(kStart, false), kStart + seconds(4));
-  EXPECT_TRUE(scheduling.looks(kStart + seconds(4), false));
+  EXPECT_TRUE(scheduling.looks(kStart + seconds(4), false, 2));
   EXPECT_FALSE(scheduling.nodes_waited_for(kStart + kAllNodesWait));
   EXPECT_TRUE(scheduling.nodes_waited_for(kStart + seconds(4) + kAllNodesWait));
 }
@@ -41,17 +41,17 @@ TEST(Scheduling, WhatIsHeldBeginsAnewOnceItIsReleased) {
   Scheduling scheduling(kStart);
   scheduling.hold();
   EXPECT_TRUE(scheduling.backing_off(kStart + std::chrono::hours(24)));
-  EXPECT_FALSE(scheduling.looks(kStart + std::chrono::hours(24), false));
+  EXPECT_FALSE(scheduling.looks(kStart + std::chrono::hours(24), false, 2));
   EXPECT_EQ(scheduling.next_deadline(kStart, true), std::nullopt);
 
   const TimePoint released = kStart + seconds(90);
   scheduling.release(released);
 
-  EXPECT_FALSE(scheduling.looks(released, true)) << "nodes have their time to answer";
+  EXPECT_FALSE(scheduling.looks(released, true, 2)) << "nodes have their time to answer";
   EXPECT_EQ(scheduling.next_deadline(released, true), released + kAllNodesWait);
-  EXPECT_TRUE(scheduling.looks(released, false));
+  EXPECT_TRUE(scheduling.looks(released, false, 2));
   scheduling.release(released + seconds(50));  // again: nothing changes
-  EXPECT_TRUE(scheduling.looks(released + seconds(40), false));
+  EXPECT_TRUE(scheduling.looks(released + seconds(40), false, 2));
 }
 
 TEST(Scheduling, AReleaseLeavesTheDelayOfARestart) {
@@ -136,8 +136,10 @@ TEST(NodePool, LeavesOutWhatIsDrainingAndWhatIsQuarantinedWhileThereIsRoomElsewh
 RankTable reporting() {
   RankTable ranks(both());
   for (int rank = 0; rank < 2; ++rank) {
-    ranks.find(Rank{rank})->joined = true;
-    ranks.find(Rank{rank})->reported = 1;
+    ranks.change(Rank{rank}, [](auto& entry) {
+      entry.joined = true;
+      entry.reported = 1;
+    });
   }
   return ranks;
 }
@@ -153,7 +155,7 @@ TEST(GroupGrowth, AsksOnceTheNewsAreStableAndThereIsStillRoom) {
   growth.capacity_changed();
   EXPECT_EQ(growth.advance(ranks, capacity, kStart + seconds(1)), std::nullopt);
   EXPECT_EQ(growth.advance(ranks, capacity, kStart + kGrowDelay), std::nullopt);
-  EXPECT_EQ(counted, 2);
+  EXPECT_EQ(counted, 0);
   fit = 4;
   EXPECT_EQ(growth.advance(ranks, capacity, kStart + seconds(1) + kGrowDelay), 4);
 
@@ -172,7 +174,7 @@ TEST(GroupGrowth, AsksNobodyWhoCannotStopWithoutLosingWork) {
   growth.advance(silent, capacity, kStart);
   EXPECT_EQ(growth.advance(silent, capacity, kStart + kGrowDelay), std::nullopt);
   RankTable ended = reporting();
-  ended.ended(*ended.find(Rank{0}), exited(0));
+  ended.ended(Rank{0}, exited(0));
   EXPECT_EQ(growth.advance(ended, capacity, kStart + kGrowDelay), std::nullopt);
   EXPECT_EQ(growth.advance(reporting(), capacity, kStart + kGrowDelay), std::nullopt);  // only once
 }
@@ -181,9 +183,9 @@ TEST(StandbyPool, StartsThemOnceTheGroupHasMadeProgressOrHadAMoment) {
   StandbyPool pool(3);
   const auto any = [](NodeId) { return true; };
   RankTable ranks = reporting();
-  ranks.find(Rank{1})->joined = false;
+  ranks.change(Rank{1}, [](auto& entry) { entry.joined = false; });
   EXPECT_TRUE(pool.advance(ranks, true, any, kStart).empty());
-  ranks.find(Rank{1})->joined = true;
+  ranks.change(Rank{1}, [](auto& entry) { entry.joined = true; });
   EXPECT_TRUE(pool.advance(ranks, false, any, kStart).empty());
   EXPECT_EQ(pool.next_deadline(), kStart + kStandbyDelay);
 

@@ -207,7 +207,7 @@ TEST(StragglerDetector, DoesNotCompareProgramsWithoutTheSdk) {
 
 TEST(StragglerDetector, LeavesOutRanksThatHaveEnded) {
   Group group(4);
-  group.ranks_.ended(*group.ranks_.find(Rank{3}), exited(0));
+  group.ranks_.ended(Rank{3}, exited(0));
   EXPECT_TRUE(group.pass(60, slow(3, 2)).empty());
 }
 

@@ -58,7 +58,7 @@ TEST(StuckWorkers, AreNotThoseThatAreOnlyBeingKilledOrOfWhichNothingIsKnown) {
 
   Group ended;
   ended.workers.sampled(in_kernel(1), late);
-  ended.ranks.ended(*ended.ranks.find(Rank{1}), killed(SIGKILL));
+  ended.ranks.ended(Rank{1}, killed(SIGKILL));
   EXPECT_TRUE(ended.find(late).empty());
 }
 
