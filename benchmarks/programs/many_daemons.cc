@@ -14,6 +14,7 @@
 
 #include "benchmarks/programs/events.h"
 #include "lib/net/handshake.h"
+#include "lib/net/hmac.h"
 #include "lib/net/listener.h"
 #include "lib/net/scope.h"
 #include "lib/wire/attempt_messages.h"
@@ -66,7 +67,8 @@ void answer(Connection& link, const Frame& frame, const std::string& name, Count
 
 asio::awaitable<void> serve(std::unique_ptr<Connection> link, Counts& counts) {
   const std::string name = link->local_address();
-  const Identity self{"bench", "traind", name, ::getpid(), name};
+  Identity self{"bench", "traind", name, ::getpid(), name};
+  self.instance = random_bytes(self.instance.size());  // or all would be the same traind
   auto peer = co_await accept_handshake(*link, self, counts.tls);
   if (!peer) co_return;
   for (;;) {

@@ -108,6 +108,7 @@ class FailurePolicy {
 
   /// Return whether the node is left out of the next attempt, as long as there is room without it.
   bool quarantined(NodeId node) const { return memory_.quarantined.count(node) != 0; }
+  bool any_quarantined() const { return !memory_.quarantined.empty(); }
   /// Return whether the node cannot be used: its traind would wait for that worker.
   bool stuck(NodeId node) const { return memory_.stuck.contains(node); }
   bool all_nodes_stuck() const { return memory_.stuck.size() >= nodes_; }

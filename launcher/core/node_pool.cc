@@ -36,14 +36,17 @@ std::string NodePool::name(NodeId node) const {
 
 std::vector<NodeCapacity> NodePool::usable(const ScalingConfig& scaling,
                                            const FailurePolicy& policy) const {
-  std::vector<NodeCapacity> all, good;
-  for (const auto& [id, node] : up_) {
-    if (draining(id) || policy.stuck(id)) continue;
-    all.push_back(node.capacity);
-    if (!policy.quarantined(id)) good.push_back(node.capacity);
-  }
-  if (good.size() == all.size()) return all;
-  return place(scaling, good, nodes_max(), {}, ingest_).world_size > 0 ? good : all;
+  const auto nodes = [&](bool quarantined_too) {
+    std::vector<NodeCapacity> nodes;
+    nodes.reserve(up_.size());
+    for (const auto& [id, node] : up_)
+      if (!draining(id) && !policy.stuck(id) && (quarantined_too || !policy.quarantined(id)))
+        nodes.push_back(node.capacity);
+    return nodes;
+  };
+  if (!policy.any_quarantined()) return nodes(true);
+  std::vector<NodeCapacity> good = nodes(false);
+  return place(scaling, good, nodes_max(), {}, ingest_).world_size > 0 ? good : nodes(true);
 }
 
 int NodePool::owner_share() const {

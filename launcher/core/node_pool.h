@@ -50,9 +50,9 @@ class NodePool {
   /// Return where workers may go now. Quarantined nodes are left out as long as there is room
   /// without them, nodes where a worker is stuck always.
   std::vector<NodeCapacity> usable(const ScalingConfig& scaling, const FailurePolicy& policy) const;
-  /// Place workers on those nodes: ranks stay on the nodes of the newest attempt.
-  Placement placement(const ScalingConfig& scaling, const FailurePolicy& policy) const {
-    return place(scaling, usable(scaling, policy), nodes_max(), placed_, ingest_);
+  /// Place workers on the usable nodes: ranks stay on the nodes of the newest attempt.
+  Placement placement(const ScalingConfig& scaling, const std::vector<NodeCapacity>& usable) const {
+    return place(scaling, usable, nodes_max(), placed_, ingest_);
   }
   /// Return the owner's share: see QueuePlace.
   int owner_share() const;

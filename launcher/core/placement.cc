@@ -47,6 +47,14 @@ int gpus_that_fit(double available, double claim, int max) {
 }
 
 using Counts = std::vector<int>;
+using Nodes = std::vector<const NodeCapacity*>;  // thousands of them: not copied
+
+Nodes all_of(const std::vector<NodeCapacity>& nodes) {
+  Nodes all;
+  all.reserve(nodes.size());
+  for (const NodeCapacity& node : nodes) all.push_back(&node);
+  return all;
+}
 
 /// Return what the node has of what the spec allows.
 Resources offer_of(const NodeCapacity& node, const ScalingConfig& scaling, bool use_total) {
@@ -66,12 +74,11 @@ bool has_labels(const NodeCapacity& node, const ScalingConfig& scaling) {
                      [&](const LabelSelector& selector) { return accepts(selector, node.labels); });
 }
 
-Counts capacity_of(const std::vector<NodeCapacity>& nodes, const ScalingConfig& scaling,
-                   bool use_total) {
+Counts capacity_of(const Nodes& nodes, const ScalingConfig& scaling, bool use_total) {
   Counts capacity;
-  for (const NodeCapacity& node : nodes) {
-    int room = has_labels(node, scaling)
-                   ? workers_that_fit(offer_of(node, scaling, use_total),
+  for (const NodeCapacity* node : nodes) {
+    int room = has_labels(*node, scaling)
+                   ? workers_that_fit(offer_of(*node, scaling, use_total),
                                       scaling.resources_per_worker, scaling.num_workers.max)
                    : 0;
     if (const int whole = scaling.workers_per_node; whole > 0) room = room >= whole ? whole : 0;
@@ -111,12 +118,12 @@ Counts spread(const Counts& capacity, int max, int per_node_max) {
   return taken;
 }
 
-Counts choose(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
-              const Counts& capacity) {
+Counts choose(const ScalingConfig& scaling, const Nodes& nodes, const Counts& capacity) {
   const int max = scaling.num_workers.max;
   if (scaling.label_selector.size() > 1) {
     std::vector<LabelledRoom> rooms;
-    for (std::size_t i = 0; i < nodes.size(); ++i) rooms.push_back({&nodes[i].labels, capacity[i]});
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      rooms.push_back({&nodes[i]->labels, capacity[i]});
     return place_labelled(scaling.label_selector, rooms, scaling.placement_strategy, max);
   }
   switch (scaling.placement_strategy) {
@@ -138,16 +145,19 @@ Counts choose(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nod
 
 // Return the nodes of the previous attempt in the order of their ranks, then the others in the
 // order in which they were named.
-std::vector<NodeCapacity> used_first(std::vector<NodeCapacity> nodes, const Placement& before) {
+Nodes used_first(Nodes nodes, const Placement& before) {
+  if (before.nodes.empty()) return nodes;
   std::map<NodeId, std::size_t> rank;
   for (const PlacedNode& placed : before.nodes) rank.emplace(placed.node, rank.size());
-  const auto rank_of = [&](const NodeCapacity& node) {
-    const auto found = rank.find(node.node);
-    return found == rank.end() ? rank.size() : found->second;
-  };
-  std::stable_sort(nodes.begin(), nodes.end(), [&](const NodeCapacity& a, const NodeCapacity& b) {
-    return rank_of(a) < rank_of(b);
-  });
+  std::vector<std::pair<std::size_t, const NodeCapacity*>> ranked;
+  for (const NodeCapacity* node : nodes) {
+    const auto found = rank.find(node->node);
+    ranked.emplace_back(found == rank.end() ? rank.size() : found->second, node);
+  }
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::transform(ranked.begin(), ranked.end(), nodes.begin(),
+                 [](const auto& entry) { return entry.second; });
   return nodes;
 }
 
@@ -195,22 +205,27 @@ std::string describe_claim(const Resources& claim) {
   return parts.empty() ? "nothing" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
+constexpr std::size_t kNodesShown = 8;
+
+std::string more_nodes(std::size_t of_all) {
+  const std::size_t more = of_all - kNodesShown;
+  return fmt::format("{} more {}", more, more == 1 ? "node" : "nodes");
+}
+
 /// Return why no node has the labels that some worker asks for, or "" if one has.
-std::string describe_labels_lack(const ScalingConfig& scaling,
-                                 const std::vector<NodeCapacity>& nodes) {
+std::string describe_labels_lack(const ScalingConfig& scaling, const Nodes& nodes) {
   if (nodes.empty()) return "";
   for (const LabelSelector& selector : scaling.label_selector) {
     if (std::any_of(nodes.begin(), nodes.end(),
-                    [&](const NodeCapacity& node) { return accepts(selector, node.labels); }))
+                    [&](const NodeCapacity* node) { return accepts(selector, node->labels); }))
       continue;
-    constexpr std::size_t kNodesShown = 8;
     std::vector<std::string> there;
-    for (const NodeCapacity& node : nodes) {
+    for (const NodeCapacity* node : nodes) {
       if (there.size() == kNodesShown) {
-        there.push_back(fmt::format("{} more nodes", nodes.size() - kNodesShown));
+        there.push_back(more_nodes(nodes.size()));
         break;
       }
-      there.push_back(fmt::format("{} has {}", node.name, describe_labels(node.labels)));
+      there.push_back(fmt::format("{} has {}", node->name, describe_labels(node->labels)));
     }
     return fmt::format("no node has the labels that label_selector asks for ({}): {}",
                        describe(selector), fmt::join(there, "; "));
@@ -218,26 +233,32 @@ std::string describe_labels_lack(const ScalingConfig& scaling,
   return "";
 }
 
-std::string describe_lack(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
-                          const Counts& capacity, int placed, bool of_total) {
+/// Return the node's room in words.
+std::string describe_room(const ScalingConfig& scaling, const NodeCapacity& node, int room,
+                          bool of_total) {
+  const Resources has = offer_of(node, scaling, of_total);
+  std::string text =
+      fmt::format("{} {} CPU {}", node.name, of_total ? "has" : "has free", amount(has.cpu));
+  if (scaling.resources_per_worker.gpu > 0 || has.gpu > 0)
+    text += fmt::format(", GPU {}", amount(has.gpu));
+  if (scaling.resources_per_worker.memory_bytes > 0)
+    text += fmt::format(", memory {} MiB", has.memory_bytes >> 20);
+  for (const auto& [name, value] : scaling.resources_per_worker.custom) {
+    const auto found = has.custom.find(name);
+    text += fmt::format(", {} {}", name, amount(found == has.custom.end() ? 0 : found->second));
+  }
+  const std::string labels =
+      has_labels(node, scaling) ? "" : "; its labels: " + describe_labels(node.labels);
+  return fmt::format("{} (room for {}{})", text, room, labels);
+}
+
+std::string describe_lack(const ScalingConfig& scaling, const Nodes& nodes, const Counts& capacity,
+                          int placed, bool of_total) {
   if (std::string lack = describe_labels_lack(scaling, nodes); !lack.empty()) return lack;
   std::vector<std::string> offers;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const Resources has = offer_of(nodes[i], scaling, of_total);
-    std::string text =
-        fmt::format("{} {} CPU {}", nodes[i].name, of_total ? "has" : "has free", amount(has.cpu));
-    if (scaling.resources_per_worker.gpu > 0 || has.gpu > 0)
-      text += fmt::format(", GPU {}", amount(has.gpu));
-    if (scaling.resources_per_worker.memory_bytes > 0)
-      text += fmt::format(", memory {} MiB", has.memory_bytes >> 20);
-    for (const auto& [name, value] : scaling.resources_per_worker.custom) {
-      const auto found = has.custom.find(name);
-      text += fmt::format(", {} {}", name, amount(found == has.custom.end() ? 0 : found->second));
-    }
-    const std::string labels =
-        has_labels(nodes[i], scaling) ? "" : "; its labels: " + describe_labels(nodes[i].labels);
-    offers.push_back(fmt::format("{} (room for {}{})", text, capacity[i], labels));
-  }
+  for (std::size_t i = 0; i < std::min(nodes.size(), kNodesShown); ++i)
+    offers.push_back(describe_room(scaling, *nodes[i], capacity[i], of_total));
+  if (nodes.size() > kNodesShown) offers.push_back(more_nodes(nodes.size()));
   const std::string whole = scaling.workers_per_node > 0
                                 ? fmt::format(", {} on each node", scaling.workers_per_node)
                                 : "";
@@ -268,7 +289,7 @@ namespace {
 
 Placement place_ranks(const ScalingConfig& scaling, const std::vector<NodeCapacity>& named_nodes,
                       std::size_t expected_nodes, const Placement& before) {
-  const std::vector<NodeCapacity> nodes = used_first(named_nodes, before);
+  const Nodes nodes = used_first(all_of(named_nodes), before);
   const Counts capacity = capacity_of(nodes, scaling, false);
   const Counts taken = choose(scaling, nodes, capacity);
   const int placed = std::accumulate(taken.begin(), taken.end(), 0);
@@ -286,7 +307,7 @@ Placement place_ranks(const ScalingConfig& scaling, const std::vector<NodeCapaci
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (taken[i] == 0) continue;
     placement.nodes.push_back(
-        {.node = nodes[i].node, .node_rank = {}, .first_rank = {}, .local_world_size = taken[i]});
+        {.node = nodes[i]->node, .node_rank = {}, .first_rank = {}, .local_world_size = taken[i]});
   }
   placement.nodes = kept_in_place(placement.nodes, before.nodes);
   for (PlacedNode& node : placement.nodes) {
@@ -308,20 +329,18 @@ struct IngestRoom {
 std::vector<IngestRoom> left_beside(const Placement& placement, const Resources& claim,
                                     const std::vector<NodeCapacity>& nodes, bool use_total) {
   std::vector<IngestRoom> rooms;
+  std::map<NodeId, const NodeCapacity*> others;
+  for (const NodeCapacity& node : nodes) others[node.node] = &node;
   for (const PlacedNode& placed : placement.nodes) {
-    const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const NodeCapacity& one) {
-      return one.node == placed.node;
-    });
+    const NodeCapacity* node = others.at(placed.node);
+    others.erase(placed.node);
     IngestRoom& room =
-        rooms.emplace_back(IngestRoom{&*node, use_total ? node->total : node->free, true});
+        rooms.emplace_back(IngestRoom{node, use_total ? node->total : node->free, true});
     take(room.left, claim, placed.local_world_size);
   }
-  for (const NodeCapacity& node : nodes) {
-    const bool has_ranks =
-        std::any_of(placement.nodes.begin(), placement.nodes.end(),
-                    [&](const PlacedNode& placed) { return placed.node == node.node; });
-    if (!has_ranks) rooms.push_back({&node, use_total ? node.total : node.free, false});
-  }
+  for (const NodeCapacity& node : nodes)
+    if (others.contains(node.node))
+      rooms.push_back({&node, use_total ? node.total : node.free, false});
   return rooms;
 }
 
@@ -362,14 +381,49 @@ std::optional<IngestNeed> place_ingest(Placement& placement, std::vector<IngestR
   return std::nullopt;
 }
 
+/// Looks for the most ranks beside which all ingest workers fit: one fewer each time at first, then
+/// in steps that double, so that thousands of ranks take few tries.
+class FewerRanks {
+ public:
+  FewerRanks(const ScalingConfig& scaling, int ranks)
+      : unit_(std::max(1, scaling.workers_per_node)),
+        min_(std::max(1, scaling.num_workers.min)),
+        fails_(ranks),
+        tried_(ranks) {}
+  /// Return how many ranks to try next, if more is to be known. `fits`: what was tried last does.
+  std::optional<int> next(bool fits) {
+    (fits ? fits_ : fails_) = tried_;
+    if (fits && !begun_) return std::nullopt;
+    begun_ = true;
+    if (fits_ > 0) {
+      const int between = (fails_ - fits_) / unit_ / 2 * unit_;
+      if (between == 0) return std::nullopt;
+      return tried_ = fits_ + between;
+    }
+    if (tried_ - unit_ < min_) return std::nullopt;
+    if (++steps_ > kSingleSteps) step_ *= 2;
+    const int units = std::min(step_, (tried_ - min_) / unit_);
+    return tried_ -= units * unit_;
+  }
+
+ private:
+  static constexpr int kSingleSteps = 64;
+  const int unit_, min_;
+  int fails_, tried_, fits_ = 0;
+  int steps_ = 0, step_ = 1;
+  bool begun_ = false;
+};
+
 std::string describe_lack(const IngestNeed& need, const Placement& ranks,
                           const std::vector<IngestRoom>& rooms) {
   std::vector<std::string> offers;
+  std::size_t allowed = 0;
   for (const IngestRoom& room : rooms) {
-    if (!may_have(*room.node, need, room.has_ranks)) continue;
+    if (!may_have(*room.node, need, room.has_ranks) || ++allowed > kNodesShown) continue;
     offers.push_back(fmt::format("{} CPU {}, memory {} MiB", room.node->name, amount(room.left.cpu),
                                  room.left.memory_bytes >> 20));
   }
+  if (allowed > kNodesShown) offers.push_back(more_nodes(allowed));
   const std::string needed = fmt::format(
       "{} {} for {} with {} each {} needed", need.spec.workers.min,
       need.spec.workers.min == 1 ? "ingest worker" : "ingest workers", need.dataset,
@@ -411,17 +465,19 @@ Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& n
                 const std::vector<IngestNeed>& ingest) {
   Placement ranks = place_ranks(scaling, nodes, expected_nodes, before);
   if (ingest.empty() || ranks.world_size == 0) return ranks;
+  FewerRanks search(scaling, ranks.world_size);
+  std::optional<Placement> found;
   ScalingConfig fewer = scaling;
   for (;;) {
     const auto left = left_beside(ranks, scaling.resources_per_worker, nodes, false);
     const auto lacking = place_ingest(ranks, left, ingest);
-    if (!lacking) return ranks;
-    const int next = ranks.world_size - std::max(1, scaling.workers_per_node);
-    if (next >= scaling.num_workers.min && next > 0) {
-      fewer.num_workers.max = next;
+    if (!lacking) found = ranks;
+    if (const auto next = search.next(!lacking)) {
+      fewer.num_workers.max = *next;
       ranks = place_ranks(fewer, nodes, expected_nodes, before);
       continue;
     }
+    if (found) return *found;
     Placement none;
     // With everything free, the ranks could be elsewhere: only what fits nowhere never will.
     std::vector<NodeCapacity> all_free = nodes;
@@ -441,8 +497,8 @@ std::map<NodeId, int> rooms_when_free(const ScalingConfig& scaling,
                                       const std::vector<NodeCapacity>& nodes) {
   ScalingConfig least = scaling;
   const int wanted = least.num_workers.max = scaling.num_workers.min;
-  const Counts capacity = capacity_of(nodes, least, true);
-  const Counts best = choose(least, nodes, capacity);
+  const Counts capacity = capacity_of(all_of(nodes), least, true);
+  const Counts best = choose(least, all_of(nodes), capacity);
   if (std::accumulate(best.begin(), best.end(), 0) < wanted) return {};
   std::map<NodeId, int> rooms;
   for (std::size_t i = 0; i < nodes.size(); ++i) {

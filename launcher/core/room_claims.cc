@@ -49,9 +49,9 @@ std::vector<KeepRoom> RoomClaims::wait(const std::vector<NodeCapacity>& nodes, i
   placed_told_ = place_.placed = false;
   place_.share = share / kShareStep * kShareStep;
   place_.waited_long = now >= *waits_since_ + kWaitsLong;
-  std::map<NodeId, int> rooms;
-  const bool fits = fits_when_free(scaling_, nodes, ingest_);
-  if (fits) rooms = rooms_when_free(scaling_, nodes);
+  std::map<NodeId, int> rooms = rooms_when_free(scaling_, nodes);
+  const bool fits = !rooms.empty() && (ingest_.empty() || fits_when_free(scaling_, nodes, ingest_));
+  if (!fits) rooms.clear();
   std::map<NodeId, KeepRoom> wanted;
   for (const NodeCapacity& node : nodes) {
     const auto room = rooms.find(node.node);

@@ -58,15 +58,17 @@ void RunController::advance_scheduling() {
   if (ended_before_) return advance_ended_before();
   if (!scheduling_.looks(now(), nodes_.may_grow(), nodes_.expected())) return;
   readmit_nodes();
-  const Placement placement = nodes_.placement(spec_.scaling_config, policy_);
+  const std::vector<NodeCapacity> nodes = nodes_.usable(spec_.scaling_config, policy_);
+  const Placement placement = nodes_.placement(spec_.scaling_config, nodes);
   if (placement.world_size > 0) return begin_attempt(placement);
   if (placement.never) return end_run(RunTrigger::GaveUp, placement.reason);
-  wait_for_room(placement.reason);
+  wait_for_room(placement.reason, nodes);
 }
 
 // A node that hears of it may offer more: room that it keeps for runs that come later.
-void RunController::wait_for_room(const std::string& reason) {
-  claim_room();
+void RunController::wait_for_room(const std::string& reason,
+                                  const std::vector<NodeCapacity>& nodes) {
+  claim_room(nodes);
   if (!scheduling_.says_waiting(now())) return;
   const std::string before = room_.runs_before(nodes_.runs_before());
   progress_.note(NoteLevel::Info,
@@ -86,8 +88,8 @@ void RunController::advance_ended_before() {
   }
 }
 
-void RunController::claim_room() {
-  tell(room_.wait(nodes_.usable(spec_.scaling_config, policy_), nodes_.owner_share(), now()));
+void RunController::claim_room(const std::vector<NodeCapacity>& nodes) {
+  tell(room_.wait(nodes, nodes_.owner_share(), now()));
 }
 
 void RunController::tell(std::vector<KeepRoom> news) {
@@ -345,7 +347,8 @@ FailureDecision RunController::decide(const AttemptEnded& ended) {
             .reason = "no node is left without a worker that cannot be killed"};
   if (ended.learned_limits_right) policy_.learned_limits_were(*ended.learned_limits_right);
   if (attempt_->cause().lacked_room()) {
-    if (!room_.keeps_that_of_workers()) claim_room();  // nobody takes what is left meanwhile
+    if (!room_.keeps_that_of_workers())  // nobody takes what is left meanwhile
+      claim_room(nodes_.usable(spec_.scaling_config, policy_));
     return {.restart = true,
             .delay = scheduling_.delay_for_room(run_id_),
             .reason = "no failure is counted"};

@@ -126,8 +126,8 @@ class RunController {
     return {spec_, nodes_, checkpoints_, progress_, policy_.memory().trusts_learned_limits};
   }
   void adopt(const LivingAttempt& living);
-  void wait_for_room(const std::string& reason);
-  void claim_room();
+  void wait_for_room(const std::string& reason, const std::vector<NodeCapacity>& nodes);
+  void claim_room(const std::vector<NodeCapacity>& nodes);
   void tell(std::vector<KeepRoom> news);
   void begin_attempt(const Placement& placement);
   void conclude_attempt();

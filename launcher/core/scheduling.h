@@ -18,7 +18,7 @@ inline constexpr Duration kAllNodesWait = seconds(3);
 /// How often at most to look for room while such daemons may still answer, and always for each
 /// hundred nodes: each look examines all nodes, and each node may have news.
 inline constexpr Duration kLookWhileNodesComeEvery = milliseconds(100);
-inline constexpr Duration kLookEveryHundredNodes = milliseconds(1);
+inline constexpr Duration kLookEveryHundredNodes = milliseconds(2);
 /// The shortest and longest wait for a node whose room another run took, less than doubled.
 inline constexpr Duration kRoomTakenFirst = seconds(1), kRoomTakenMax = seconds(30);
 inline constexpr Duration kWaitingNoteFirst = seconds(1), kWaitingNoteMax = seconds(60);

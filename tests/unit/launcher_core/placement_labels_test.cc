@@ -165,14 +165,14 @@ TEST(PlacementLabels, ARestartOnOtherNodesKeepsToTheSelector) {
   pool.up(up_in(kNodeA, "r1"));
   pool.up(up_in(kNodeB, "r1"));
   pool.up(up_in(kNodeC, "r2"));
-  const Placement first = pool.placement(scaling, policy);
+  const Placement first = pool.placement(scaling, pool.usable(scaling, policy));
   EXPECT_EQ(where(first), (Where{{0, 1}, {1, 1}}));
   pool.placed(first);
 
   pool.down(kNodeB);
-  EXPECT_EQ(where(pool.placement(scaling, policy)), (Where{{0, 2}}));
+  EXPECT_EQ(where(pool.placement(scaling, pool.usable(scaling, policy))), (Where{{0, 2}}));
   pool.drain(kNodeA);
-  EXPECT_EQ(pool.placement(scaling, policy).world_size, 0);
+  EXPECT_EQ(pool.placement(scaling, pool.usable(scaling, policy)).world_size, 0);
 }
 
 TEST(PlacementLabels, AGroupGrowsOntoNodesOfItsSelectorOnly) {

@@ -309,6 +309,20 @@ TEST(Placement, HasAnAnswerForNoNodes) {
                  .never = false}));
 }
 
+std::vector<NodeCapacity> many_nodes(int count, double cpu) {
+  std::vector<NodeCapacity> nodes;
+  for (int i = 0; i < count; ++i) nodes.push_back(node(i, cpu));
+  return nodes;
+}
+
+TEST(Placement, NamesOnlyTheFirstOfManyNodes) {
+  EXPECT_EQ(place(workers(10, 10), many_nodes(9, 1), 9).reason,
+            "10 workers with CPU 1 each are needed (PACK), 9 fit: node-0 has CPU 1 (room for 1); "
+            "node-1 has CPU 1 (room for 1); node-2 has CPU 1 (room for 1); node-3 has CPU 1 (room "
+            "for 1); node-4 has CPU 1 (room for 1); node-5 has CPU 1 (room for 1); node-6 has CPU "
+            "1 (room for 1); node-7 has CPU 1 (room for 1); 1 more node");
+}
+
 // ---- ingest workers beside the ranks
 
 std::vector<IngestNeed> ingest(int min, int max, double cpu, const std::string& name = "train") {
@@ -409,6 +423,24 @@ TEST(PlacesIngest, SaysWhichNodesAreMissing) {
   EXPECT_EQ(never.reason,
             "1 ingest worker for train with CPU 1 each is needed on cpu-1:7070, cpu-2, and no such "
             "node is there");
+}
+
+// One fewer each time would take minutes.
+TEST(PlacesIngest, FindsTheMostOfManyRanks) {
+  auto needs = ingest(4099, 4099, 1);
+  needs[0].spec.nodes = {"any"};
+
+  const Placement placement = place(workers(1, kWorkersMax), many_nodes(8192, 8), 8192, {}, needs);
+
+  EXPECT_EQ(placement.world_size, 8192 * 8 - 4099);
+}
+
+TEST(PlacesIngest, NamesOnlyTheFirstOfManyNodes) {
+  auto needs = ingest(1, 1, 9);
+  needs[0].spec.nodes = {"any"};
+
+  EXPECT_TRUE(place(workers(1, 1), many_nodes(1000, 8), 1000, {}, needs)
+                  .reason.ends_with("node-7 CPU 8, memory 0 MiB; 992 more nodes"));
 }
 
 TEST(PlacesIngest, WithoutAClaimTheyFitAnywhere) {
