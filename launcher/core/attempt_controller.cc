@@ -281,9 +281,12 @@ void AttemptController::advance_attaching() {
 // ---- ranks
 
 void AttemptController::on(const RankReported& event) {
-  progressed_ |= group_.ranks.change(event.rank, [&](RankTable::Entry& rank) {
-    rank.reported = std::max(rank.reported, event.report_seq);
-  });
+  const RankTable::Entry* known = group_.ranks.find(event.rank);
+  if (known == nullptr) return;
+  progressed_ = true;
+  if (event.report_seq <= known->reported) return;
+  group_.ranks.change(event.rank,
+                      [&](RankTable::Entry& rank) { rank.reported = event.report_seq; });
 }
 
 void AttemptController::on(const RanksSampled& event) {

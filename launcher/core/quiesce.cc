@@ -50,12 +50,14 @@ Quiesce::Next Quiesce::meet(Advance& advance, RankTable& ranks, const Surroundin
   if (const std::uint64_t earliest = earliest_meeting(ranks, around); earliest > advance.meeting)
     return advance_to(earliest, ranks);
   if (ranks.any_on_the_way()) return Next::Wait;
+  if (advance.checkpointing && ranks.any_checkpoint_pending()) return Next::Wait;
   if (!advance.at_rest || advance.at_rest->version != ranks.version())
     advance.at_rest =
         at_rest(ranks, at_checkpoint_ ? std::nullopt : std::optional(advance.meeting));
-  const auto& [version, elsewhere, pending, furthest, common_checkpoint] = *advance.at_rest;
+  const auto& [version, elsewhere, nearest, furthest, common_checkpoint] = *advance.at_rest;
+  const bool pending = ranks.any_checkpoint_pending();
   if (elsewhere) return Next::Wait;
-  if (at_checkpoint_ && !ranks.all_paused_at(furthest)) return advance_to(furthest, ranks);
+  if (at_checkpoint_ && nearest < furthest) return advance_to(furthest, ranks);
   if (at_checkpoint_) advance.meeting = furthest;
   // Without a rank that has not reported yet, a checkpoint could not become complete.
   if (pending && ranks.any_silent()) return Next::Wait;
@@ -76,7 +78,7 @@ Quiesce::AtRest Quiesce::at_rest(const RankTable& ranks, std::optional<std::uint
   for (const RankTable::Entry& rank : ranks.all()) {
     if (!rank.reports()) continue;
     found.elsewhere |= meeting && rank.paused != meeting;
-    found.pending |= rank.checkpoint_pending;
+    found.nearest = std::min(found.nearest, *rank.paused);
     found.furthest = std::max(found.furthest, *rank.paused);
     found.common_checkpoint = std::min(found.common_checkpoint, rank.checkpoint_seq);
   }

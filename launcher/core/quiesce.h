@@ -71,8 +71,7 @@ class Quiesce {
   struct AtRest {
     std::uint64_t version = 0;
     bool elsewhere = false;  // one is not where they are to meet
-    bool pending = false;    // one has yet to make its checkpoint
-    std::uint64_t furthest = 0, common_checkpoint = UINT64_MAX;
+    std::uint64_t nearest = UINT64_MAX, furthest = 0, common_checkpoint = UINT64_MAX;
   };
   struct Advance {
     std::uint64_t meeting = 0;

@@ -21,6 +21,7 @@ void RankTable::count(const Entry& entry, int by) {
   counts(counts_.joined, entry.joined);
   counts(counts_.reporting, entry.reports());
   counts(counts_.paused, entry.reports() && entry.paused);
+  counts(counts_.checkpoint_pending, entry.reports() && entry.checkpoint_pending);
   counts(counts_.ever_reported, entry.known_report() > 0);
   counts(counts_.ended_by_themselves, entry.end && entry.end->by_itself());
 }
@@ -55,11 +56,6 @@ void RankTable::resume_until(std::uint64_t report_seq) {
     if (entries_[i].arrived && entries_[i].paused == report_seq) continue;
     change(Rank{static_cast<std::int32_t>(i)}, [](Entry& entry) { entry.paused.reset(); });
   }
-}
-
-bool RankTable::all_paused_at(std::uint64_t report_seq) const {
-  return std::all_of(entries_.begin(), entries_.end(),
-                     [&](const Entry& e) { return !e.reports() || e.paused == report_seq; });
 }
 
 std::uint64_t RankTable::furthest_pause() const {

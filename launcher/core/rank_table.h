@@ -76,11 +76,11 @@ class RankTable {
   /// Return whether a rank that reports waits, and whether one does not.
   bool any_paused() const { return counts_.paused > 0; }
   bool any_on_the_way() const { return counts_.paused < counts_.reporting; }
+  /// Return whether a rank that reports has yet to make its checkpoint where it waits.
+  bool any_checkpoint_pending() const { return counts_.checkpoint_pending > 0; }
   bool all_living_paused() const { return counts_.living_paused == counts_.alive; }
   /// Return whether a living rank has not reported yet.
   bool any_silent() const { return counts_.reporting < counts_.alive; }
-  /// Return whether all ranks that report wait at this report.
-  bool all_paused_at(std::uint64_t report_seq) const;
   /// Return the last report at which a rank that reports waits.
   std::uint64_t furthest_pause() const;
   /// Return the next report that no rank has passed.
@@ -91,7 +91,7 @@ class RankTable {
  private:
   struct Counts {
     std::size_t alive = 0, living_paused = 0, joined = 0, ever_reported = 0;
-    std::size_t reporting = 0, paused = 0;  // paused: of those that report
+    std::size_t reporting = 0, paused = 0, checkpoint_pending = 0;  // of those that report
     std::size_t ended_by_themselves = 0;
   };
   struct RanksHere {

@@ -18,8 +18,9 @@ constexpr int kCalmSeconds = 10;
 class World {
  public:
   World(const SimOptions& options, std::uint64_t wall_seed, bool record)
-      : sim_(make_plan(options.seed,
-                       {options.nodes, options.ranks_per_node, options.lasts, wall_seed}),
+      : sim_(options.plan ? *options.plan
+                          : make_plan(options.seed, {options.nodes, options.ranks_per_node,
+                                                     options.lasts, wall_seed}),
              options.mutant) {
     sim_.timeline.recording = record;
     sim_.timeline.print = options.print;
@@ -47,6 +48,7 @@ class World {
             .outcome = launcher_->controller().state(),
             .attempts = static_cast<int>(launcher_->controller().attempt().value) + 1,
             .nodes = sim_.plan.nodes,
+            .world_size = launcher_->controller().world_size(),
             .from_standby = launcher_->controller().from_standby(),
             .groups_that_hung = sim_.check.groups_that_hung(),
             .rosters_compared = sim_.check.rosters_compared(),

@@ -1,6 +1,7 @@
 // One complete simulated run: the launcher, the nodes, the faults of its plan, and the checkers.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "launcher/core/run_state.h"
@@ -14,9 +15,10 @@ struct SimOptions {
   int nodes = 3;  // 0: by the seed
   Mutant mutant = Mutant::None;
   bool print = false;
-  int ranks_per_node = 0;    // 0: by the seed
-  Duration lasts{};          // 0: by the seed
-  bool wall_clocks = false;  // S14: run it again with other wall clocks, and compare
+  int ranks_per_node = 0;         // 0: by the seed
+  Duration lasts{};               // 0: by the seed
+  bool wall_clocks = false;       // S14: run it again with other wall clocks, and compare
+  std::optional<Plan> plan = {};  // in place of the seed's
 };
 struct SimResult {
   std::string violation;  // empty: none
@@ -24,7 +26,7 @@ struct SimResult {
   std::uint64_t trace_hash = 0, events = 0;
   RunState outcome{};
   int attempts = 0, nodes = 0;
-  int from_standby = 0;  // workers of the last attempt
+  int world_size = 0, from_standby = 0;  // workers of the last attempt
   int groups_that_hung = 0;
   int rosters_compared = 0;  // L8
   Duration virtual_time{};

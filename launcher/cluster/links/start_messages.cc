@@ -156,8 +156,10 @@ StartWorkers start_message(const JobSpec& spec, const RunIdentity& run, const St
   context.master_addr = action.master_addr;
   context.master_port = action.master_port;
   message.peers = *action.peers;
-  for (const PlacedNode& node : action.placement->nodes)
-    message.node_sizes.push_back(node.local_world_size);
+  // Each node hears of all others only if it needs that: thousands would hear of thousands.
+  if (spec.backend == Backend::Mpi || spec.backend == Backend::Horovod)
+    for (const PlacedNode& node : action.placement->nodes)
+      message.node_sizes.push_back(node.local_world_size);
   context.collectives = spec.collectives;
   context.collective_timeout_ms = to_ms(spec.collective_timeout);
   set_restore(context, action);

@@ -175,7 +175,9 @@ TEST_F(StartMessagesTest, WorkersOfABackendAreToldOfTheirPeers) {
 
   EXPECT_EQ(message.backend, BackendProfile{.name = "jax"});
   EXPECT_EQ(message.peers, (std::vector<std::string>{"a:1", "a:2", "b:1", "b:2"}));
-  EXPECT_EQ(message.node_sizes, (std::vector<std::int32_t>{2, 2}));
+  EXPECT_TRUE(message.node_sizes.empty());
+  spec_.backend = Backend::Mpi;
+  EXPECT_EQ(start_message(spec_, run_, action, {}).node_sizes, (std::vector<std::int32_t>{2, 2}));
   Prepare prepare{.attempt = Attempt{5}, .placed = placement().nodes.at(1)};
   prepare.ports_per_worker = 3;
   EXPECT_EQ(prepare_message(spec_, run_, prepare, "", {}).ports_per_worker, 3);
