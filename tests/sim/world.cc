@@ -78,17 +78,20 @@ class World {
     });
   }
 
-  /// Compare rosters when the attempt has run undisturbed, with all nodes in reach, for a while.
+  /// Compare rosters when the attempt has run undisturbed, with all nodes in reach and as many
+  /// ingest workers, for a while.
   void watch_ingest() {
     sim_.after(seconds(1), [this] {
       if (launcher_->finished()) return;
       const RunController& controller = launcher_->controller();
       bool calm = launcher_->alive() && controller.state() == RunState::Running &&
-                  !sim_.faults_go_on() && controller.attempt() == calm_attempt_;
+                  !sim_.faults_go_on() && controller.attempt() == calm_attempt_ &&
+                  controller.ingest_wanted() == calm_wanted_;
       for (int node = 0; node < sim_.plan.nodes && calm; ++node)
         calm = nodes_[node]->up() && launcher_->link(node).attached() &&
                nodes_[node]->host().healthy_since.has_value();
       calm_attempt_ = controller.attempt();
+      calm_wanted_ = controller.ingest_wanted();
       calm_for_ = calm ? calm_for_ + 1 : 0;
       if (calm_for_ > kCalmSeconds)
         sim_.check.compare_rosters(controller.attempt(), controller.ingest_wanted());
@@ -146,7 +149,7 @@ class World {
   std::vector<std::unique_ptr<SimLauncher>> dead_;
   std::optional<StopKind> last_stop_;
   Attempt calm_attempt_;
-  int calm_for_ = 0;  // seconds
+  int calm_wanted_ = 0, calm_for_ = 0;  // ingest workers; seconds
   std::unique_ptr<SimLauncher> launcher_;
   std::unique_ptr<Injector> injector_;
 };
