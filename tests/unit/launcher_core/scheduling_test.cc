@@ -25,6 +25,19 @@ TEST(Scheduling, WaitsForNodesThatMayComeAndThenLooksAtMostTenTimesASecond) {
   EXPECT_TRUE(scheduling.looks(waited + kLookWhileNodesComeEvery, true, 2));
 }
 
+TEST(Scheduling, OneLookServesWhatThousandsOfNodesTellWithinAMoment) {
+  Scheduling scheduling(kStart);
+  const Duration moment = 80 * kLookEveryHundredNodes;
+  EXPECT_TRUE(scheduling.looks(kStart, false, 8000));
+
+  EXPECT_FALSE(scheduling.looks(kStart + moment - Duration{1}, false, 8000));
+
+  EXPECT_EQ(scheduling.next_deadline(kStart, false), kStart + moment);
+  EXPECT_TRUE(scheduling.looks(kStart + moment, false, 8000));
+  EXPECT_NE(scheduling.next_deadline(kStart + moment, false), kStart + 2 * moment);
+  EXPECT_TRUE(scheduling.looks(kStart + moment, false, 99)) << "a few are looked at each time";
+}
+
 TEST(Scheduling, ARestartWaitsForItsDelay) {
   Scheduling scheduling(kStart);
   scheduling.restart(kStart, seconds(4));
