@@ -613,10 +613,19 @@ void AttemptController::advance() {
 
 void AttemptController::advance_running() {
   if (cause().failed()) return;
-  perform(ingest_.advance(now()));
+  advance_ingest();
   if (group_.ranks.all_ended())
     return change_state(RunTrigger::GroupEnding, "every rank ended with 0");
   if (auto hang = hangs_.advance()) ending_.fail(std::move(*hang));
+}
+
+/// Consider how many ingest workers there should be. That looks at what all ranks wait for, and
+/// thousands of ranks have news all the time.
+void AttemptController::advance_ingest() {
+  const auto every = milliseconds(group_.ranks.size() / 100);
+  if (ingest_.empty() || (ingest_at_ && now() < *ingest_at_ + every)) return;
+  ingest_at_ = now();
+  perform(ingest_.advance(now()));
 }
 
 void AttemptController::watch() {

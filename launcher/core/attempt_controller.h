@@ -118,6 +118,7 @@ class AttemptController {
   void advance_attaching();
   void advance_preparing();
   void advance_running();
+  void advance_ingest();
   void look_for_stragglers();
   Prepare prepare_for(const PlacedNode& placed) const;
   void send_again(NodeId node);
@@ -156,6 +157,7 @@ class AttemptController {
   StragglerDetector stragglers_;
   StartWatch start_watch_;
   CheckpointRequests requests_;
+  std::optional<TimePoint> ingest_at_;  // when it was considered
   IngestBoard ingest_;
   IngestHosts ingest_hosts_;
   std::optional<Start> start_;                // of the ranks, once it was ordered

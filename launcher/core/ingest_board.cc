@@ -252,7 +252,7 @@ int IngestBoard::serving(const std::string& dataset) const {
       places.begin(), places.end(), [](const Place& place) { return !place.told.name.empty(); }));
 }
 
-IngestRoster IngestBoard::roster_for(NodeId node) const {
+IngestRoster IngestBoard::roster_for(std::optional<NodeId> node) const {
   IngestRoster roster{.version = version_};
   for (const auto& [name, dataset] : datasets_) {
     for (std::int32_t slot = 1; slot <= dataset.wanted; ++slot) {
@@ -268,14 +268,17 @@ IngestRoster IngestBoard::roster_for(NodeId node) const {
   return roster;
 }
 
-void IngestBoard::send_roster(NodeId node, Effects& effects) const {
-  effects.emplace_back(SendRoster{attempt_, node, SharedValue<IngestRoster>(roster_for(node))});
-}
-
 void IngestBoard::roster_changed(Effects& effects) {
   if (held_) return;
   ++version_;
-  for (const NodeId node : ranks_) send_roster(node, effects);
+  std::set<NodeId> have_own;
+  for (const auto& [name, dataset] : datasets_)
+    for (const Place& place : dataset.places) have_own.insert(place.node);
+  const SharedValue<IngestRoster> others(roster_for(std::nullopt));
+  for (const NodeId node : ranks_)
+    effects.emplace_back(
+        SendRoster{attempt_, node,
+                   have_own.contains(node) ? SharedValue<IngestRoster>(roster_for(node)) : others});
 }
 
 /// Say how many there are, of each dataset of which that has changed.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <variant>
@@ -49,8 +50,8 @@ class IngestBoard {
   int wanted() const;
   int wanted(const std::string& dataset) const;
   int serving(const std::string& dataset) const;
-  /// Return what the ranks of a node are told.
-  IngestRoster roster_for(NodeId node) const;
+  /// Return what the ranks of a node are told; none: of one without ingest workers of its own.
+  IngestRoster roster_for(std::optional<NodeId> node) const;
 
  private:
   struct Place {
@@ -75,7 +76,6 @@ class IngestBoard {
   void change(const std::string& name, Dataset& dataset, int wanted, TimePoint now,
               Effects& effects);
   void roster_changed(Effects& effects);
-  void send_roster(NodeId node, Effects& effects) const;
   void tell_changes(Effects& effects);
 
   const Attempt attempt_;

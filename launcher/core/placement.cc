@@ -381,37 +381,38 @@ std::optional<IngestNeed> place_ingest(Placement& placement, std::vector<IngestR
   return std::nullopt;
 }
 
-/// Looks for the most ranks beside which all ingest workers fit: one fewer each time at first, then
-/// in steps that double, so that thousands of ranks take few tries.
+/// Looks for the most ranks beside which all ingest workers fit: with one fewer each time, since
+/// where ingest workers need ranks on their nodes, fewer ranks may leave less room. Where that
+/// could take minutes, the steps double after a while, and what lies between is not known.
 class FewerRanks {
  public:
-  FewerRanks(const ScalingConfig& scaling, int ranks)
+  FewerRanks(const ScalingConfig& scaling, int ranks, std::size_t nodes)
       : unit_(std::max(1, scaling.workers_per_node)),
         min_(std::max(1, scaling.num_workers.min)),
+        single_steps_(std::max(kSingleStepsMin, kNodesLookedAt / static_cast<int>(nodes + 1))),
         fails_(ranks),
         tried_(ranks) {}
   /// Return how many ranks to try next, if more is to be known. `fits`: what was tried last does.
   std::optional<int> next(bool fits) {
     (fits ? fits_ : fails_) = tried_;
-    if (fits && !begun_) return std::nullopt;
-    begun_ = true;
     if (fits_ > 0) {
       const int between = (fails_ - fits_) / unit_ / 2 * unit_;
-      if (between == 0) return std::nullopt;
+      if (between <= 0) return std::nullopt;
       return tried_ = fits_ + between;
     }
     if (tried_ - unit_ < min_) return std::nullopt;
-    if (++steps_ > kSingleSteps) step_ *= 2;
+    if (++steps_ > single_steps_) step_ *= 2;
     const int units = std::min(step_, (tried_ - min_) / unit_);
     return tried_ -= units * unit_;
   }
+  /// Return whether every number was tried.
+  bool tried_all() const { return step_ == 1; }
 
  private:
-  static constexpr int kSingleSteps = 64;
-  const int unit_, min_;
+  static constexpr int kSingleStepsMin = 64, kNodesLookedAt = 500'000;
+  const int unit_, min_, single_steps_;
   int fails_, tried_, fits_ = 0;
   int steps_ = 0, step_ = 1;
-  bool begun_ = false;
 };
 
 std::string describe_lack(const IngestNeed& need, const Placement& ranks,
@@ -465,7 +466,7 @@ Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& n
                 const std::vector<IngestNeed>& ingest) {
   Placement ranks = place_ranks(scaling, nodes, expected_nodes, before);
   if (ingest.empty() || ranks.world_size == 0) return ranks;
-  FewerRanks search(scaling, ranks.world_size);
+  FewerRanks search(scaling, ranks.world_size, nodes.size());
   std::optional<Placement> found;
   ScalingConfig fewer = scaling;
   for (;;) {
@@ -484,7 +485,7 @@ Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& n
     for (NodeCapacity& node : all_free) node.free = node.total;
     Placement at_best = place_ranks(fewer, all_free, expected_nodes, before);
     none.never =
-        nodes.size() >= expected_nodes && at_best.world_size > 0 &&
+        search.tried_all() && nodes.size() >= expected_nodes && at_best.world_size > 0 &&
         place_ingest(at_best, left_beside(at_best, scaling.resources_per_worker, nodes, true),
                      ingest)
             .has_value();

@@ -15,7 +15,7 @@ RunController::RunController(const JobSpec& spec, RunStart start, TimePoint now)
       nodes_(start.expected_nodes, ingest_needs(spec), start.finds_nodes),
       policy_(spec.run_config.failure_config, spec.scaling_config.num_workers.elastic(),
               start.expected_nodes),
-      scheduling_(now, start.restarts),
+      scheduling_(now, start.restarts, !ingest_needs(spec).empty()),
       room_(spec, start.run_id, start.first_attempt.value > 0, start.asked_ms),
       standbys_(spec.scaling_config.standby_workers),
       next_attempt_(start.first_attempt),

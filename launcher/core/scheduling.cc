@@ -10,7 +10,8 @@ namespace train {
 bool Scheduling::looks(TimePoint now, bool nodes_may_come, std::size_t nodes) {
   if (backing_off(now) || (nodes_may_come && !nodes_waited_for(now))) return false;
   const Duration every = std::max(nodes_may_come ? kLookWhileNodesComeEvery : Duration{0},
-                                  kLookEveryHundredNodes * static_cast<std::int64_t>(nodes / 100));
+                                  kLookEveryHundredNodes * static_cast<std::int64_t>(nodes / 100) *
+                                      (has_ingest_ ? kLookWithIngest : 1));
   look_at_.reset();
   if (looked_at_ && now < *looked_at_ + every) {
     look_at_ = *looked_at_ + every;

@@ -19,6 +19,9 @@ inline constexpr Duration kAllNodesWait = seconds(3);
 /// hundred nodes: each look examines all nodes, and each node may have news.
 inline constexpr Duration kLookWhileNodesComeEvery = milliseconds(100);
 inline constexpr Duration kLookEveryHundredNodes = milliseconds(2);
+/// So many times as long if ingest workers have to be placed beside the ranks: that takes many
+/// tries.
+inline constexpr int kLookWithIngest = 50;
 /// The shortest and longest wait for a node whose room another run took, less than doubled.
 inline constexpr Duration kRoomTakenFirst = seconds(1), kRoomTakenMax = seconds(30);
 inline constexpr Duration kWaitingNoteFirst = seconds(1), kWaitingNoteMax = seconds(60);
@@ -26,7 +29,8 @@ inline constexpr Duration kWaitingNoteFirst = seconds(1), kWaitingNoteMax = seco
 class Scheduling {
  public:
   /// `restarts`: how many there were under earlier launchers.
-  explicit Scheduling(TimePoint now, int restarts = 0) : not_before_(now), restarts_(restarts) {}
+  explicit Scheduling(TimePoint now, int restarts = 0, bool has_ingest = false)
+      : not_before_(now), has_ingest_(has_ingest), restarts_(restarts) {}
 
   /// Let another attempt begin after `delay`.
   void restart(TimePoint now, Duration delay) {
@@ -62,6 +66,7 @@ class Scheduling {
  private:
   TimePoint not_before_;  // backoff
   bool held_ = false;
+  bool has_ingest_;
   int restarts_;
   Duration room_delay_ = kRoomTakenFirst;  // the next one
   std::optional<TimePoint> looked_at_ = {};

@@ -271,6 +271,15 @@ CollectiveResult message_of(const SendCollective& action) {
   return {action.sequence, *action.parts, action.error};
 }
 
+const Frame& CollectiveFrames::of(const SendCollective& action) {
+  const bool again = newest_ && newest_->attempt == action.attempt &&
+                     newest_->sequence == action.sequence && newest_->error == action.error &&
+                     &*newest_->parts == &*action.parts;
+  if (!again) frame_ = encode(message_of(action), action.attempt);
+  newest_ = action;
+  return frame_;
+}
+
 StopIngest message_of(const EndIngest& action) { return {action.dataset, action.slot}; }
 
 TellIngestRoster message_of(const SendRoster& action) { return {*action.roster}; }

@@ -62,4 +62,15 @@ TellIngestRoster message_of(const SendRoster& action);
 /// `keep`: see CheckpointOutcome.
 CheckpointOutcome message_of(const TellCheckpoint& action, const std::vector<std::string>& keep);
 
+/// Encodes the result of a collective call once for all nodes: it has what each rank gave.
+class CollectiveFrames {
+ public:
+  /// Return the frame for the node. It is valid until the next call.
+  const Frame& of(const SendCollective& action);
+
+ private:
+  std::optional<SendCollective> newest_;
+  Frame frame_;
+};
+
 }  // namespace train

@@ -422,7 +422,7 @@ void RunDriver::perform(const RunAction& action) {
             scope_.spawn("release", release(released));
           },
           [&](const SendCollective& collective) {
-            links_.send(collective.node, encode(message_of(collective), collective.attempt));
+            links_.send(collective.node, collective_frames_.of(collective));
           },
           [&](const TellCheckpoint& tell) {
             links_.send(tell.node,

@@ -18,6 +18,7 @@
 #include "launcher/cluster/checkpoints/validation_executor.h"
 #include "launcher/cluster/code/code_shipment.h"
 #include "launcher/cluster/links/cluster_links.h"
+#include "launcher/cluster/links/controller_messages.h"
 #include "launcher/cluster/links/node_discovery.h"
 #include "launcher/cluster/links/private_daemon.h"
 #include "launcher/cluster/mlflow/mlflow_logger.h"
@@ -117,6 +118,7 @@ class RunDriver final : private LinkObserver {
   std::map<std::string, std::string> worker_env_;
   CheckpointManager checkpoints_;  // on the disk thread, once commits begin
   RunController controller_;
+  CollectiveFrames collective_frames_;
   RunLog log_;
   RunSummaryBuilder summary_builder_;
   RunScreen screen_;

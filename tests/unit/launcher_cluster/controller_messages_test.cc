@@ -273,8 +273,20 @@ TEST(ControllerMessages, WhatTheControllerAsksFor) {
 
   SendCollective send{.sequence = 4};
   send.parts = SharedValue(std::vector<std::string>{"a", "b"});
-  EXPECT_EQ(message_of(send).sequence, 4u);
-  EXPECT_EQ(message_of(send).parts, (std::vector<std::string>{"a", "b"}));
+  CollectiveFrames frames;
+  const auto result = [&] { return *decode<CollectiveResult>(frames.of(send)); };
+  EXPECT_EQ(result().sequence, 4u);
+  EXPECT_EQ(result().parts, (std::vector<std::string>{"a", "b"}));
+  send.node = NodeId{1};
+  EXPECT_EQ(result().parts, (std::vector<std::string>{"a", "b"}));
+  send.parts = SharedValue(std::vector<std::string>{"c"});
+  EXPECT_EQ(result().parts, std::vector<std::string>{"c"});
+  send.error = "late";
+  EXPECT_EQ(result().error, "late");
+  send.sequence = 5;
+  EXPECT_EQ(result().sequence, 5u);
+  send.attempt = Attempt{3};
+  EXPECT_EQ(frames.of(send).attempt, Attempt{3});
 }
 
 // ---- ingest workers, whose programs are the user's

@@ -425,14 +425,30 @@ TEST(PlacesIngest, SaysWhichNodesAreMissing) {
             "node is there");
 }
 
-// One fewer each time would take minutes.
+// Fewer ranks free room, and take nodes away where ingest workers might run.
+TEST(PlacesIngest, TriesEachNumberOfRanks) {
+  EXPECT_EQ(
+      place(workers(1, 512, kSpread), many_nodes(256, 2), 256, {}, ingest(250, 250, 1)).world_size,
+      262);
+  EXPECT_EQ(place(workers(1, 256), many_nodes(2, 128), 2, {}, ingest(1, 1, 127)).world_size, 129);
+  EXPECT_TRUE(place(workers(1, 512), many_nodes(256, 2), 256, {}, ingest(1, 1, 2)).never);
+}
+
+// Each number would take minutes: it is found in larger steps, and what is not found may be there.
 TEST(PlacesIngest, FindsTheMostOfManyRanks) {
-  auto needs = ingest(4099, 4099, 1);
-  needs[0].spec.nodes = {"any"};
+  std::vector<IngestNeed> needs;
+  for (const char* name : {"a", "b", "c"}) {
+    needs.push_back(ingest(256, 256, 1, name).front());
+    needs.back().spec.nodes = {"any"};
+  }
+  const std::vector<NodeCapacity> nodes = many_nodes(8192, 8);
 
-  const Placement placement = place(workers(1, kWorkersMax), many_nodes(8192, 8), 8192, {}, needs);
+  EXPECT_EQ(place(workers(1, kWorkersMax), nodes, 8192, {}, needs).world_size, 8192 * 8 - 768);
 
-  EXPECT_EQ(placement.world_size, 8192 * 8 - 4099);
+  for (IngestNeed& need : needs) need.spec.resources_per_worker.cpu = 9;
+  const Placement none = place(workers(1, kWorkersMax), nodes, 8192, {}, needs);
+  EXPECT_EQ(none.world_size, 0);
+  EXPECT_FALSE(none.never);
 }
 
 TEST(PlacesIngest, NamesOnlyTheFirstOfManyNodes) {
