@@ -30,7 +30,8 @@ bool ShardCollection::brought(const Shard& shard, NodeId node, bool is_here) {
   bringing_.erase(shard);
   if (is_here && !is_over(shard.attempt)) here_.insert(shard);
   const Source source{shard.attempt, node};
-  if (brings_from(source) || held_.erase(source) == 0) return false;
+  if (!held_.contains(source) || brings_from(source)) return false;
+  held_.erase(source);
   return !is_over(shard.attempt);
 }
 

@@ -222,8 +222,9 @@ std::vector<NodeId> ClusterLinks::up() const {
 }
 
 std::optional<NodeId> ClusterLinks::find(const std::string& name) const {
-  for (NodeId id : up())
-    if (nodes_[id.value].name == name) return id;
+  if (name.empty()) return std::nullopt;
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    if (nodes_[i].name == name) return NodeId{static_cast<int>(i)};
   return std::nullopt;
 }
 

@@ -63,6 +63,7 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
               links_, *this, screen_),
       downloader_(executor_, clock_, disk_, *record_, shards_.relay(), screen_),
       changed_(executor_),
+      flushed_more_(executor_),
       stop_requests_(executor_, record_->folder().path(),
                      [this](const StopAsked& stop) { on_stop_asked(stop); }),
       scope_(executor_),
@@ -531,7 +532,7 @@ asio::awaitable<void> RunDriver::start_workers(std::vector<Start> actions) {
 
 Task<Unit> RunDriver::flushed(std::uint64_t number) {
   while (flushed_ < number) {
-    CO_TRY([[maybe_unused]] const bool woken, co_await changed_.wait_until(TimePoint::max()));
+    CO_TRY([[maybe_unused]] const bool woken, co_await flushed_more_.wait_until(TimePoint::max()));
   }
   co_return Unit{};
 }
@@ -550,13 +551,13 @@ asio::awaitable<void> RunDriver::release(Release action) {
   (void)co_await journal_.written();
   links_.send(action.node, encode(ReleaseAttempt{}, action.attempt));
   --releases_;
-  changed_.notify();
+  flushed_more_.notify();
 }
 
 Task<Unit> RunDriver::all_released() {
   CO_TRY_VOID(co_await flushed(pipeline_->flush()));
   while (releases_ > 0) {
-    CO_TRY([[maybe_unused]] const bool woken, co_await changed_.wait_until(TimePoint::max()));
+    CO_TRY([[maybe_unused]] const bool woken, co_await flushed_more_.wait_until(TimePoint::max()));
   }
   co_return Unit{};
 }
@@ -674,7 +675,7 @@ void RunDriver::on_report_news(ReportPipeline::News news) {
     screen_.show([&](Progress& p, Moment at) { return p.reports(news.shown, at); });
   }
   if (news.stop) feed(StopAsked{StopKind::StopCondition, *news.stop});
-  changed_.notify();
+  flushed_more_.notify();
 }
 
 RunPrograms::Setup RunDriver::setup() {

@@ -139,6 +139,7 @@ class RunDriver final : private LinkObserver {
   asio::thread_pool disk_{1};  // commits
   ReplicaDownloader downloader_;
   Notifier changed_;
+  Notifier flushed_more_;  // of the reports; or a supervisor was released
   StopRequests stop_requests_;
   Scope scope_;
   ShutdownFlush shutdown_flush_;
