@@ -36,7 +36,7 @@ std::string NodePool::name(NodeId node) const {
 
 std::vector<NodeCapacity> NodePool::usable(const ScalingConfig& scaling,
                                            const FailurePolicy& policy) const {
-  const auto nodes = [&](bool quarantined_too) {
+  const auto all = [&](bool quarantined_too) {
     std::vector<NodeCapacity> nodes;
     nodes.reserve(up_.size());
     for (const auto& [id, node] : up_)
@@ -44,9 +44,9 @@ std::vector<NodeCapacity> NodePool::usable(const ScalingConfig& scaling,
         nodes.push_back(node.capacity);
     return nodes;
   };
-  if (!policy.any_quarantined()) return nodes(true);
-  std::vector<NodeCapacity> good = nodes(false);
-  return place(scaling, good, nodes_max(), {}, ingest_).world_size > 0 ? good : nodes(true);
+  if (!policy.any_quarantined()) return all(true);
+  std::vector<NodeCapacity> good = all(false);
+  return place(scaling, good, nodes_max(), {}, ingest_).world_size > 0 ? good : all(true);
 }
 
 int NodePool::owner_share() const {

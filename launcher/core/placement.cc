@@ -329,17 +329,18 @@ struct IngestRoom {
 std::vector<IngestRoom> left_beside(const Placement& placement, const Resources& claim,
                                     const std::vector<NodeCapacity>& nodes, bool use_total) {
   std::vector<IngestRoom> rooms;
-  std::map<NodeId, const NodeCapacity*> others;
-  for (const NodeCapacity& node : nodes) others[node.node] = &node;
+  std::map<NodeId, const NodeCapacity*> by_id;
+  for (const NodeCapacity& node : nodes) by_id[node.node] = &node;
+  std::set<NodeId> have_ranks;
   for (const PlacedNode& placed : placement.nodes) {
-    const NodeCapacity* node = others.at(placed.node);
-    others.erase(placed.node);
+    const NodeCapacity* node = by_id.at(placed.node);
+    have_ranks.insert(placed.node);
     IngestRoom& room =
         rooms.emplace_back(IngestRoom{node, use_total ? node->total : node->free, true});
     take(room.left, claim, placed.local_world_size);
   }
   for (const NodeCapacity& node : nodes)
-    if (others.contains(node.node))
+    if (!have_ranks.contains(node.node))
       rooms.push_back({&node, use_total ? node.total : node.free, false});
   return rooms;
 }
