@@ -12,7 +12,9 @@ namespace train {
 
 /// One ingest worker that serves, and how a rank reaches it: by one of the two.
 struct IngestEndpoint {
-  std::string name = {};     // ingest-train-0002: unique in its attempt, never used again
+  /// ingest-train-0002: unique in its attempt. Used again only for a process that is reached
+  /// otherwise, by a supervisor that took the place of one whose node had gone.
+  std::string name = {};
   std::string dataset = {};  // whose rows it serves
   std::string socket = {};   // the path of its Unix socket, if it is on this node; else empty
   std::string flight = {};   // host:port of its Flight server; empty: it has none

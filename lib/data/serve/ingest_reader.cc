@@ -91,6 +91,11 @@ void IngestReader::update_peers() {
       if (endpoint.socket.empty() && endpoint.flight.empty()) continue;
       named.insert(endpoint.name);
       Peer& peer = peers_[endpoint.name];
+      if (peer.endpoint.name == endpoint.name && peer.endpoint != endpoint) {
+        // A supervisor that took another's place on its node counts its processes anew.
+        lose(peer, {Errc::Unavailable, "another process has its name"}, false);
+        peer = Peer{};
+      }
       peer.endpoint = std::move(endpoint);
     }
     for (auto& [name, peer] : peers_)

@@ -143,6 +143,29 @@ TEST_F(IngestReaderTest, ConnectsToAnIngestWorkerThatListensLater) {
   EXPECT_THAT(said_, testing::IsEmpty());
 }
 
+TEST_F(IngestReaderTest, AsksTheProcessThatHasTakenTheNameOfAnotherOne) {
+  auto other_paths = uses();
+  std::vector<std::string> reached;
+  other_paths.roster = [this] { return roster_; };
+  other_paths.connect = [&](const IngestEndpoint& endpoint) {
+    reached.push_back(endpoint.socket);
+    return connect_unix_peer(endpoint.socket);
+  };
+  const auto a = serve("a"), b = serve("b");
+  set_roster({"a"});
+  IngestReader pass(plan_, pass_, other_paths, nullptr, {.alone_after = std::chrono::hours(1)});
+  expect_step(pass, 0);
+  const std::string first = roster_.endpoints.front().socket;
+
+  set_roster({"b"});
+  const std::string second = roster_.endpoints.front().socket;
+  roster_.endpoints.front().name = "a";
+  for (std::int64_t step = 1; step < 4; ++step) expect_step(pass, step);
+
+  EXPECT_EQ(reached, (std::vector{first, second}));
+  EXPECT_EQ(alone_count_, 0);
+}
+
 /// Fails at some steps, and else gives the rows as they are.
 class FailingParts final : public PartReader {
  public:
