@@ -33,6 +33,15 @@ std::vector<NodeCapacity> nodes_of(const JobSpec& spec) {
   capacity.gpu *= share;
   capacity.memory_bytes *= static_cast<std::uint64_t>(share);
   for (auto& [name, value] : capacity.custom) value *= share;
+  for (const RoleSpec& role : spec.scaling_config.other_roles) {
+    const int most = on_one ? role.workers : (role.workers + count - 1) / count;
+    capacity.cpu += most * role.resources_per_worker.cpu;
+    capacity.gpu += most * role.resources_per_worker.gpu;
+    capacity.memory_bytes +=
+        static_cast<std::uint64_t>(most) * role.resources_per_worker.memory_bytes;
+    for (const auto& [name, value] : role.resources_per_worker.custom)
+      capacity.custom[name] += most * value;
+  }
   for (const IngestNeed& need : ingest_needs(spec)) {
     const int most = (need.spec.workers.max + count - 1) / count;
     capacity.cpu += most * need.spec.resources_per_worker.cpu;
@@ -67,10 +76,16 @@ std::map<int, Environment> environments_of(const JobSpec& spec, const Placement&
     for (const auto& [name, value] : spec.env) start.job_env.push_back(name);
     start.max_restarts = spec.run_config.failure_config.max_failures;
     start.cpus_per_worker = spec.scaling_config.resources_per_worker.cpu;
+    start.role = spec.scaling_config.role;
+    start.other_roles = role_programs(spec);
     for (const WorkerRanks& worker : ranks_on(node, placement)) {
-      Environment env = worker_environment({start, Attempt{0}, "(socket)", {}},
-                                           {worker, "(folder)", "(file)", ""});
-      if (spec.scaling_config.resources_per_worker.gpu > 0)
+      const auto other = static_cast<std::size_t>(worker.role) - 1;
+      NodeEnvironment common{start, Attempt{0}, "(socket)", {}};
+      if (!worker.trains()) common.role = &start.other_roles[other];
+      Environment env = worker_environment(common, {worker, "(folder)", "(file)", ""});
+      const ScalingConfig& scaling = spec.scaling_config;
+      if (worker.trains() ? scaling.resources_per_worker.gpu > 0
+                          : scaling.other_roles[other].resources_per_worker.gpu > 0)
         env["CUDA_VISIBLE_DEVICES"] = "(granted at start)";
       if (start.run.master_port != 0) env["MASTER_PORT"] = "(bound at start)";
       by_rank[worker.rank] = std::move(env);
@@ -123,6 +138,7 @@ int dry_run(const ParsedSpec& parsed) {
   const bool asked = spec.cluster.nodes.empty();
   if (!asked) {  // only the nodes know which labels and GPUs they have
     spec.scaling_config.label_selector.clear();
+    for (RoleSpec& role : spec.scaling_config.other_roles) role.label_selector.clear();
     spec.scaling_config.gpus.clear();
   }
   const std::vector<NodeCapacity> nodes = nodes_of(spec);
@@ -157,16 +173,26 @@ int dry_run(const ParsedSpec& parsed) {
   print_out("failures:  {} worker failures, {} at start, {} preemptions\n",
             budget(failure.max_failures), budget(failure.max_start_failures),
             budget(failure.max_preemptions));
-  print_out("placement: {} workers on {} {}{}\n", placement.world_size, placement.nodes.size(),
-            placement.nodes.size() == 1 ? "node" : "nodes",
+  for (const RoleSpec& role : spec.scaling_config.other_roles)
+    print_out("role:      {}, {} {}: {}\n", role.name, role.workers,
+              role.workers == 1 ? "worker" : "workers",
+              fmt::format("{}", fmt::join(role.command, " ")));
+  print_out("placement: {} workers on {} {}{}\n", workers_of_all_roles(placement),
+            placement.nodes.size(), placement.nodes.size() == 1 ? "node" : "nodes",
             spec.cluster.nodes.empty()
                 ? ""
                 : " (if each has enough free resources; the daemons were not asked)");
   const std::string master =
       placement.nodes.size() == 1 ? "127.0.0.1" : nodes[placement.nodes.front().node.value].name;
   for (const PlacedNode& node : placement.nodes) {
-    print_out("  {}: ranks {} to {}\n", nodes[node.node.value].name, node.first_rank.value,
-              node.first_rank.value + node.local_world_size - 1);
+    const std::string& name = nodes[node.node.value].name;
+    if (node.local_world_size > 0)
+      print_out("  {}: ranks {} to {}\n", name, node.first_rank.value,
+                node.first_rank.value + node.local_world_size - 1);
+    for (const PlacedRole& other : node.others)
+      print_out("  {}: ranks {} to {} ({})\n", name, other.first_rank.value,
+                other.first_rank.value + other.workers - 1,
+                spec.scaling_config.other_roles[static_cast<std::size_t>(other.role) - 1].name);
   }
   for (const IngestNeed& need : ingest) print_out("ingest:    {}\n", describe(need));
   std::vector<std::string> peers;  // as PeerPorts makes them, with a word in place of each port

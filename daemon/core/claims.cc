@@ -42,6 +42,17 @@ Resources claim_of(const Resources& per_worker, std::int32_t workers) {
   return sum;
 }
 
+Resources claim_of(const PrepareAttempt& message) {
+  Resources sum = claim_of(message.per_worker, message.local_world_size);
+  for (const RoleClaim& role : message.other_roles) {
+    const Resources claim = claim_of(role.per_worker, role.workers);
+    add_known(sum, claim, 1);
+    for (const auto& [name, value] : claim.custom) sum.custom[name] += value;
+  }
+  add(sum, message.ingest);
+  return sum;
+}
+
 std::size_t first_gpu_of(const Resources& per_worker, std::int32_t local_rank) {
   const double gpu = std::max(0.0, per_worker.gpu);
   const auto rank = static_cast<std::size_t>(std::max(0, local_rank));

@@ -6,13 +6,16 @@
 #include <string>
 
 #include "lib/model/resources.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 
 /// Return what so many workers claim together. Workers that claim a part of a GPU have it from one
 /// GPU, and GPUs are claimed whole.
 Resources claim_of(const Resources& per_worker, std::int32_t workers);
-/// Add what ingest workers claim: CPU and memory.
+/// Return what all workers of an attempt claim on this node, ingest workers included.
+Resources claim_of(const PrepareAttempt& message);
+/// Add a claim, but for what the user has named.
 void add(Resources& sum, const Resources& claim);
 /// Take a claim from what is free. What the node does not have is left out: every offer to every
 /// run names what is free, and a claim may name anything.

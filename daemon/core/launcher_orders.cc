@@ -16,6 +16,7 @@ constexpr double kAmountMax = 1e9;
 constexpr std::uint64_t kMemoryBytesMax = std::uint64_t{1} << 60;
 constexpr std::size_t kCustomMax = 1000;
 constexpr std::int32_t kWorkersMax = 100000;
+constexpr std::size_t kRolesMax = 64;
 constexpr std::uint64_t kOutputBytesMin = 4096;
 
 template <class Number>
@@ -91,6 +92,15 @@ Result<Unit> check_order(const PrepareAttempt& message) {
   TRY_VOID(within_bounds("replicas", message.replicas, 0, kWorkersMax));
   TRY_VOID(check_amounts(message.per_worker));
   TRY_VOID(check_amounts(message.ingest));
+  TRY_VOID(
+      within_bounds<std::size_t>("the number of roles", message.other_roles.size(), 0, kRolesMax));
+  std::int32_t workers = message.local_world_size;
+  for (const RoleClaim& role : message.other_roles) {
+    TRY_VOID(within_bounds("workers of a role", role.workers, 0, kWorkersMax));
+    TRY_VOID(check_amounts(role.per_worker));
+    workers += role.workers;
+  }
+  TRY_VOID(within_bounds("the number of workers", workers, 0, kWorkersMax));
   TRY_VOID(check_gpus(message.gpu_choice));
   TRY_VOID(within_bounds<std::int64_t>("stop_grace_ms", message.stop_grace_ms, 0, kYearMs));
   TRY_VOID(within_bounds<std::int64_t>("upload_timeout_ms", message.upload_timeout_ms, 0, kYearMs));

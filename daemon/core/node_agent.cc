@@ -7,6 +7,7 @@
 
 #include "daemon/core/claims.h"
 #include "daemon/core/cpu_plan.h"
+#include "lib/model/gpu_share.h"
 
 namespace train {
 namespace {
@@ -127,8 +128,8 @@ void NodeAgent::on(const AttemptAsked& event) {
   // claim nothing.
   const bool standby = event.message.standby;
   if (standby ? others_stand_by(key) : stop_older_attempts(key)) return wait(*run_id, event);
-  Resources wanted = claim_of(event.message.per_worker, event.message.local_world_size);
-  if (!standby) add(wanted, event.message.ingest);
+  Resources wanted = standby ? claim_of(event.message.per_worker, event.message.local_world_size)
+                             : claim_of(event.message);
   // Do not count older attempts of the same run: none of their workers is left.
   const std::string lack = lack_of(wanted, free_for(*run_id));
   if (!standby && !lack.empty()) {
@@ -183,12 +184,18 @@ void NodeAgent::bind(const AttemptKey& key, Supervisor& supervisor, PrepareAttem
   const auto how = parse_cpu_binding(message.bind);
   if (!how || *how == CpuBinding::None) return;
   BindOrder order{.how = *how, .gpu_nodes = {}, .allowed = traits_.allowed, .taken = {}};
-  for (int worker = 0; worker < message.local_world_size; ++worker) {
-    const std::size_t gpu = first_gpu_of(message.per_worker, worker);
-    const auto traits =
-        gpu < supervisor.gpus.size() ? traits_.gpus.find(supervisor.gpus[gpu]) : traits_.gpus.end();
-    order.gpu_nodes.push_back(traits == traits_.gpus.end() ? -1 : traits->second.numa_node);
-  }
+  std::size_t first = 0;  // of a role's GPUs
+  const auto add_workers = [&](const Resources& per_worker, int workers) {
+    for (int worker = 0; worker < workers; ++worker) {
+      const std::size_t gpu = first + first_gpu_of(per_worker, worker);
+      const bool has_gpu = per_worker.gpu > 0 && gpu < supervisor.gpus.size();
+      const auto traits = has_gpu ? traits_.gpus.find(supervisor.gpus[gpu]) : traits_.gpus.end();
+      order.gpu_nodes.push_back(traits == traits_.gpus.end() ? -1 : traits->second.numa_node);
+    }
+    first += gpus_for(per_worker.gpu, workers);
+  };
+  add_workers(message.per_worker, message.local_world_size);
+  for (const RoleClaim& role : message.other_roles) add_workers(role.per_worker, role.workers);
   for (const auto& [other, has] : supervisors_) {
     if (other.run_id == key.run_id) continue;
     for (const WorkerBinding& binding : has.bindings) {

@@ -12,6 +12,7 @@ namespace {
 Resources room_of(const ClaimRoom& claim) {
   Resources room = claim_of(claim.per_worker, claim.workers_here);
   add(room, claim.ingest);
+  for (const auto& [name, value] : claim.ingest.custom) room.custom[name] += value;
   return room;
 }
 

@@ -304,9 +304,10 @@ void Supervisor::received(const Frame& frame) {
           [&](const PauseWorkers& m) {
             pause_ = frame;
             for (auto& [rank, slot] : slots_) {
-              if (slot.connected) pause_passed_on(slot, m);
+              if (!slot.connected || !slot.ranks.trains()) continue;
+              pause_passed_on(slot, m);
+              workers_->send(rank, frame);
             }
-            if (workers_) workers_->send_to_all(frame);
           },
           [&](const RequestCheckpoint& m) { on_request_checkpoint(m, frame); },
           [&](RunValidation& m) {
@@ -371,8 +372,7 @@ void Supervisor::on_prepare(const PrepareAttempt& message) {
       *folder = code_.folder_for(message.code);
   generation_ = std::max(generation_, message.generation);
   group_.set_limits(milliseconds(message.stop_grace_ms), Duration{-1});
-  for (const auto& checked :
-       {confinement_.set(message), check_open_files(message.local_world_size)}) {
+  for (const auto& checked : {confinement_.set(message), check_open_files(orders_.workers())}) {
     if (checked) continue;
     uplink_.say_last(encode(start_failed(Rank{0}, checked.error()), options_.attempt));
     return;
@@ -439,8 +439,13 @@ void Supervisor::on_start(StartWorkers message) {
     message.working_dir = code_.folder_for(orders_.prepare->code);
   if (options_.account) use_account(message, account_environment());
   learn_secrets(message.env);
+  for (const RoleProgram& role : message.other_roles) learn_secrets(role.env);
   if (orders_.start) return;
   if (message.standby > 0) return scope_.spawn("stand by", stand_by(std::move(message)));
+  if (const auto known = check_roles(message, orders_.prepare); !known) {
+    uplink_.say_last(encode(start_failed(Rank{0}, known.error()), options_.attempt));
+    return;
+  }
   orders_.start = std::move(message);
   scope_.spawn("start", start_group());
 }
@@ -455,7 +460,9 @@ asio::awaitable<void> Supervisor::start_group() {
   for (const WorkerRanks& worker : orders_.start->workers) {
     WorkerSlot& slot = slots_[Rank{worker.rank}];
     slot.ranks = worker;
-    slot.standby = standbys_.take(Rank{worker.rank}, orders_.prepare->gpus);
+    if (worker.trains())
+      slot.standby =
+          standbys_.take(Rank{worker.rank}, orders_.node_environment(*orders_.start).gpus);
   }
   for (const pid_t pid : standbys_.close()) scope_.spawn("reap", runner_.reap(pid));
   auto starting = backends_.start();
@@ -523,7 +530,7 @@ Result<Unit> Supervisor::open_worker_port() {
     slots_.at(rank).knows_memory_profiles = hello.memory_profiles;
     slots_.at(rank).knows_ingest_rosters = hello.ingest_rosters;
     slots_.at(rank).knows_calls = hello.calls;
-    if (pause_) {
+    if (pause_ && slots_.at(rank).ranks.trains()) {
       if (const auto pause = decode<PauseWorkers>(*pause_))
         pause_passed_on(slots_.at(rank), *pause);
       workers_->send(rank, *pause_);
@@ -566,6 +573,7 @@ void Supervisor::on_request_checkpoint(const RequestCheckpoint& message, const F
   if (message.request < checkpoint_request_.request) return;  // late
   checkpoint_request_ = message;
   for (auto& [rank, slot] : slots_) {
+    if (!slot.ranks.trains()) continue;
     if (slot.connected && !slot.said_goodbye && slot.knows_checkpoint_requests)
       workers_->send(rank, frame);
     else if (!slot.connected)

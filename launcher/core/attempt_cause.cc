@@ -43,12 +43,15 @@ AttemptEnded AttemptCause::describe(Attempt attempt, const std::optional<Stop>& 
   return ended;
 }
 
-// Return where a worker died. That is not known for a program that never reports.
+// Return where a worker died. That is not known for a program that never reports, as those of other
+// roles.
 std::optional<FailureLocation> AttemptCause::location(
     const RankTable& ranks, const std::optional<CheckpointInfo>& restored) const {
   const bool of_a_worker =
       failure_->kind == FailureKind::Worker || failure_->kind == FailureKind::Hung;
-  if (!of_a_worker || !failure_->rank || !ranks.any_ever_reported()) return std::nullopt;
+  if (!of_a_worker || !failure_->rank || !ranks.trains(*failure_->rank) ||
+      !ranks.any_ever_reported())
+    return std::nullopt;
   const RankTable::Entry& rank = *ranks.find(*failure_->rank);
   return FailureLocation{*failure_->rank, rank.node, rank.known_report(),
                          restored ? restored->number : 0};

@@ -45,7 +45,7 @@ AttemptController::AttemptController(const RunContext& run, const LivingAttempt&
 void AttemptController::begin() {
   change_state(RunTrigger::NodesGranted,
                fmt::format("attempt {}: {} workers on {} {}", group_.id.value,
-                           group_.placement.world_size, group_.placement.nodes.size(),
+                           workers_of_all_roles(group_.placement), group_.placement.nodes.size(),
                            group_.placement.nodes.size() == 1 ? "node" : "nodes"));
   record_begin();
   for (const PlacedNode& placed : group_.placement.nodes) run_.progress.add(prepare_for(placed));
@@ -56,6 +56,9 @@ void AttemptController::record_begin() {
   AttemptBegun begun{group_.id, group_.placement, {}, group_.restored, restart_count_};
   for (const PlacedNode& placed : group_.placement.nodes)
     begun.node_names.push_back(run_.nodes.name(placed.node));
+  const ScalingConfig& scaling = run_.spec.scaling_config;
+  if (!scaling.other_roles.empty()) begun.roles.push_back(scaling.role);
+  for (const RoleSpec& role : scaling.other_roles) begun.roles.push_back(role.name);
   run_.progress.add(std::move(begun));
 }
 
@@ -132,6 +135,7 @@ void AttemptController::advance_preparing() {
   for (const PlacedNode& placed : group_.placement.nodes) {
     Start start{group_.id,    placed,          shared,         master_addr,
                 master_port_, group_.restored, restart_count_, peers};
+    if (placed.local_world_size == 0) start.restore.reset();  // nobody there trains
     group_.hosts.ordered(placed.node, start);
     start_ = start;
     run_.progress.add(std::move(start));
@@ -148,7 +152,7 @@ void AttemptController::on(const AttemptStarted& event) {
   if (!group_.hosts.has(event.node)) return;
   if (group_.hosts.started(event.node)) from_standby_ += event.from_standby;
   for (const auto& [rank, pid] : event.pids)
-    if (group_.ranks.find(rank) != nullptr) time_.started(rank, now());
+    if (group_.ranks.trains(rank)) time_.started(rank, now());
   perform(ingest_.node_started(event.node));
   if (state() == RunState::Starting && group_.hosts.all_started())
     change_state(RunTrigger::AllStarted, "");
@@ -222,10 +226,15 @@ void AttemptController::host_lost(NodeId node, const std::string& reason, Failur
   if (was_gone) return;
   const std::vector<Rank> ranks = group_.ranks.node_lost(node);
   for (const Rank rank : ranks) {
+    if (!group_.ranks.trains(rank)) continue;
     perform(requests_.rank_ended(rank));
     release_collectives(collectives_.rank_ended(rank));
     release_collectives(backend_collectives_.rank_ended(rank));
   }
+  // Nothing of the training was there, and that has ended well.
+  if (state() == RunState::TearingDown && group_.ranks.all_ended_by_themselves() &&
+      group_.hosts.placed(node).local_world_size == 0)
+    return;
   // The supervisor ended while there was no launcher: it does so if none returns in time.
   if (group_.adopted && !group_.hosts.is_attached(node) && kind == FailureKind::Worker)
     return ending_.give_up(reason);
@@ -239,7 +248,7 @@ void AttemptController::on(const SupervisorAttached& event) {
   for (const RankState& rank : event.ranks) {
     group_.ranks.change(rank.rank, [&](RankTable::Entry& entry) {
       entry.joined |= rank.joined;
-      entry.reported = std::max(entry.reported, rank.reported);
+      if (group_.ranks.trains(rank.rank)) entry.reported = std::max(entry.reported, rank.reported);
     });
   }
   if (state() == RunState::Attaching) requests_.found(event.checkpoint_order);
@@ -281,10 +290,9 @@ void AttemptController::advance_attaching() {
 // ---- ranks
 
 void AttemptController::on(const RankReported& event) {
-  const RankTable::Entry* known = group_.ranks.find(event.rank);
-  if (known == nullptr) return;
+  if (!group_.ranks.trains(event.rank)) return;
   progressed_ = true;
-  if (event.report_seq <= known->reported) return;
+  if (event.report_seq <= group_.ranks.find(event.rank)->reported) return;
   group_.ranks.change(event.rank,
                       [&](RankTable::Entry& rank) { rank.reported = event.report_seq; });
 }
@@ -293,7 +301,7 @@ void AttemptController::on(const RanksSampled& event) {
   hangs_.on(event);
   ending_.on(event);
   for (const RankSample& sample : event.ranks) {
-    if (group_.ranks.find(sample.rank) == nullptr) continue;
+    if (!group_.ranks.trains(sample.rank)) continue;
     time_.sampled(sample.rank, sample.progress, now());
     stragglers_.sampled(sample, now());
   }
@@ -309,7 +317,7 @@ void AttemptController::look_for_stragglers() {
 }
 
 void AttemptController::on(const RankPaused& event) {
-  if (group_.ranks.find(event.rank) == nullptr) return;
+  if (!group_.ranks.trains(event.rank)) return;
   time_.paused(event.rank);
   // A pause that is repeated over a new link predates the order that says how far to go.
   const bool predates_order =
@@ -331,15 +339,20 @@ void AttemptController::on(const RankExited& event) {
   const RankTable::Entry* rank = group_.ranks.find(event.rank);
   if (rank == nullptr || !rank->alive()) return;
   group_.ranks.ended(event.rank, event.end);
-  perform(requests_.rank_ended(event.rank));
-  time_.ended(event.rank, event.progress, event.ago, now());
+  const bool trains = group_.ranks.trains(event.rank);
+  if (trains) {
+    perform(requests_.rank_ended(event.rank));
+    time_.ended(event.rank, event.progress, event.ago, now());
+  }
   ending_.rank_ended(event.rank);
   // A rank that waits for this one in a collective call must be stopped as well, before it fails.
   const bool by_us_now = state() == RunState::TearingDown;
   if (event.end.stop_requested && group_.adopted && !by_us_now) return ending_.stopped_before();
   if (event.end.told_to_stop && group_.adopted) ending_.paused_before();
-  release_collectives(collectives_.rank_ended(event.rank));
-  release_collectives(backend_collectives_.rank_ended(event.rank));
+  if (trains) {
+    release_collectives(collectives_.rank_ended(event.rank));
+    release_collectives(backend_collectives_.rank_ended(event.rank));
+  }
   // If no launcher returns in time, a supervisor stops its workers unasked. That is not a good end,
   // but it is no failure either if there was no launcher.
   const bool stopped_by_us = event.end.stop_requested && (by_us_now || group_.was_ending);
@@ -377,7 +390,7 @@ void AttemptController::on(const NodeGroupGone& event) {
 // ---- collective calls
 
 void AttemptController::on(const CollectiveJoined& event) {
-  if (group_.ranks.find(event.rank) == nullptr) return;
+  if (!group_.ranks.trains(event.rank)) return;
   CollectiveTracker& tracker = tracker_of(event.sequence);
   if (auto release = tracker.join(event.rank, event.sequence, event.name, event.data, now())) {
     if (release->error.empty() && &tracker == &collectives_) progressed_ = true;
@@ -422,7 +435,7 @@ void AttemptController::release_collectives(const std::vector<CollectiveRelease>
 // ---- checkpoints
 
 void AttemptController::on(const ShardStaged& event) {
-  if (group_.ranks.find(event.shard.rank) == nullptr) return;
+  if (!group_.ranks.trains(event.shard.rank)) return;
   StagedShard shard = event.shard;
   requests_.staged(shard);
   const std::optional<Quiesce>& quiesce = ending_.quiesce();
@@ -483,7 +496,7 @@ void AttemptController::ask_checkpoint(const std::string& id) {
 }
 
 void AttemptController::on(const CheckpointPositionTold& event) {
-  if (group_.ranks.find(event.rank) != nullptr) perform(requests_.told(event, group_.ranks));
+  if (group_.ranks.trains(event.rank)) perform(requests_.told(event, group_.ranks));
 }
 
 void AttemptController::advance_requests() {
@@ -507,7 +520,13 @@ void AttemptController::perform(const CheckpointRequests::Effects& effects) {
 
 // ---- ingest workers
 
-void AttemptController::on(const DatasetsRead& event) { ingest_.on(event, now()); }
+void AttemptController::on(const DatasetsRead& event) {
+  DatasetsRead of_training = event;
+  std::erase_if(of_training.readers, [this](const DatasetsRead::Reader& reader) {
+    return !group_.ranks.trains(reader.rank);
+  });
+  ingest_.on(of_training, now());
+}
 
 void AttemptController::perform(IngestBoard::Effects effects) {
   for (IngestBoard::Effect& effect : effects)
@@ -614,8 +633,7 @@ void AttemptController::advance() {
 void AttemptController::advance_running() {
   if (cause().failed()) return;
   advance_ingest();
-  if (group_.ranks.all_ended())
-    return change_state(RunTrigger::GroupEnding, "every rank ended with 0");
+  if (group_.ranks.all_ended()) return ending_.training_ended("every rank ended with 0");
   if (auto hang = hangs_.advance()) ending_.fail(std::move(*hang));
 }
 

@@ -86,6 +86,11 @@ class AttemptController {
   void on(const DatasetsRead& event);
   /// Leave a node within the event's grace. `text`: the reason.
   void drain(const NodeDrain& event, const std::string& text);
+  /// Return whether all that train have ended well, and workers of other roles are being stopped.
+  bool training_is_over() const {
+    return state() == RunState::TearingDown && group_.ranks.all_ended_by_themselves() &&
+           group_.ranks.any_other_alive();
+  }
   /// Stop on request. `again`: this is not the first request.
   void stop(bool again, const std::string& reason) { ending_.stop(again, reason); }
   /// Order the stacks of these ranks; empty: of all.

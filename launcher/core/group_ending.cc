@@ -20,6 +20,16 @@ void GroupEnding::fail(AttemptCause::Failure failure) {
   if (cause_.fail(std::move(failure))) take_down(reason);
 }
 
+void GroupEnding::training_ended(const std::string& reason) {
+  if (!group_.ranks.any_other_alive())
+    return run_.progress.change_state(RunTrigger::GroupEnding, group_.id, reason);
+  // Those that were told to stop by a time have others with them that end by then.
+  const Duration left =
+      quiesce_ ? std::max(quiesce_->deadline() - now(), kSurvivorGrace) : stop_grace();
+  begin_teardown(std::min(left, stop_grace()),
+                 fmt::format("all workers of role {} have ended", run_.spec.scaling_config.role));
+}
+
 void GroupEnding::give_up(const std::string& reason, bool lacked_room) {
   if (!cause_.failed()) cause_.resize_unless_known({.reason = reason, .lacked_room = lacked_room});
   take_down(reason);
@@ -163,8 +173,7 @@ Pause GroupEnding::pause_for(NodeId node) const {
 
 void GroupEnding::advance_pausing() {
   if (cause_.failed()) return;
-  if (group_.ranks.all_ended())
-    return run_.progress.change_state(RunTrigger::GroupEnding, group_.id, "every rank ended");
+  if (group_.ranks.all_ended()) return training_ended("every rank ended");
   const Quiesce::Surroundings around{.resolved_checkpoint = run_.checkpoints.resolved(),
                                      .committing = run_.checkpoints.committing(),
                                      .for_good = run_.progress.stop() || group_.was_pausing};
@@ -231,7 +240,8 @@ bool GroupEnding::torn_down() {
 // Return whether to give up shards that supervisors may still be storing once the workers are gone:
 // a user who asked twice should not wait for storage that hangs.
 bool GroupEnding::gives_up_shards() {
-  const Teardown::Shards shards = teardown_.shards(!group_.ranks.all_ended(), now());
+  const Teardown::Shards shards =
+      teardown_.shards(!group_.ranks.all_ended() || group_.ranks.any_other_alive(), now());
   if (shards != Teardown::Shards::GivenUpNow) return shards == Teardown::Shards::GivenUp;
   run_.progress.note(
       NoteLevel::Warning,

@@ -52,6 +52,8 @@ class GroupEnding {
   /// Take the group down, unless that has already begun. Whether it ended well is decided once it
   /// has ended.
   void take_down(const std::string& reason);
+  /// All that train have ended. Let the workers of other roles end, too.
+  void training_ended(const std::string& reason);
   /// Handle ranks that an earlier launcher asked to pause, or told to leave.
   void paused_before();
   /// Continue that pause, once all of the group is found.

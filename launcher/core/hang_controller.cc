@@ -17,8 +17,9 @@ constexpr const char* kStacksOfHang = "hung";
 
 void HangController::on(const RanksSampled& event) {
   for (const RankSample& sample : event.ranks) {
-    const RankTable::Entry* rank = group_.ranks.find(sample.rank);
-    if (rank != nullptr && rank->alive()) detector_.sampled(sample, now());
+    // Workers of other roles may have nothing to do for any time.
+    if (group_.ranks.trains(sample.rank) && group_.ranks.find(sample.rank)->alive())
+      detector_.sampled(sample, now());
   }
 }
 

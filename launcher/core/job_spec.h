@@ -109,6 +109,19 @@ struct Umask {
 /// "nofile", … → value, for both the soft and the hard limit; kUnlimited.
 using ResourceLimits = std::map<std::string, std::int64_t>;
 
+/// A role beside the one that trains: workers with a program of their own, started, restarted and
+/// ended with the others.
+struct RoleSpec {
+  std::string name;
+  std::vector<std::string> command;             // argv, as JobSpec::command
+  std::map<std::string, std::string> env = {};  // on top of JobSpec::env
+  int workers = 1;
+  Resources resources_per_worker{.cpu = 1};  // GPUs: whole ones
+  LabelSelector label_selector = {};         // of the nodes; empty: any node
+  bool operator==(const RoleSpec&) const = default;
+};
+inline constexpr int kRolesMax = 16;  // of a job, with the one that trains
+
 struct ScalingConfig {
   WorkerCount num_workers;
   bool use_gpu = false;
@@ -125,6 +138,9 @@ struct ScalingConfig {
   /// The GPUs of each node that may be used: indexes, or UUIDs and beginnings of UUIDs; empty: all.
   std::vector<std::string> gpus = {};
   GpuInUse gpu_in_use = GpuInUse::Warn;
+  /// The name of the role that trains, which all the above describes, and the roles beside it.
+  std::string role = "default";
+  std::vector<RoleSpec> other_roles = {};
   bool operator==(const ScalingConfig&) const = default;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -14,6 +15,7 @@
 #include "launcher/core/label_selector.h"
 #include "launcher/core/worker_labels.h"
 #include "lib/model/gpu_choice.h"
+#include "lib/model/gpu_share.h"
 
 namespace train {
 namespace {
@@ -30,7 +32,7 @@ int times_that_fit(double available, double claim, int max) {
 /// Take what so many workers claim. What is there may not suffice.
 void take(Resources& from, const Resources& claim, int times) {
   from.cpu -= claim.cpu * times;
-  from.gpu -= claim.gpu * times;
+  from.gpu -= static_cast<double>(gpus_for(claim.gpu, times));
   const auto wanted = static_cast<std::uint64_t>(times) * claim.memory_bytes;
   from.memory_bytes -= std::min(from.memory_bytes, wanted);
   for (auto& [name, value] : from.custom)
@@ -309,45 +311,135 @@ Placement place_ranks(const ScalingConfig& scaling, const std::vector<NodeCapaci
     placement.nodes.push_back(
         {.node = nodes[i]->node, .node_rank = {}, .first_rank = {}, .local_world_size = taken[i]});
   }
-  placement.nodes = kept_in_place(placement.nodes, before.nodes);
-  for (PlacedNode& node : placement.nodes) {
-    node.node_rank = NodeRank{static_cast<int>(&node - placement.nodes.data())};
-    node.first_rank = Rank{placement.world_size};
-    placement.world_size += node.local_world_size;
-  }
+  std::vector<PlacedNode> had_ranks = before.nodes;
+  std::erase_if(had_ranks, [](const PlacedNode& node) { return node.local_world_size == 0; });
+  placement.nodes = kept_in_place(placement.nodes, had_ranks);
+  number_ranks(placement);
   return placement;
 }
 
-/// A node where ingest workers may run.
-struct IngestRoom {
+/// A node where workers may run beside those that train.
+struct RoomBeside {
   const NodeCapacity* node = nullptr;
   Resources left;
   bool has_ranks = false;
 };
 
 /// Return what is left beside the ranks: on their nodes, in the order of the ranks, then elsewhere.
-std::vector<IngestRoom> left_beside(const Placement& placement, const Resources& claim,
+std::vector<RoomBeside> left_beside(const Placement& placement, const ScalingConfig& scaling,
                                     const std::vector<NodeCapacity>& nodes, bool use_total) {
-  std::vector<IngestRoom> rooms;
+  std::vector<RoomBeside> rooms;
   std::map<NodeId, const NodeCapacity*> by_id;
   for (const NodeCapacity& node : nodes) by_id[node.node] = &node;
   std::set<NodeId> have_ranks;
   for (const PlacedNode& placed : placement.nodes) {
     const NodeCapacity* node = by_id.at(placed.node);
     have_ranks.insert(placed.node);
-    IngestRoom& room =
-        rooms.emplace_back(IngestRoom{node, use_total ? node->total : node->free, true});
-    take(room.left, claim, placed.local_world_size);
+    RoomBeside& room =
+        rooms.emplace_back(RoomBeside{node, offer_of(*node, scaling, use_total), true});
+    take(room.left, scaling.resources_per_worker, placed.local_world_size);
   }
   for (const NodeCapacity& node : nodes)
     if (!have_ranks.contains(node.node))
-      rooms.push_back({&node, use_total ? node.total : node.free, false});
+      rooms.push_back({&node, offer_of(node, scaling, use_total), false});
   return rooms;
+}
+
+bool may_have(const NodeCapacity& node, const RoleSpec& role) {
+  return role.label_selector.empty() || accepts(role.label_selector, node.labels);
+}
+
+/// Finds a room for one worker of a role after the other: on the nodes of the ranks in turn, then
+/// on others; if there are no ranks yet, on all in turn. What is full for one of them stays so, so
+/// that each room is passed once.
+class RoomsInTurn {
+ public:
+  RoomsInTurn(std::vector<RoomBeside>& rooms, const RoleSpec& role, bool elsewhere)
+      : rooms_(rooms), role_(role), elsewhere_(elsewhere) {
+    const bool any_ranks = !rooms.empty() && rooms.front().has_ranks;
+    while (next_elsewhere_ < rooms.size() && rooms[next_elsewhere_].has_ranks == any_ranks)
+      turn_.push_back(next_elsewhere_++);
+  }
+  /// Take the room of the next worker, and return which it is.
+  std::optional<std::size_t> take_one() {
+    while (!turn_.empty()) {
+      const std::size_t at = turn_.front();
+      turn_.pop_front();
+      if (!fits(at)) continue;
+      turn_.push_back(at);
+      return taken(at);
+    }
+    if (!elsewhere_) return std::nullopt;
+    for (; next_elsewhere_ < rooms_.size(); ++next_elsewhere_)
+      if (fits(next_elsewhere_)) return taken(next_elsewhere_);
+    return std::nullopt;
+  }
+
+ private:
+  bool fits(std::size_t at) const {
+    return may_have(*rooms_[at].node, role_) &&
+           workers_that_fit(rooms_[at].left, role_.resources_per_worker, 1) > 0;
+  }
+  std::size_t taken(std::size_t at) {
+    take(rooms_[at].left, role_.resources_per_worker, 1);
+    return at;
+  }
+
+  std::vector<RoomBeside>& rooms_;
+  const RoleSpec& role_;
+  const bool elsewhere_;
+  std::deque<std::size_t> turn_;
+  std::size_t next_elsewhere_ = 0;
+};
+
+/// What of each other role is in which room.
+using RolesInRooms = std::map<std::size_t, std::vector<PlacedRole>>;
+
+/// Take rooms for the workers of the roles beside the one that trains. Return the role for which
+/// there is too little room, or nothing.
+std::optional<RoleSpec> take_roles(RolesInRooms& placed, std::vector<RoomBeside>& rooms,
+                                   const ScalingConfig& scaling) {
+  const bool elsewhere = scaling.placement_strategy != PlacementStrategy::StrictPack;
+  for (std::size_t i = 0; i < scaling.other_roles.size(); ++i) {
+    const RoleSpec& role = scaling.other_roles[i];
+    std::map<std::size_t, int> workers;
+    RoomsInTurn in_turn(rooms, role, elsewhere);
+    for (int worker = 0; worker < role.workers; ++worker) {
+      const auto room = in_turn.take_one();
+      if (!room) return role;
+      ++workers[*room];
+    }
+    for (const auto& [room, count] : workers)
+      placed[room].push_back({static_cast<int>(i) + 1, {}, count});
+  }
+  return std::nullopt;
+}
+
+void add_roles(Placement& placement, const RolesInRooms& placed,
+               const std::vector<RoomBeside>& rooms) {
+  std::map<NodeId, std::size_t> by_id;
+  for (std::size_t i = 0; i < placement.nodes.size(); ++i) by_id[placement.nodes[i].node] = i;
+  for (const auto& [room, others] : placed) {
+    const NodeId node = rooms[room].node->node;
+    const auto [at, fresh] = by_id.emplace(node, placement.nodes.size());
+    if (fresh) placement.nodes.push_back({node, {}, {}});
+    placement.nodes[at->second].others = others;
+  }
+  number_ranks(placement);
+}
+
+std::optional<RoleSpec> place_roles(Placement& placement, std::vector<RoomBeside>& rooms,
+                                    const ScalingConfig& scaling) {
+  if (scaling.other_roles.empty()) return std::nullopt;
+  RolesInRooms placed;
+  if (auto lacking = take_roles(placed, rooms, scaling)) return lacking;
+  add_roles(placement, placed, rooms);
+  return std::nullopt;
 }
 
 /// Give each dataset its least number of places, then more of them in turn. Return the dataset for
 /// whose least number there is no room, or nothing.
-std::optional<IngestNeed> place_ingest(Placement& placement, std::vector<IngestRoom> rooms,
+std::optional<IngestNeed> place_ingest(Placement& placement, std::vector<RoomBeside>& rooms,
                                        const std::vector<IngestNeed>& needs) {
   std::size_t next = 0;  // the node whose turn it is
   std::vector<int> placed(needs.size(), 0);
@@ -355,7 +447,7 @@ std::optional<IngestNeed> place_ingest(Placement& placement, std::vector<IngestR
     const IngestNeed& need = needs[which];
     for (std::size_t tried = 0; tried < rooms.size(); ++tried) {
       const std::size_t at = (next + tried) % rooms.size();
-      IngestRoom& room = rooms[at];
+      RoomBeside& room = rooms[at];
       if (!may_have(*room.node, need, room.has_ranks) ||
           workers_that_fit(room.left, need.spec.resources_per_worker, 1) < 1)
         continue;
@@ -417,10 +509,10 @@ class FewerRanks {
 };
 
 std::string describe_lack(const IngestNeed& need, const Placement& ranks,
-                          const std::vector<IngestRoom>& rooms) {
+                          const std::vector<RoomBeside>& rooms) {
   std::vector<std::string> offers;
   std::size_t allowed = 0;
-  for (const IngestRoom& room : rooms) {
+  for (const RoomBeside& room : rooms) {
     if (!may_have(*room.node, need, room.has_ranks) || ++allowed > kNodesShown) continue;
     offers.push_back(fmt::format("{} CPU {}, memory {} MiB", room.node->name, amount(room.left.cpu),
                                  room.left.memory_bytes >> 20));
@@ -435,6 +527,42 @@ std::string describe_lack(const IngestNeed& need, const Placement& ranks,
                        fmt::join(need.spec.nodes, ", "));
   return fmt::format("{} beside {} {}, which leave: {}", needed, ranks.world_size,
                      ranks.world_size == 1 ? "worker" : "workers", fmt::join(offers, "; "));
+}
+
+/// `rooms`: what the ranks leave.
+std::string describe_lack(const RoleSpec& role, const ScalingConfig& scaling,
+                          const Placement& ranks, const std::vector<RoomBeside>& rooms) {
+  std::vector<std::string> offers;
+  std::size_t allowed = 0;
+  for (const RoomBeside& room : rooms) {
+    if (!may_have(*room.node, role) || ++allowed > kNodesShown) continue;
+    std::string offer = fmt::format("{} CPU {}", room.node->name, amount(room.left.cpu));
+    if (role.resources_per_worker.gpu > 0) offer += fmt::format(", GPU {}", amount(room.left.gpu));
+    offers.push_back(offer + fmt::format(", memory {} MiB", room.left.memory_bytes >> 20));
+  }
+  if (allowed > kNodesShown) offers.push_back(more_nodes(allowed));
+  const std::string needed =
+      fmt::format("{} {} of role {} with {} each {} needed", role.workers,
+                  role.workers == 1 ? "worker" : "workers", role.name,
+                  describe_claim(role.resources_per_worker), role.workers == 1 ? "is" : "are");
+  if (offers.empty())
+    return fmt::format("{}, and no node has the labels that the role asks for ({})", needed,
+                       describe(role.label_selector));
+  return fmt::format("{} beside {} of role {}, which leave: {}", needed, ranks.world_size,
+                     scaling.role, fmt::join(offers, "; "));
+}
+
+/// Place what runs beside the ranks. Return why it does not fit, or nothing.
+std::optional<std::string> place_beside(Placement& ranks, const ScalingConfig& scaling,
+                                        const std::vector<IngestNeed>& ingest,
+                                        std::vector<RoomBeside> rooms) {
+  const std::vector<RoomBeside> left = rooms;
+  if (const auto role = place_roles(ranks, rooms, scaling))
+    return describe_lack(*role, scaling, ranks, left);
+  const std::vector<RoomBeside> beside_roles = rooms;
+  if (const auto need = place_ingest(ranks, rooms, ingest))
+    return describe_lack(*need, ranks, beside_roles);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -462,19 +590,22 @@ std::string describe(const IngestNeed& need) {
                      describe_claim(need.spec.resources_per_worker));
 }
 
-Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
-                std::size_t expected_nodes, const Placement& before,
-                const std::vector<IngestNeed>& ingest) {
+namespace {
+
+/// Place the ranks, and beside them what else there is, with fewer ranks if need be.
+Placement place_ranks_first(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
+                            std::size_t expected_nodes, const Placement& before,
+                            const std::vector<IngestNeed>& ingest) {
   Placement ranks = place_ranks(scaling, nodes, expected_nodes, before);
-  if (ingest.empty() || ranks.world_size == 0) return ranks;
+  if ((ingest.empty() && scaling.other_roles.empty()) || ranks.world_size == 0) return ranks;
   FewerRanks search(scaling, ranks.world_size, nodes.size());
   std::optional<Placement> found;
   ScalingConfig fewer = scaling;
   for (;;) {
-    const auto left = left_beside(ranks, scaling.resources_per_worker, nodes, false);
-    const auto lacking = place_ingest(ranks, left, ingest);
-    if (!lacking) found = ranks;
-    if (const auto next = search.next(!lacking)) {
+    const auto lack =
+        place_beside(ranks, scaling, ingest, left_beside(ranks, scaling, nodes, false));
+    if (!lack) found = ranks;
+    if (const auto next = search.next(!lack)) {
       fewer.num_workers.max = *next;
       ranks = place_ranks(fewer, nodes, expected_nodes, before);
       continue;
@@ -482,17 +613,116 @@ Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& n
     if (found) return *found;
     Placement none;
     // With everything free, the ranks could be elsewhere: only what fits nowhere never will.
-    std::vector<NodeCapacity> all_free = nodes;
-    for (NodeCapacity& node : all_free) node.free = node.total;
-    Placement at_best = place_ranks(fewer, all_free, expected_nodes, before);
-    none.never =
-        search.tried_all() && nodes.size() >= expected_nodes && at_best.world_size > 0 &&
-        place_ingest(at_best, left_beside(at_best, scaling.resources_per_worker, nodes, true),
-                     ingest)
-            .has_value();
-    none.reason = describe_lack(*lacking, ranks, left);
+    std::vector<NodeCapacity> free_nodes = nodes;
+    for (NodeCapacity& node : free_nodes) node.free = node.total;
+    Placement at_best = place_ranks(fewer, free_nodes, expected_nodes, before);
+    none.never = search.tried_all() && nodes.size() >= expected_nodes && at_best.world_size > 0 &&
+                 place_beside(at_best, scaling, ingest, left_beside(at_best, scaling, nodes, true))
+                     .has_value();
+    none.reason = *lack;
     return none;
   }
+}
+
+/// Place the other roles first, and the ranks on what they leave.
+Placement place_roles_first(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
+                            std::size_t expected_nodes, const Placement& before,
+                            const std::vector<IngestNeed>& ingest) {
+  std::vector<RoomBeside> rooms = left_beside({}, scaling, nodes, false);
+  RolesInRooms placed;
+  if (take_roles(placed, rooms, scaling)) return {};
+  std::vector<NodeCapacity> left = nodes;
+  for (std::size_t i = 0; i < left.size(); ++i) left[i].free = left[i].total = rooms[i].left;
+  Placement ranks = place_ranks(scaling, left, expected_nodes, before);
+  if (ranks.world_size == 0) return {};
+  std::vector<RoomBeside> beside_both = left_beside(ranks, scaling, left, false);
+  add_roles(ranks, placed, rooms);
+  return place_ingest(ranks, beside_both, ingest) ? Placement{} : ranks;
+}
+
+/// Return whether some role would not even fit alone on nodes that are free.
+bool lacks_a_role(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes) {
+  return std::any_of(scaling.other_roles.begin(), scaling.other_roles.end(),
+                     [&](const RoleSpec& role) {
+                       ScalingConfig alone = scaling;
+                       alone.other_roles = {role};
+                       std::vector<RoomBeside> rooms = left_beside({}, scaling, nodes, true);
+                       RolesInRooms placed;
+                       return take_roles(placed, rooms, alone).has_value();
+                     });
+}
+
+/// Return whether all nodes together have less of some resource than all workers claim.
+bool lack_together(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes) {
+  Resources has;
+  for (const NodeCapacity& node : nodes) {
+    const Resources offer = offer_of(node, scaling, true);
+    has.cpu += offer.cpu;
+    has.gpu += offer.gpu;
+    has.memory_bytes += offer.memory_bytes;
+    for (const auto& [name, value] : offer.custom) has.custom[name] += value;
+  }
+  const int least = scaling.num_workers.min;
+  Resources each = scaling.resources_per_worker;
+  each.gpu = each.gpu >= 1 ? each.gpu : 0;  // how they share GPUs depends on the nodes
+  if (workers_that_fit(has, each, least) < least) return true;
+  take(has, each, least);
+  for (const RoleSpec& role : scaling.other_roles) {
+    if (workers_that_fit(has, role.resources_per_worker, role.workers) < role.workers) return true;
+    take(has, role.resources_per_worker, role.workers);
+  }
+  return false;
+}
+
+/// STRICT_PACK: return the best of what each node alone could have.
+Placement place_on_one_node(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
+                            std::size_t expected_nodes, const Placement& before,
+                            const std::vector<IngestNeed>& ingest) {
+  Placement best = place_ranks_first(scaling, nodes, expected_nodes, before, ingest);
+  for (const NodeCapacity* node : used_first(all_of(nodes), before)) {
+    if (best.world_size >= scaling.num_workers.max) break;
+    Placement alone = place_ranks_first(scaling, {*node}, 1, before, ingest);
+    if (alone.world_size > best.world_size) best = std::move(alone);
+  }
+  return best;
+}
+
+std::vector<NodeCapacity> all_free(std::vector<NodeCapacity> nodes) {
+  for (NodeCapacity& node : nodes) {
+    node.free = node.total;
+    for (OfferedGpu& gpu : node.gpus) gpu.free = true;
+  }
+  return nodes;
+}
+
+}  // namespace
+
+Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
+                std::size_t expected_nodes, const Placement& before,
+                const std::vector<IngestNeed>& ingest) {
+  if (scaling.other_roles.empty())
+    return place_ranks_first(scaling, nodes, expected_nodes, before, ingest);
+  const bool on_one = scaling.placement_strategy == PlacementStrategy::StrictPack;
+  Placement best = on_one ? place_on_one_node(scaling, nodes, expected_nodes, before, ingest)
+                          : place_ranks_first(scaling, nodes, expected_nodes, before, ingest);
+  if (!on_one && best.world_size < scaling.num_workers.max) {
+    Placement other = place_roles_first(scaling, nodes, expected_nodes, before, ingest);
+    if (other.world_size > best.world_size) best = std::move(other);
+  }
+  // Both ways depend on the order of the nodes: where workers were before must not make them fewer.
+  if (best.world_size < scaling.num_workers.max && !before.nodes.empty()) {
+    Placement anew = place(scaling, nodes, expected_nodes, {}, ingest);
+    if (anew.world_size > best.world_size) return anew;
+  }
+  if (best.world_size > 0) return best;
+  // Neither way tries everything, so that only what certainly never fits is said to.
+  const bool never =
+      place_ranks(scaling, nodes, expected_nodes, before).never || lacks_a_role(scaling, nodes) ||
+      lack_together(scaling, nodes) ||
+      (on_one &&
+       place_on_one_node(scaling, all_free(nodes), expected_nodes, {}, {}).world_size == 0);
+  best.never = never && nodes.size() >= expected_nodes;
+  return best;
 }
 
 std::map<NodeId, int> rooms_when_free(const ScalingConfig& scaling,
@@ -550,15 +780,90 @@ Resources ingest_claim(const Placement& placement, NodeId node,
   return sum;
 }
 
+int workers_of_all_roles(const Placement& placement) {
+  if (placement.other_roles.empty()) return placement.world_size;
+  return placement.other_roles.back().first + placement.other_roles.back().workers;
+}
+
+void number_ranks(Placement& placement) {
+  placement.world_size = 0;
+  placement.other_roles.clear();
+  for (std::size_t i = 0; i < placement.nodes.size(); ++i) {
+    PlacedNode& node = placement.nodes[i];
+    node.node_rank = NodeRank{static_cast<int>(i)};
+    node.first_rank = Rank{placement.world_size};
+    placement.world_size += node.local_world_size;
+    for (const PlacedRole& other : node.others) {
+      if (std::cmp_less(placement.other_roles.size(), other.role))
+        placement.other_roles.resize(static_cast<std::size_t>(other.role));
+      placement.other_roles[static_cast<std::size_t>(other.role) - 1].workers += other.workers;
+    }
+  }
+  int next = placement.world_size;
+  for (RoleRanks& role : placement.other_roles) {
+    role.first = next;
+    next += role.workers;
+  }
+  std::vector<RoleRanks> left = placement.other_roles;
+  for (PlacedNode& node : placement.nodes) {
+    for (PlacedRole& other : node.others) {
+      RoleRanks& of_role = left[static_cast<std::size_t>(other.role) - 1];
+      other.first_rank = Rank{of_role.first};
+      of_role.first += other.workers;
+    }
+  }
+}
+
+RoleRank role_rank_of(const Placement& placement, Rank rank) {
+  RoleRank of{0, rank.value};
+  for (std::size_t i = 0; i < placement.other_roles.size(); ++i)
+    if (placement.other_roles[i].first <= rank.value)
+      of = {static_cast<int>(i) + 1, rank.value - placement.other_roles[i].first};
+  return of;
+}
+
+std::string role_text(const ScalingConfig& scaling, const Placement& placement, Rank rank) {
+  if (placement.other_roles.empty()) return "";
+  const RoleRank of = role_rank_of(placement, rank);
+  const auto other = static_cast<std::size_t>(of.role) - 1;
+  if (of.role > 0 && other >= scaling.other_roles.size()) return "";
+  return fmt::format("{} {}", of.role == 0 ? scaling.role : scaling.other_roles[other].name,
+                     of.rank);
+}
+
+std::string others_text(const ScalingConfig& scaling) {
+  std::string text;
+  for (const RoleSpec& role : scaling.other_roles)
+    text += fmt::format("{}{} of role {}", text.empty() ? " and " : ", ", role.workers, role.name);
+  return text;
+}
+
 std::vector<WorkerRanks> ranks_on(const PlacedNode& placed, const Placement& placement) {
   std::vector<WorkerRanks> workers;
-  for (std::int32_t local = 0; local < placed.local_world_size; ++local)
-    workers.push_back({.world_size = placement.world_size,
-                       .rank = placed.first_rank.value + local,
-                       .local_rank = local,
-                       .local_world_size = placed.local_world_size,
-                       .node_rank = placed.node_rank.value,
-                       .node_count = static_cast<std::int32_t>(placement.nodes.size())});
+  WorkerRanks of{.world_size = workers_of_all_roles(placement),
+                 .local_world_size = placed.local_world_size,
+                 .node_rank = placed.node_rank.value,
+                 .node_count = static_cast<std::int32_t>(placement.nodes.size())};
+  const bool several = !placement.other_roles.empty();
+  for (const PlacedRole& other : placed.others) of.local_world_size += other.workers;
+  const auto add = [&](int role, RoleRanks of_role, Rank first, int count) {
+    for (std::int32_t local = 0; local < count; ++local) {
+      of.rank = first.value + local;
+      of.local_rank = static_cast<std::int32_t>(workers.size());
+      if (several) {
+        of.role = role;
+        of.role_world_size = of_role.workers;
+        of.role_rank = of.rank - of_role.first;
+        of.role_local_rank = local;
+        of.role_local_world_size = count;
+      }
+      workers.push_back(of);
+    }
+  };
+  add(0, {0, placement.world_size}, placed.first_rank, placed.local_world_size);
+  for (const PlacedRole& other : placed.others)
+    add(other.role, placement.other_roles[static_cast<std::size_t>(other.role) - 1],
+        other.first_rank, other.workers);
   return workers;
 }
 

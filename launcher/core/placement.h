@@ -27,11 +27,21 @@ struct NodeCapacity {
   bool operator==(const NodeCapacity&) const = default;
 };
 
+/// Workers of a role beside the one that trains, on a node.
+struct PlacedRole {
+  int role = 0;  // scaling_config.other_roles[role - 1]
+  Rank first_rank;
+  int workers = 0;  // ranks first_rank … first_rank + workers - 1
+  bool operator==(const PlacedRole&) const = default;
+};
+
 struct PlacedNode {
   NodeId node;
   NodeRank node_rank;  // in the order of the ranks
   Rank first_rank;
-  int local_world_size = 0;  // ranks first_rank … first_rank + local_world_size - 1
+  /// Of the workers that train: ranks first_rank … first_rank + local_world_size - 1.
+  int local_world_size = 0;
+  std::vector<PlacedRole> others = {};  // by role
   bool operator==(const PlacedNode&) const = default;
 };
 
@@ -58,15 +68,29 @@ struct PlacedIngest {
   bool operator==(const PlacedIngest&) const = default;
 };
 
+/// The ranks of one of the other roles.
+struct RoleRanks {
+  int first = 0, workers = 0;
+  bool operator==(const RoleRanks&) const = default;
+};
+
 struct Placement {
-  int world_size = 0;             // 0: does not fit
+  int world_size = 0;             // of the workers that train; 0: does not fit
   std::vector<PlacedNode> nodes;  // by node rank
   std::string reason;             // why it does not fit, in words for the user
   bool never = false;             // would not fit even if everything were free: waiting is useless
   /// As many ingest workers as fit beside the ranks, by dataset and slot.
   std::vector<PlacedIngest> ingest = {};
+  std::vector<RoleRanks> other_roles = {};  // as number_ranks() finds them in `nodes`
   bool operator==(const Placement&) const = default;
 };
+
+/// Return how many workers there are, of all roles: ranks world_size and above are of other roles.
+int workers_of_all_roles(const Placement& placement);
+
+/// Number the nodes in their order, and the ranks of the workers: those that train first, then role
+/// after role, each in the order of the nodes.
+void number_ranks(Placement& placement);
 
 /// Return how many workers with this claim a node can take. An empty claim fits `max` times.
 /// Workers that claim a part of a GPU have it from one GPU.
@@ -84,6 +108,8 @@ int workers_that_fit(const Resources& available, const Resources& claim, int max
 /// `ingest`: place ingest workers, too, on the nodes of the ranks or on those that the spec names:
 /// of each dataset its least number, then, as long as there is room, more of them, in turn on each
 /// node. If the least number does not fit, there are fewer ranks, down to min.
+/// Workers of other roles go to the nodes of those that train, in turn, and once these are full, to
+/// others, except with STRICT_PACK. If they do not fit, there are fewer ranks, down to min.
 /// Workers go only to nodes whose labels their selector accepts, and get only GPUs that
 /// scaling_config.gpus names. A list of selectors has one for each worker, whatever its rank.
 Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
@@ -104,7 +130,20 @@ int automatic_workers(const ScalingConfig& scaling, const std::vector<NodeCapaci
 Resources ingest_claim(const Placement& placement, NodeId node,
                        const std::vector<IngestNeed>& needs);
 
-/// Return the ranks of the workers on one node of the placement, by local rank.
+/// Return the ranks of the workers on one node of the placement, by local rank: those that train,
+/// then the other roles'.
 std::vector<WorkerRanks> ranks_on(const PlacedNode& placed, const Placement& placement);
+
+/// A worker's place in its role.
+struct RoleRank {
+  int role = 0;  // 0: the one that trains
+  int rank = 0;
+};
+/// Return which worker of which role a rank of the placement is.
+RoleRank role_rank_of(const Placement& placement, Rank rank);
+/// Return "reader 1", or "" in a job of one role.
+std::string role_text(const ScalingConfig& scaling, const Placement& placement, Rank rank);
+/// Return " and 2 of role reader, 1 of role evaluator", or "" in a job of one role.
+std::string others_text(const ScalingConfig& scaling);
 
 }  // namespace train

@@ -75,7 +75,8 @@ Quiesce::Next Quiesce::meet(Advance& advance, RankTable& ranks, const Surroundin
 /// Look at ranks of which none is on the way. `meeting`: where they are to be.
 Quiesce::AtRest Quiesce::at_rest(const RankTable& ranks, std::optional<std::uint64_t> meeting) {
   AtRest found{.version = ranks.version()};
-  for (const RankTable::Entry& rank : ranks.all()) {
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const RankTable::Entry& rank = ranks.all()[i];
     if (!rank.reports()) continue;
     found.elsewhere |= meeting && rank.paused != meeting;
     found.nearest = std::min(found.nearest, *rank.paused);

@@ -51,6 +51,7 @@ class Quiesce {
   /// Return the step to tell the ranks, and the report that it refers to.
   PauseStep to_send() const;
   std::uint64_t meeting() const;
+  TimePoint deadline() const { return deadline_; }
   bool at_checkpoint() const { return at_checkpoint_; }
   /// Return whether the ranks were told at which report to meet, and not yet to leave.
   bool meeting_at_report() const { return std::holds_alternative<Advance>(step_); }

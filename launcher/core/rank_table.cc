@@ -3,19 +3,26 @@
 namespace train {
 
 RankTable::RankTable(const Placement& placement)
-    : entries_(static_cast<std::size_t>(placement.world_size)) {
+    : entries_(static_cast<std::size_t>(workers_of_all_roles(placement))),
+      training_(static_cast<std::size_t>(placement.world_size)) {
   for (const PlacedNode& placed : placement.nodes) {
-    on_node_[placed.node] = {placed.first_rank.value, placed.local_world_size};
-    for (int local = 0; local < placed.local_world_size; ++local)
-      entries_[static_cast<std::size_t>(placed.first_rank.value + local)].node = placed.node;
+    std::vector<RanksHere>& here = on_node_[placed.node];
+    here.push_back({placed.first_rank.value, placed.local_world_size});
+    for (const PlacedRole& other : placed.others)
+      here.push_back({other.first_rank.value, other.workers});
+    for (const RanksHere& ranks : here)
+      for (std::int32_t i = 0; i < ranks.count; ++i)
+        entries_[static_cast<std::size_t>(ranks.first + i)].node = placed.node;
   }
-  for (const Entry& entry : entries_) count(entry, 1);
+  for (std::size_t i = 0; i < entries_.size(); ++i) count(Rank{static_cast<std::int32_t>(i)}, 1);
 }
 
-void RankTable::count(const Entry& entry, int by) {
+void RankTable::count(Rank rank, int by) {
+  const Entry& entry = entries_[static_cast<std::size_t>(rank.value)];
   const auto counts = [by](std::size_t& number, bool holds) {
     if (holds) number += static_cast<std::size_t>(by);
   };
+  if (!trains(rank)) return counts(others_alive_, entry.alive());
   counts(counts_.alive, entry.alive());
   counts(counts_.living_paused, entry.alive() && entry.paused);
   counts(counts_.joined, entry.joined);
@@ -34,7 +41,8 @@ const RankTable::Entry* RankTable::find(Rank rank) const {
 void RankTable::ended(Rank rank, const WorkerEnd& end) {
   change(rank, [&](Entry& entry) {
     entry.end = end;
-    if (end.by_itself()) own_end_at_ = std::max(own_end_at_.value_or(0), entry.known_report());
+    if (trains(rank) && end.by_itself())
+      own_end_at_ = std::max(own_end_at_.value_or(0), entry.known_report());
   });
 }
 
@@ -42,11 +50,13 @@ std::vector<Rank> RankTable::node_lost(NodeId node) {
   std::vector<Rank> lost;
   const auto here = on_node_.find(node);
   if (here == on_node_.end()) return lost;
-  for (std::int32_t local = 0; local < here->second.count; ++local) {
-    const Rank rank{here->second.first + local};
-    if (!find(rank)->alive()) continue;
-    change(rank, [](Entry& entry) { entry.lost = true; });
-    lost.push_back(rank);
+  for (const RanksHere& ranks : here->second) {
+    for (std::int32_t i = 0; i < ranks.count; ++i) {
+      const Rank rank{ranks.first + i};
+      if (!find(rank)->alive()) continue;
+      change(rank, [](Entry& entry) { entry.lost = true; });
+      lost.push_back(rank);
+    }
   }
   return lost;
 }

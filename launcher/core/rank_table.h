@@ -42,16 +42,23 @@ class RankTable {
 
   /// Return the rank's entry, or nullptr for a rank that does not exist.
   const Entry* find(Rank rank) const;
+  /// Return the entries of all ranks. Those that train come first.
   const std::vector<Entry>& all() const { return entries_; }
-  std::size_t size() const { return entries_.size(); }
+  /// Return how many ranks train. What is counted below, and the reports, is of them; the others
+  /// neither report nor pause.
+  std::size_t size() const { return training_; }
+  /// Return whether the rank exists, and trains.
+  bool trains(Rank rank) const {
+    return rank.value >= 0 && static_cast<std::size_t>(rank.value) < training_;
+  }
   /// Let `change` alter the rank's entry. Return false for a rank that does not exist.
   template <class Change>
   bool change(Rank rank, Change&& change) {
     if (find(rank) == nullptr) return false;
     Entry& entry = entries_[static_cast<std::size_t>(rank.value)];
-    count(entry, -1);
+    count(rank, -1);
     change(entry);
-    count(entry, 1);
+    count(rank, 1);
     ++version_;
     return true;
   }
@@ -66,13 +73,15 @@ class RankTable {
   void resume_until(std::uint64_t report_seq);
 
   bool all_ended() const { return counts_.alive == 0; }
-  bool any_ended() const { return counts_.alive < entries_.size(); }
+  bool any_ended() const { return counts_.alive < training_; }
+  /// Return whether a rank of another role is alive.
+  bool any_other_alive() const { return others_alive_ > 0; }
   bool any_joined() const { return counts_.joined > 0; }
-  bool all_joined() const { return counts_.joined == entries_.size(); }
+  bool all_joined() const { return counts_.joined == training_; }
   bool any_reports() const { return counts_.reporting > 0; }
   bool any_ever_reported() const { return counts_.ever_reported > 0; }
   /// Return whether all ended well without being asked to.
-  bool all_ended_by_themselves() const { return counts_.ended_by_themselves == entries_.size(); }
+  bool all_ended_by_themselves() const { return counts_.ended_by_themselves == training_; }
   /// Return whether a rank that reports waits, and whether one does not.
   bool any_paused() const { return counts_.paused > 0; }
   bool any_on_the_way() const { return counts_.paused < counts_.reporting; }
@@ -98,11 +107,13 @@ class RankTable {
     std::int32_t first = 0, count = 0;
   };
 
-  void count(const Entry& entry, int by);
+  void count(Rank rank, int by);
 
   std::vector<Entry> entries_;  // by rank
+  std::size_t training_ = 0;    // the first ones
   Counts counts_;
-  std::map<NodeId, RanksHere> on_node_;
+  std::size_t others_alive_ = 0;
+  std::map<NodeId, std::vector<RanksHere>> on_node_;
   std::uint64_t version_ = 0;
   std::optional<std::uint64_t> own_end_at_;
 };

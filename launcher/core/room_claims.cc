@@ -19,14 +19,37 @@ std::string describe(const PoolRun& run) {
   return more.empty() ? text : fmt::format("{} ({})", text, more);
 }
 
-/// Return whether the least group would fit if the nodes were free.
-bool fits_when_free(const ScalingConfig& scaling, std::vector<NodeCapacity> nodes,
-                    const std::vector<IngestNeed>& ingest) {
+/// Return where the group would be if the nodes were free.
+Placement place_when_free(const ScalingConfig& scaling, std::vector<NodeCapacity> nodes,
+                          const std::vector<IngestNeed>& ingest) {
   for (NodeCapacity& node : nodes) {
     node.free = node.total;
     for (OfferedGpu& gpu : node.gpus) gpu.free = true;
   }
-  return place(scaling, nodes, std::numeric_limits<std::size_t>::max(), {}, ingest).world_size > 0;
+  return place(scaling, nodes, std::numeric_limits<std::size_t>::max(), {}, ingest);
+}
+
+/// Return what the workers of other roles on a node claim.
+Resources claim_of_others(const PlacedNode& placed, const ScalingConfig& scaling) {
+  Resources sum;
+  for (const PlacedRole& other : placed.others) {
+    // The spec of an attempt that is found again may have other roles.
+    const auto role = static_cast<std::size_t>(other.role) - 1;
+    if (role >= scaling.other_roles.size()) continue;
+    const Resources& each = scaling.other_roles[role].resources_per_worker;
+    for (const auto& [name, value] : each.custom) sum.custom[name] += other.workers * value;
+    sum.cpu += other.workers * each.cpu;
+    sum.gpu += other.workers * each.gpu;
+    sum.memory_bytes += static_cast<std::uint64_t>(other.workers) * each.memory_bytes;
+  }
+  return sum;
+}
+
+void add(Resources& sum, const Resources& more) {
+  sum.cpu += more.cpu;
+  sum.gpu += more.gpu;
+  sum.memory_bytes += more.memory_bytes;
+  for (const auto& [name, value] : more.custom) sum.custom[name] += value;
 }
 
 }  // namespace
@@ -49,8 +72,10 @@ std::vector<KeepRoom> RoomClaims::wait(const std::vector<NodeCapacity>& nodes, i
   placed_told_ = place_.placed = false;
   place_.share = share / kShareStep * kShareStep;
   place_.waited_long = now >= *waits_since_ + kWaitsLong;
+  if (!scaling_.other_roles.empty()) return wait_with_roles(nodes);
   std::map<NodeId, int> rooms = rooms_when_free(scaling_, nodes);
-  const bool fits = !rooms.empty() && (ingest_.empty() || fits_when_free(scaling_, nodes, ingest_));
+  const bool fits = !rooms.empty() &&
+                    (ingest_.empty() || place_when_free(scaling_, nodes, ingest_).world_size > 0);
   if (!fits) rooms.clear();
   std::map<NodeId, KeepRoom> wanted;
   for (const NodeCapacity& node : nodes) {
@@ -59,6 +84,18 @@ std::vector<KeepRoom> RoomClaims::wait(const std::vector<NodeCapacity>& nodes, i
     wanted[node.node] = {node.node, place_, scaling_.num_workers.min, workers,
                          fits ? ingest_when_free(node, workers > 0) : Resources{}};
   }
+  return tell(std::move(wanted));
+}
+
+/// Wait for one placement of the least group: which nodes do for a role depends on where the others
+/// are.
+std::vector<KeepRoom> RoomClaims::wait_with_roles(const std::vector<NodeCapacity>& nodes) {
+  ScalingConfig least = scaling_;
+  least.num_workers.max = scaling_.num_workers.min;
+  std::map<NodeId, KeepRoom> wanted = rooms_of(place_when_free(least, nodes, ingest_));
+  for (const NodeCapacity& node : nodes)
+    wanted.try_emplace(node.node,
+                       KeepRoom{node.node, place_, scaling_.num_workers.min, 0, Resources{}});
   return tell(std::move(wanted));
 }
 
@@ -83,6 +120,8 @@ std::map<NodeId, KeepRoom> RoomClaims::rooms_of(const Placement& placement) cons
     rooms.try_emplace(at.node, KeepRoom{at.node, place_, placement.world_size, 0, {}});
   if (!placement.ingest.empty())
     for (auto& [node, room] : rooms) room.ingest = ingest_claim(placement, node, ingest_);
+  for (const PlacedNode& at : placement.nodes)
+    add(rooms.at(at.node).ingest, claim_of_others(at, scaling_));
   return rooms;
 }
 
@@ -97,6 +136,11 @@ std::vector<KeepRoom> RoomClaims::begins(const Placement& placement) {
     const Resources& ingest = room->second.ingest;
     keep.workers_here = std::min(keep.workers_here, room->second.workers_here);
     keep.ingest.cpu = std::min(keep.ingest.cpu, ingest.cpu);
+    keep.ingest.gpu = std::min(keep.ingest.gpu, ingest.gpu);
+    for (auto& [name, value] : keep.ingest.custom) {
+      const auto needed = ingest.custom.find(name);
+      value = needed == ingest.custom.end() ? 0 : std::min(value, needed->second);
+    }
     keep.ingest.memory_bytes = std::min(keep.ingest.memory_bytes, ingest.memory_bytes);
   }
   return tell(std::move(wanted));

@@ -50,6 +50,7 @@ class RoomClaims {
 
  private:
   std::map<NodeId, KeepRoom> rooms_of(const Placement& placement) const;
+  std::vector<KeepRoom> wait_with_roles(const std::vector<NodeCapacity>& nodes);
   Resources ingest_when_free(const NodeCapacity& node, bool has_workers) const;
   std::vector<KeepRoom> tell(std::map<NodeId, KeepRoom> wanted);
 

@@ -228,6 +228,9 @@ void RunController::on(const CommitFinished& event) {
 void RunController::on(const StopAsked& event) {
   const bool condition = event.kind == StopKind::StopCondition;
   if (progress_.stop() && condition) return;
+  // Once training has ended well, whoever asks for a stop hurries what is left.
+  if (!condition && has_attempt() && attempt_->training_is_over())
+    return attempt_->stop(true, event.reason);
   const bool again = progress_.stop_requested();
   if (!again) progress_.set_stop({event.kind, event.reason});
   if (!has_attempt()) return;  // advance_scheduling ends the run

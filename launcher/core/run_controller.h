@@ -73,6 +73,8 @@ class RunController {
   // Of the newest attempt, or of none:
   Attempt attempt() const { return attempt_ ? attempt_->group().id : Attempt{}; }
   int world_size() const { return attempt_ ? attempt_->group().placement.world_size : 0; }
+  /// Return how many workers the attempt has, of all roles.
+  int workers() const { return attempt_ ? workers_of_all_roles(attempt_->group().placement) : 0; }
   int node_count() const {
     return attempt_ ? static_cast<int>(attempt_->group().placement.nodes.size()) : 0;
   }

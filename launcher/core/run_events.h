@@ -299,9 +299,9 @@ struct Prepare {
 struct KeepRoom {
   NodeId node;
   QueuePlace place = {};
-  int workers = 0;       // that the run has or wants; 0: keep nothing any more
-  int workers_here = 0;  // for whom to keep room
-  Resources ingest = {};
+  int workers = 0;        // that the run has or wants; 0: keep nothing any more
+  int workers_here = 0;   // for whom to keep room
+  Resources ingest = {};  // what ingest workers and workers of other roles claim here
   bool operator==(const KeepRoom&) const = default;
 };
 struct Start {
@@ -447,6 +447,7 @@ struct AttemptBegun {  // for the journal, before any worker of it exists
   std::vector<std::string> node_names;  // by node rank
   std::optional<CheckpointInfo> restore;
   int restart_count = 0;
+  std::vector<std::string> roles = {};  // their names; none: the job has only one
   bool operator==(const AttemptBegun&) const = default;
 };
 struct AttemptEnded {  // for cause.json and the summary

@@ -57,6 +57,21 @@ std::optional<FailureLocation> location_of(const boost::json::object& event) {
                          .checkpoint = static_cast<std::uint64_t>(number_of(object, "checkpoint"))};
 }
 
+/// Return the workers of other roles on a node of the record.
+std::vector<PlacedRole> roles_of(const boost::json::object& node) {
+  std::vector<PlacedRole> roles;
+  const auto* array = node.if_contains("roles");
+  if (array == nullptr || !array->is_array()) return roles;
+  for (const boost::json::value& value : array->as_array()) {
+    if (!value.is_object()) return {};
+    const boost::json::object& role = value.as_object();
+    const std::int64_t number = number_of(role, "role"), workers = number_of(role, "workers");
+    if (number < 1 || number >= kRolesMax || workers < 1 || workers > kWorkersMax) return {};
+    roles.push_back({static_cast<int>(number), {}, static_cast<int>(workers)});
+  }
+  return roles;
+}
+
 Placement placement_of(const boost::json::object& event, std::vector<std::string>& names) {
   Placement placement;
   const auto* nodes = event.if_contains("nodes");
@@ -64,15 +79,22 @@ Placement placement_of(const boost::json::object& event, std::vector<std::string
   for (const boost::json::value& value : nodes->as_array()) {
     if (!value.is_object()) return {};
     const boost::json::object& node = value.as_object();
-    placement.nodes.push_back(
-        {.node = NodeId{static_cast<std::int32_t>(number_of(node, "node"))},
-         .node_rank = NodeRank{static_cast<std::int32_t>(placement.nodes.size())},
-         .first_rank = Rank{placement.world_size},
-         .local_world_size = static_cast<int>(number_of(node, "workers"))});
-    placement.world_size += placement.nodes.back().local_world_size;
+    placement.nodes.push_back({.node = NodeId{static_cast<std::int32_t>(number_of(node, "node"))},
+                               .node_rank = {},
+                               .first_rank = {},
+                               .local_world_size = static_cast<int>(number_of(node, "workers")),
+                               .others = roles_of(node)});
     names.push_back(text_of(node, "name"));
   }
+  number_ranks(placement);
   return placement;
+}
+
+boost::json::array roles_json(const PlacedNode& placed) {
+  boost::json::array roles;
+  for (const PlacedRole& other : placed.others)
+    roles.push_back(boost::json::object{{"role", other.role}, {"workers", other.workers}});
+  return roles;
 }
 
 boost::json::array ingest_json(const Placement& placement) {
@@ -154,9 +176,11 @@ boost::json::object record_of(const AttemptBegun& begun) {
   boost::json::array nodes;
   for (std::size_t i = 0; i < begun.placement.nodes.size(); ++i) {
     const PlacedNode& placed = begun.placement.nodes[i];
-    nodes.push_back(boost::json::object{{"node", placed.node.value},
-                                        {"name", begun.node_names[i]},
-                                        {"workers", placed.local_world_size}});
+    boost::json::object node{{"node", placed.node.value},
+                             {"name", begun.node_names[i]},
+                             {"workers", placed.local_world_size}};
+    if (!placed.others.empty()) node["roles"] = roles_json(placed);
+    nodes.push_back(std::move(node));
   }
   boost::json::object record{{"event", "attempt_started"},
                              {"attempt", begun.attempt.value},
@@ -164,6 +188,8 @@ boost::json::object record_of(const AttemptBegun& begun) {
                              {"restart_count", begun.restart_count},
                              {"restore", json_of(begun.restore)},
                              {"nodes", std::move(nodes)}};
+  if (!begun.roles.empty())
+    record["roles"] = boost::json::array(begun.roles.begin(), begun.roles.end());
   if (!begun.placement.ingest.empty()) record["ingest"] = ingest_json(begun.placement);
   return record;
 }

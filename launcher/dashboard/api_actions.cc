@@ -80,7 +80,7 @@ Result<HttpResponse> Api::take_stacks(const HttpRequest& request, const Parts& p
   return run->with([&](RunData& data) -> Result<HttpResponse> {
     const AttemptView* newest = data.view().newest();
     TRY(const std::vector<Rank> ranks,
-        ranks_of(text_member(body, "ranks"), newest != nullptr ? newest->world_size : 0));
+        ranks_of(text_member(body, "ranks"), newest != nullptr ? newest->workers : 0));
     TRY(const RunTask task, tasks_.take_stacks(data, ranks));
     return task_response(202, task);
   });
@@ -91,8 +91,7 @@ Result<HttpResponse> Api::profile(const HttpRequest& request, const Parts& parts
   TRY(const boost::json::object body, body_of(request));
   return run->with([&](RunData& data) -> Result<HttpResponse> {
     const AttemptView* newest = data.view().newest();
-    TRY(const ProfileRequest wanted,
-        profile_wanted(body, newest != nullptr ? newest->world_size : 0));
+    TRY(const ProfileRequest wanted, profile_wanted(body, newest != nullptr ? newest->workers : 0));
     TRY(const RunTask task, tasks_.take_profile(data, wanted));
     return task_response(202, task);
   });

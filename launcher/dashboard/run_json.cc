@@ -316,7 +316,7 @@ void put_ingest(JsonWriter& json, const RunView& view, bool live) {
 
 std::int64_t RankFacts::attempts_with(std::int64_t rank) const {
   return std::count_if(view->attempts.begin(), view->attempts.end(),
-                       [&](const AttemptView& one) { return rank < one.world_size; });
+                       [&](const AttemptView& one) { return rank < one.workers; });
 }
 
 std::optional<double> median_step(const SampleTable* ranks) {
@@ -337,7 +337,9 @@ void put_rank(JsonWriter& json, const RankFacts& facts, std::int64_t rank, const
   const SampleRow sample(facts.live ? facts.ranks : nullptr, std::to_string(rank));
   const NodePlace* node = facts.attempt->node_of(rank);
   json.object().member("rank", rank).text_or_null("node", node != nullptr ? node->name : "");
-  put(json, "local_rank", node ? std::optional(rank - node->first_rank) : std::nullopt);
+  put(json, "local_rank",
+      node ? std::optional(facts.attempt->local_rank(*node, rank)) : std::nullopt);
+  json.text_or_null("role", facts.attempt->role_of(rank));
   put(json, "pid", sample.whole("pid"));
   json.member("state", state_of_rank(facts, rank, sample, files));
   json.text_or_null("process_state", sample.text("state"));

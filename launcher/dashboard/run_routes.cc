@@ -50,7 +50,7 @@ Result<std::int64_t> rank_of(const RunRequest& request, const AttemptView& attem
   std::int64_t rank = -1;
   const std::string& text = request.parts[1];
   (void)std::from_chars(text.data(), text.data() + text.size(), rank);
-  if (rank >= 0 && rank < attempt.world_size) return rank;
+  if (rank >= 0 && rank < attempt.workers) return rank;
   return Error{Errc::NotFound,
                fmt::format("attempt {} has no rank '{}'", attempt.attempt, utf8_text(text, 32))};
 }
@@ -215,7 +215,7 @@ Result<HttpResponse> answer_ranks(const RunRequest& request) {
   TRY(const std::int64_t skip, request.query.whole("after", 0, 0, 1'000'000));
   TRY(const std::int64_t limit, request.query.whole("limit", 10'000, 1, 10'000));
   const RankFacts facts = rank_facts(request.run, *attempt);
-  const std::int64_t end = std::min(attempt->world_size, skip + limit);
+  const std::int64_t end = std::min(attempt->workers, skip + limit);
   const bool look = end - skip <= static_cast<std::int64_t>(kFilesOfRanksMax);
   JsonWriter json;
   json.object().member("attempt", attempt->attempt).member("world_size", attempt->world_size);

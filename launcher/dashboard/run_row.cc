@@ -65,7 +65,7 @@ void put_view(RunRow& row, const RunView& view, bool has_ended, const std::strin
   row.attempts = view.attempts_begun;
   row.restarts = view.restarts;
   if (const AttemptView* newest = view.newest()) {
-    row.workers = newest->world_size;
+    row.workers = newest->workers;
     row.nodes = static_cast<std::int64_t>(newest->nodes.size());
   }
   row.checkpoint = view.checkpoint;

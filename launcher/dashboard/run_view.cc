@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "launcher/core/job_spec.h"
 #include "launcher/core/run_history.h"
 #include "launcher/dashboard/json_members.h"
 #include "lib/base/time.h"
@@ -22,6 +23,20 @@ bool is_known_state(const std::string& state) {
   return state == "stopped" || std::find(kStates.begin(), kStates.end(), state) != kStates.end();
 }
 
+std::vector<RolePlace> roles_in(const boost::json::object& node) {
+  std::vector<RolePlace> roles;
+  const auto* array = node.if_contains("roles");
+  if (array == nullptr || !array->is_array()) return roles;
+  for (const boost::json::value& value : array->get_array()) {
+    if (!value.is_object() || roles.size() == kRolesMax) break;
+    const std::int64_t role = whole_member(value.get_object(), "role").value_or(0);
+    const std::int64_t workers = whole_member(value.get_object(), "workers").value_or(0);
+    if (role > 0 && role < kRolesMax && workers > 0 && workers <= 65536)
+      roles.push_back({role, workers, 0});
+  }
+  return roles;
+}
+
 std::vector<NodePlace> places_in(const boost::json::object& event) {
   std::vector<NodePlace> places;
   const auto* nodes = event.if_contains("nodes");
@@ -31,8 +46,19 @@ std::vector<NodePlace> places_in(const boost::json::object& event) {
     if (!value.is_object() || places.size() == RunView::kNodesMax) break;
     const std::int64_t workers =
         std::clamp<std::int64_t>(whole_member(value.get_object(), "workers").value_or(0), 0, 65536);
-    places.push_back({text_member(value.get_object(), "name"), workers, first_rank});
+    places.push_back({text_member(value.get_object(), "name"), workers, first_rank,
+                      roles_in(value.get_object())});
     first_rank += workers;
+  }
+  for (std::int64_t role = 1; role < kRolesMax;
+       ++role) {  // as launcher/core/placement numbers them
+    for (NodePlace& place : places) {
+      for (RolePlace& other : place.others) {
+        if (other.role != role) continue;
+        other.first_rank = first_rank;
+        first_rank += other.workers;
+      }
+    }
   }
   return places;
 }
@@ -64,14 +90,39 @@ std::string since_of(const JournalRecord& record) {
 
 }  // namespace
 
+namespace {
+
+const RolePlace* other_role_of(const NodePlace& node, std::int64_t rank) {
+  for (const RolePlace& other : node.others)
+    if (rank >= other.first_rank && rank < other.first_rank + other.workers) return &other;
+  return nullptr;
+}
+
+}  // namespace
+
 bool is_end_state(const std::string& state) {
   return state == "finished" || state == "errored" || state == "stopped";
 }
 
 const NodePlace* AttemptView::node_of(std::int64_t rank) const {
   for (const NodePlace& node : nodes)
-    if (rank >= node.first_rank && rank < node.first_rank + node.workers) return &node;
+    if ((rank >= node.first_rank && rank < node.first_rank + node.workers) ||
+        other_role_of(node, rank) != nullptr)
+      return &node;
   return nullptr;
+}
+
+std::int64_t AttemptView::local_rank(const NodePlace& node, std::int64_t rank) const {
+  const RolePlace* other = other_role_of(node, rank);
+  return rank - (other != nullptr ? other->first_rank : node.first_rank);
+}
+
+std::string AttemptView::role_of(std::int64_t rank) const {
+  const NodePlace* node = node_of(rank);
+  if (node == nullptr || roles.empty()) return "";
+  const RolePlace* other = other_role_of(*node, rank);
+  const auto role = static_cast<std::size_t>(other != nullptr ? other->role : 0);
+  return role < roles.size() ? roles[role] : "";
 }
 
 void RunView::add(const JournalRecord& record) {
@@ -143,6 +194,13 @@ void RunView::attempt_began(const JournalRecord& record) {
   attempt.world_size = std::clamp<std::int64_t>(
       whole_member(record.event, "world_size").value_or(0), 0, kWorkersMax);
   attempt.nodes = places_in(record.event);
+  attempt.workers = attempt.world_size;
+  for (const NodePlace& node : attempt.nodes)
+    for (const RolePlace& other : node.others) attempt.workers += other.workers;
+  if (const auto* roles = record.event.if_contains("roles"); roles != nullptr && roles->is_array())
+    for (const boost::json::value& role : roles->get_array())
+      if (role.is_string() && attempt.roles.size() < kRolesMax)
+        attempt.roles.emplace_back(role.get_string());
   attempt.began = record.time;
   attempt.restored = restored_in(record.event);
   attempts.push_back(std::move(attempt));

@@ -16,14 +16,23 @@
 
 namespace train {
 
+/// Workers of a role beside the one that trains, on a node.
+struct RolePlace {
+  std::int64_t role = 0, workers = 0, first_rank = 0;  // role: in AttemptView::roles
+  bool operator==(const RolePlace&) const = default;
+};
+
 struct NodePlace {
   std::string name;
-  std::int64_t workers = 0, first_rank = 0;
+  std::int64_t workers = 0, first_rank = 0;  // of those that train
+  std::vector<RolePlace> others = {};
   bool operator==(const NodePlace&) const = default;
 };
 
 struct AttemptView {
   std::int64_t attempt = 0, world_size = 0;
+  std::int64_t workers = 0;             // of all roles
+  std::vector<std::string> roles = {};  // their names, if there are several
   std::vector<NodePlace> nodes = {};
   std::string began = {}, ended = {};  // RFC 3339; ended: empty while it may live
   bool failed = false;
@@ -37,6 +46,10 @@ struct AttemptView {
 
   /// Return the node of the rank, or nullptr.
   const NodePlace* node_of(std::int64_t rank) const;
+  /// Return where the rank is among the workers of its role there.
+  std::int64_t local_rank(const NodePlace& node, std::int64_t rank) const;
+  /// Return the name of the rank's role, or "" in a job of one role.
+  std::string role_of(std::int64_t rank) const;
 };
 
 /// A rank that is slower than the others for long.

@@ -57,6 +57,9 @@ Result<int> workers_of_pod(const ScalingConfig& scaling, const KubernetesOptions
 }  // namespace
 
 Result<PodPlan> plan_pods(const ScalingConfig& scaling, const KubernetesOptions& options) {
+  if (!scaling.other_roles.empty())
+    return wrong("the job has several roles, for which no pods can be planned yet",
+                 "write a job for each role, or the pods by hand");
   const double gpus_per_worker = scaling.use_gpu ? scaling.resources_per_worker.gpu : 0;
   if (options.gpus_per_node > 0 && gpus_per_worker == 0)
     return wrong(fmt::format("--gpus-per-node is {}, and the job's workers use no GPUs",

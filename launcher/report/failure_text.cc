@@ -51,8 +51,10 @@ const SignalWords* words_of(int signal) {
 }
 
 std::string who(const WorkerFailure& failure) {
-  return failure.node.empty() ? fmt::format("rank {}", failure.rank)
-                              : fmt::format("rank {} on {}", failure.rank, failure.node);
+  std::string text = fmt::format("rank {}", failure.rank);
+  if (!failure.role.empty()) text += fmt::format(" ({})", failure.role);
+  if (!failure.node.empty()) text += fmt::format(" on {}", failure.node);
+  return text;
 }
 
 std::string whole_size_text(std::uint64_t bytes) {

@@ -25,6 +25,7 @@ struct WorkerFailure {
   EndKind kind = EndKind::Exited;
   std::int32_t rank = 0;
   std::string node = {};
+  std::string role = {};  // "reader 1"; empty in a job of one role
   std::uint32_t attempt = 0;
   /// A worker that had been asked to stop is collateral, never a root cause.
   WorkerEnd end = {};

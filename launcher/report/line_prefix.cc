@@ -51,6 +51,16 @@ std::string nodes_text(std::span<const LineOrigin* const> origins) {
   return nodes.size() == 1 ? terminal_safe(nodes.front()) : fmt::format("{} nodes", nodes.size());
 }
 
+/// Return torchrun's ROLE_NAME, as workers have it.
+std::string roles_text(std::span<const LineOrigin* const> origins) {
+  std::vector<std::string_view> roles;
+  for (const LineOrigin* origin : origins)
+    roles.push_back(origin->role.empty() ? std::string_view("default") : origin->role);
+  std::sort(roles.begin(), roles.end());
+  roles.erase(std::unique(roles.begin(), roles.end()), roles.end());
+  return terminal_safe(fmt::format("{}", fmt::join(roles, ",")));
+}
+
 }  // namespace
 
 Result<LinePrefix> LinePrefix::parse(std::string_view text, std::string_view run) {
@@ -63,10 +73,10 @@ Result<LinePrefix> LinePrefix::parse(std::string_view text, std::string_view run
     if (pieces.empty() || pieces.back().part != Part::Text) pieces.push_back({});
     pieces.back().text += terminal_safe(more);
   };
-  constexpr std::array names{std::pair{"rank", Part::Rank},
-                             std::pair{"local_rank", Part::LocalRank},
-                             std::pair{"node", Part::Node}, std::pair{"hostname", Part::Node},
-                             std::pair{"attempt", Part::Attempt}};
+  constexpr std::array names{
+      std::pair{"rank", Part::Rank},      std::pair{"local_rank", Part::LocalRank},
+      std::pair{"node", Part::Node},      std::pair{"hostname", Part::Node},
+      std::pair{"role_name", Part::Role}, std::pair{"attempt", Part::Attempt}};
   while (!text.empty()) {
     const std::size_t dollar = std::min(text.find('$'), text.size());
     add_text(text.substr(0, dollar));
@@ -84,8 +94,6 @@ Result<LinePrefix> LinePrefix::parse(std::string_view text, std::string_view run
       pieces.push_back({.part = known->second});
     else if (name == "run")
       add_text(run);
-    else if (name == "role_name")
-      add_text("default");  // torchrun's ROLE_NAME, as workers have it
     else if (name.empty())
       return mistake("no name follows a '$'");
     else
@@ -100,7 +108,9 @@ std::string LinePrefix::of(std::span<const LineOrigin* const> origins,
                            std::uint32_t attempt) const {
   if (!pieces_) {
     if (origins.size() == 1)
-      return fmt::format("[{} {}] ", terminal_safe(origins.front()->node), origins.front()->rank);
+      return fmt::format("[{} {}{}{}] ", terminal_safe(origins.front()->node),
+                         origins.front()->rank, origins.front()->role.empty() ? "" : " ",
+                         terminal_safe(origins.front()->role));
     return fmt::format("[{}] ", ranks_text(origins, &LineOrigin::rank));
   }
   std::string text;
@@ -117,6 +127,9 @@ std::string LinePrefix::of(std::span<const LineOrigin* const> origins,
         break;
       case Part::Node:
         text += nodes_text(origins);
+        break;
+      case Part::Role:
+        text += roles_text(origins);
         break;
       case Part::Attempt:
         text += fmt::format("{}", attempt);

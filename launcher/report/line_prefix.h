@@ -1,5 +1,6 @@
-// What stands in front of a worker's line on the terminal: "[gpu-1 3] ", "[0-3,5] " for a line of
-// several ranks, or what --log-line-prefix says, as torchrun's --log-line-prefix-template. Pure.
+// What stands in front of a worker's line on the terminal: "[gpu-1 3] ", "[gpu-1 3 reader] " in a
+// job of several roles, "[0-3,5] " for a line of several ranks, or what --log-line-prefix says, as
+// torchrun's --log-line-prefix-template. Pure.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@ struct LineOrigin {
   std::string node;
   std::int32_t rank = 0;
   std::int32_t local_rank = 0;
+  std::string role = {};  // empty in a job of one role
 };
 
 class LinePrefix {
@@ -25,7 +27,7 @@ class LinePrefix {
   /// The prefix that needs no option.
   LinePrefix() = default;
   /// Parse a template: ${rank}, ${local_rank}, ${node}, ${attempt}, ${run} and $$, everything else
-  /// as it is; also torchrun's ${role_name} (always "default") and ${hostname} (the node). A name
+  /// as it is; also torchrun's ${role_name} and ${hostname} (the node). A name
   /// needs no braces. InvalidArgument names what is wrong.
   static Result<LinePrefix> parse(std::string_view text, std::string_view run);
 
@@ -33,7 +35,7 @@ class LinePrefix {
   std::string of(std::span<const LineOrigin* const> origins, std::uint32_t attempt) const;
 
  private:
-  enum class Part { Text, Rank, LocalRank, Node, Attempt };
+  enum class Part { Text, Rank, LocalRank, Node, Role, Attempt };
   struct Piece {
     Part part = Part::Text;
     std::string text = {};

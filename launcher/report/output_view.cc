@@ -17,10 +17,12 @@ OutputView::OutputView(OutputViewOptions options)
       folder_({.window = options_.window}),
       run_cap_(options_.lines_max * kRunFactor) {}
 
-std::string OutputView::begin(std::uint32_t attempt, const std::vector<std::int32_t>& local_ranks) {
+std::string OutputView::begin(std::uint32_t attempt, const std::vector<std::int32_t>& local_ranks,
+                              const std::vector<std::string>& roles) {
   std::string out = close();
   attempt_ = attempt;
   local_ranks_ = local_ranks;
+  roles_ = roles;
   workers_.clear();
   dropping_.clear();
   const auto shown = std::count_if(local_ranks.begin(), local_ranks.end(), [&](std::int32_t local) {
@@ -41,7 +43,8 @@ OutputView::Worker& OutputView::worker(const std::string& node, std::int32_t ran
   if (found != workers_.end() && found->second.origin.node == node) return found->second;
   const auto index = static_cast<std::size_t>(rank);
   const std::int32_t local = index < local_ranks_.size() ? local_ranks_[index] : 0;
-  Worker anew{.origin = {.node = node, .rank = rank, .local_rank = local},
+  const std::string role = index < roles_.size() ? roles_[index] : "";
+  Worker anew{.origin = {.node = node, .rank = rank, .local_rank = local, .role = role},
               .prefix = "",
               .shown = {shows(local, kStdout), shows(local, kStderr)},
               .cap = LineCap(options_.lines_max)};

@@ -40,8 +40,10 @@ class OutputView {
 
   explicit OutputView(OutputViewOptions options);
 
-  /// Begin an attempt: its workers, by rank, have these local ranks. Return what close() returns.
-  std::string begin(std::uint32_t attempt, const std::vector<std::int32_t>& local_ranks);
+  /// Begin an attempt: its workers, by rank, have these local ranks, and these roles if there are
+  /// several. Return what close() returns.
+  std::string begin(std::uint32_t attempt, const std::vector<std::int32_t>& local_ranks,
+                    const std::vector<std::string>& roles = {});
   /// Take in what a worker has printed. `end`: the stream is closed.
   std::string feed(const std::string& node, std::int32_t rank, int stream, std::string_view data,
                    bool end, TimePoint now);
@@ -71,6 +73,7 @@ class OutputView {
   const OutputViewOptions options_;
   std::uint32_t attempt_ = 0;
   std::vector<std::int32_t> local_ranks_;
+  std::vector<std::string> roles_;
   std::map<std::int32_t, Worker> workers_;  // by rank
   std::set<std::int32_t> dropping_;         // ranks of which lines were not shown, not told yet
   LineFolder folder_;

@@ -90,9 +90,9 @@ std::string Progress::started(int world_size, int nnodes, Moment at) {
     event.member("run", options_.run).member("path", options_.path);
     return json(event.member("world_size", world_size).member("nnodes", nnodes));
   }
-  return lasting(fmt::format("{}: {} on {}, results in {}", terminal_safe(options_.run),
-                             plural(world_size, "worker"), plural(nnodes, "node"),
-                             terminal_safe(options_.path)),
+  return lasting(fmt::format("{}: {}{} on {}, results in {}", terminal_safe(options_.run),
+                             plural(world_size, "worker"), options_.other_roles,
+                             plural(nnodes, "node"), terminal_safe(options_.path)),
                  at);
 }
 

@@ -46,6 +46,7 @@ struct ProgressOptions {
   /// With Json: for a program that follows the run (docs/driver.md). No reports, since it reads
   /// metrics.jsonl itself, but how far that has come, and which ranks failed.
   bool for_driver = false;
+  std::string other_roles = {};  // their workers: " and 2 of role reader"; empty: there are none
 };
 
 struct AttemptNews {

@@ -51,6 +51,7 @@ enum class Kind {
   Preprocessors,  // a list of {name: arguments}, or {from: dataset}
   OnError,        // fail, or {rows: skip, rows_max: 100}
   Ship,           // true, false, a list of patterns, or {files: [patterns], max: 4GiB}
+  Roles,          // a list of {name, command, num_workers, …}
   Labels,         // a selector: label → condition; or a list of them
   Gpus,           // a list of indexes and UUIDs
   Umask,          // octal digits
@@ -80,7 +81,7 @@ using FieldRef =
                  std::vector<std::vector<std::string>>*, RunConfig*, DatasetSpec*,
                  std::optional<ImageSides>*, train::Umask*, ResourceLimits*,
                  std::map<std::string, Duration>*, std::map<std::string, double>*,
-                 std::vector<LabelSelector>*, ShipConfig*, EnumRef>;
+                 std::vector<LabelSelector>*, ShipConfig*, ScalingConfig*, EnumRef>;
 
 /// What a row's `at` points into: the job and, for rows below "datasets.*", the one dataset.
 struct Target {
@@ -107,7 +108,8 @@ struct Field {
 constexpr bool is_interpolated(Kind kind) {
   return kind == Kind::Name || kind == Kind::Path || kind == Kind::Paths || kind == Kind::Storage ||
          kind == Kind::Command || kind == Kind::Commands || kind == Kind::Environment ||
-         kind == Kind::Nodes || kind == Kind::Callbacks || kind == Kind::Notify;
+         kind == Kind::Nodes || kind == Kind::Callbacks || kind == Kind::Notify ||
+         kind == Kind::Roles;
 }
 
 }  // namespace train::spec

@@ -109,6 +109,8 @@ constexpr std::array kFields{
           "The only GPUs of each node that workers may get: indexes in the order of the PCI bus, or UUIDs or their beginnings. Requires use_gpu.", {}, 0, 0, "all", R"([0, "GPU-8f2c"])"},
     Field{"scaling_config.gpu_in_use", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.spec->scaling_config.gpu_in_use); },
           "What follows if a process of no run uses a GPU that a worker would get, although no idle one is left. warn: train-run says who uses it. refuse: the start fails, and says so.", kGpuInUses},
+    Field{"roles", Kind::Roles, [](const Target& t) -> Ref { return &t.spec->scaling_config; },
+          "Workers with programs of their own, which are placed, started, restarted and ended together (docs/roles.md). The first role trains: its command, num_workers, use_gpu and resources_per_worker may stand here in place of those at the top and in scaling_config. Each other role has a name, a command, num_workers (1), resources_per_worker (CPU: 1), and perhaps use_gpu, env (on top of the job's) and label_selector. Its workers do not report; they end once all workers of the first role have ended.", {}, 0, kRolesMax, {}, R"([{"name": "trainer", "command": ["./train"], "num_workers": 4}, {"name": "reader", "command": ["./reader"], "num_workers": 2}])"},
     Field{"run_config", Kind::Section, nowhere, "The run's location and limits, and what it keeps."},
     Field{"run_config.name", Kind::Name, [](const Target& t) -> Ref { return &t.spec->run_config.name; },
           "The same as the top-level name, as in Ray Train. If you set both, they must be equal.", {}, 0, 0, "the top-level name"},

@@ -163,6 +163,16 @@ void read_cluster_variable(Reading& reading, JobSpec& spec) {
   if (!spec.cluster.nodes.empty()) reading.origins["cluster.nodes"] = {{}, std::string(kVariable)};
 }
 
+/// Return where the spec has its command: at its top, or in its first role; null: nowhere.
+const yaml::Node* command_in(const yaml::Node& root) {
+  if (!root.is(yaml::Node::Kind::Map)) return nullptr;
+  if (const yaml::Node* command = root.find("command")) return command;
+  const yaml::Node* roles = root.find("roles");
+  if (roles == nullptr || roles->items.empty()) return nullptr;
+  const yaml::Node& first = *roles->items.front();
+  return first.is(yaml::Node::Kind::Map) ? first.find("command") : nullptr;
+}
+
 /// Put the words after "--" behind the command that the spec has, if any.
 void add_arguments(Reading& reading, yaml::Tree& tree, const yaml::Node& root, JobSpec& spec) {
   if (!reading.source.arguments) return;
@@ -170,7 +180,7 @@ void add_arguments(Reading& reading, yaml::Tree& tree, const yaml::Node& root, J
   std::string text = fmt::format("{}", fmt::join(words, " "));
   std::replace(text.begin(), text.end(), '\n', ' ');
   const yaml::Source& line = tree.add_source("--", std::move(text));
-  const yaml::Node* command = root.is(yaml::Node::Kind::Map) ? root.find("command") : nullptr;
+  const yaml::Node* command = command_in(root);
   if (!words.empty() && command != nullptr && command->is(yaml::Node::Kind::Scalar)) {
     reading.diagnostics.error(
         command->at, "the words after -- cannot follow this command, which a shell reads as a line",

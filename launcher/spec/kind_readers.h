@@ -2,6 +2,8 @@
 // the spec use parts of it.
 #pragma once
 
+#include <functional>
+
 #include "launcher/spec/field.h"
 #include "launcher/spec/reading.h"
 
@@ -54,6 +56,11 @@ void read_durations(Reading& reading, const yaml::Cursor& cursor, const Field& f
 void read_labels(Reading& reading, const yaml::Cursor& cursor,
                  std::vector<LabelSelector>& selectors);
 void read_ship(Reading& reading, const yaml::Cursor& cursor, ShipConfig& ship);
+/// Read the list of roles. `read_at`: reads a value as that of another key of the spec, "command".
+using ReadAt = std::function<void(std::string_view path, const yaml::Position& key_at,
+                                  const yaml::Cursor& value)>;
+void read_roles(Reading& reading, const yaml::Cursor& cursor, ScalingConfig& scaling,
+                const ReadAt& read_at);
 void read_gpus(Reading& reading, const yaml::Cursor& cursor, std::vector<std::string>& gpus);
 void read_umask(const yaml::Cursor& cursor, Umask& umask);
 void read_limits(Reading& reading, const yaml::Cursor& cursor, ResourceLimits& limits);

@@ -128,6 +128,28 @@ json::object notify_schema(const Field& field) {
   return {{"type", "array"}, {"maxItems", field.max}, {"items", std::move(rule)}};
 }
 
+const Field& num_workers() {
+  const auto all = spec::fields();
+  return *std::find_if(all.begin(), all.end(), [](const Field& field) {
+    return field.path == "scaling_config.num_workers";
+  });
+}
+
+json::object selector_schema() {
+  return {{"type", "object"}, {"additionalProperties", text_type()}};
+}
+
+json::object roles_schema(const Field& field) {
+  json::object role = closed({{"name", text_type()},
+                              {"command", command_schema()},
+                              {"num_workers", count_schema(num_workers())},
+                              {"use_gpu", type("boolean")},
+                              {"resources_per_worker", resources_schema()},
+                              {"env", environment_schema()},
+                              {"label_selector", selector_schema()}});
+  return {{"type", "array"}, {"maxItems", field.max}, {"items", std::move(role)}};
+}
+
 json::object limits_schema() {
   json::object limits;
   for (const std::string_view name : spec::limit_names())
@@ -324,11 +346,12 @@ json::object kind_schema(const Field& field) {
       return preprocessors_schema(field);
     case Kind::OnError:
       return on_error_schema(field);
+    case Kind::Roles:
+      return roles_schema(field);
     case Kind::Labels: {
-      const json::object selector{{"type", "object"}, {"additionalProperties", text_type()}};
-      return one_of(
-          {selector,
-           json::object{{"type", "array"}, {"maxItems", kSelectorsMax}, {"items", selector}}});
+      return one_of({selector_schema(), json::object{{"type", "array"},
+                                                     {"maxItems", kSelectorsMax},
+                                                     {"items", selector_schema()}}});
     }
     case Kind::Gpus:
       return list_of(one_of({whole(0, 9999), text_type()}));
@@ -437,9 +460,10 @@ std::string job_spec_schema_json() {
   schema["patternProperties"] = json::object{
       {"^x-",
        json::object{{"description", "For your own use, such as anchors; train-run ignores it."}}}};
-  // A spec that extends another may leave the command to that one.
+  // A spec that extends another may leave the command to that one, or has it in its first role.
   schema["anyOf"] =
-      json::array{json::object{{"required", {"command"}}}, json::object{{"required", {"extends"}}}};
+      json::array{json::object{{"required", {"command"}}}, json::object{{"required", {"extends"}}},
+                  json::object{{"required", {"roles"}}}};
   std::string text;
   print(schema, 0, text);
   return text + "\n";

@@ -193,6 +193,7 @@ Result<std::map<std::string, std::string>> worker_environment(
 
 void learn_secrets(const JobSpec& spec) {
   std::map<std::string, std::string> literals = spec.env;
+  for (const RoleSpec& role : spec.scaling_config.other_roles) train::learn_secrets(role.env);
   std::erase_if(literals,
                 [](const auto& entry) { return secret_reference(entry.second).has_value(); });
   train::learn_secrets(literals);
@@ -221,6 +222,10 @@ JobSpec shown_spec(const JobSpec& spec) {
   shown.train_loop_config = parts[0].as_object();
   shown.metadata = parts[1].as_object();
   for (std::string& word : shown.command) word = redacted(word);
+  for (RoleSpec& role : shown.scaling_config.other_roles) {
+    for (std::string& word : role.command) word = redacted(word);
+    role.env = shown_environment(role.env);
+  }
   for (NotifyRule& rule : shown.run_config.notify) {
     for (std::string& word : rule.command) word = redacted(word);
     if (!rule.webhook.empty() && !secret_reference(rule.webhook))

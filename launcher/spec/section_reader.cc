@@ -214,6 +214,12 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
       return read_on_error(reading, cursor, field, *std::get<DatasetSpec*>(ref));
     case Kind::Filter:
       return read_filter(cursor, *std::get<std::string*>(ref));
+    case Kind::Roles:
+      return read_roles(reading, cursor, *std::get<ScalingConfig*>(ref),
+                        [&](std::string_view path, const yaml::Position& at, const Cursor& value) {
+                          for (const Field& other : fields())
+                            if (other.path == path) read_field(reading, at, value, other, target);
+                        });
     case Kind::Labels:
       return read_labels(reading, cursor, *std::get<std::vector<LabelSelector>*>(ref));
     case Kind::Gpus:

@@ -177,6 +177,35 @@ void check_backend(Reading& reading, const JobSpec& spec) {
     reading.diagnostics.error(count->at, few.error().message, few.error().hint);
 }
 
+void check_roles(Reading& reading, const JobSpec& spec) {
+  const Origin* at = reading.given("roles");
+  const ScalingConfig& scaling = spec.scaling_config;
+  if (at == nullptr || scaling.other_roles.empty()) return;
+  if (scaling.num_workers.none())
+    return reading.diagnostics.error(
+        at->at, "roles need train-run, and with num_workers: 0 the program runs in its place",
+        with_location(reading, at->at, "remove them, or ask for a worker",
+                      "scaling_config.num_workers"));
+  if (spec.backend != Backend::Torch && spec.backend != Backend::None)
+    reading.diagnostics.error(
+        at->at, fmt::format("roles cannot be used with backend: {}", to_text(spec.backend)),
+        with_location(reading, at->at, "write torch or none, or remove the roles", "backend"));
+  if (scaling.num_workers.automatic)
+    reading.diagnostics.error(at->at, "roles cannot be used with scaling_config.num_workers: auto",
+                              with_location(reading, at->at, "write a number, or {min: 2, max: 8}",
+                                            "scaling_config.num_workers"));
+  if (spec.env.contains("ROLE_NAME"))
+    reading.diagnostics.error(
+        at->at, "roles are given, and env.ROLE_NAME, too",
+        with_location(reading, at->at, "remove the variable", "env.ROLE_NAME"));
+  std::int64_t workers = scaling.num_workers.max;
+  for (const RoleSpec& role : scaling.other_roles) workers += role.workers;
+  if (workers > kWorkersMax)
+    reading.diagnostics.error(
+        at->at, fmt::format("roles have {} workers, more than {}", workers, kWorkersMax),
+        "lower num_workers of a role");
+}
+
 void check_limits(Reading& reading, const FailureConfig& failure) {
   const auto ordered = [&](std::string_view lower_key, Duration lower, std::string_view upper_key,
                            Duration upper, bool equal_is_fine) {
@@ -531,6 +560,7 @@ void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
   check_selectors(reading, spec.scaling_config);
   check_gpu_choice(reading, spec.scaling_config);
   check_backend(reading, spec);
+  check_roles(reading, spec);
   check_limits(reading, spec.run_config.failure_config);
   check_checkpoints(reading, spec.run_config.checkpoint_config);
   check_replicas(reading, spec);

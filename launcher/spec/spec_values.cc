@@ -118,6 +118,24 @@ struct Writer {
     }
     return array;
   }
+  json::value operator()(const ScalingConfig* scaling) const {
+    json::array roles;
+    if (scaling->other_roles.empty() && scaling->role == ScalingConfig{}.role) return roles;
+    roles.push_back(json::object{{"name", scaling->role}});
+    for (const RoleSpec& role : scaling->other_roles) {
+      json::object object{
+          {"name", role.name},
+          {"command", (*this)(&role.command)},
+          {"num_workers", role.workers},
+          {"resources_per_worker", resources_value(role.resources_per_worker, true)}};
+      if (!role.env.empty()) object["env"] = (*this)(&role.env);
+      json::object selector;
+      for (const auto& [label, condition] : role.label_selector) selector[label] = condition;
+      if (!selector.empty()) object["label_selector"] = std::move(selector);
+      roles.push_back(std::move(object));
+    }
+    return roles;
+  }
   json::value operator()(const std::optional<ImageSides>* sides) const {
     if (!*sides) return nullptr;
     return json::array{(*sides)->height, (*sides)->width};

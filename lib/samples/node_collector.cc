@@ -97,15 +97,17 @@ void add_gpu_columns(SampleTable& table, const std::vector<GpuOfNode>& gpus) {
 }  // namespace
 
 std::string NodeCollector::ranks_of_gpu(const std::string& node, const std::string& gpu,
-                                        std::span<const std::int32_t> ranks) const {
+                                        std::span<const std::int32_t> ranks, GrantedGpus of) const {
   const auto known = nodes_.find(node);
   if (known == nodes_.end() || ranks.empty()) return {};
   const std::vector<std::string>& granted = known->second.told.granted;
   const auto found = std::find(granted.begin(), granted.end(), gpu);
   if (found == granted.end()) return {};
+  auto place = static_cast<std::size_t>(found - granted.begin());
+  if (place < of.first || place - of.first >= of.count) return {};
   // Local rank i of n uses the i-th n-th of the GPUs; if there are fewer, several share one.
-  const auto place = static_cast<std::size_t>(found - granted.begin());
-  const std::size_t count = granted.size(), n = ranks.size();
+  const std::size_t count = std::min(of.count, granted.size() - of.first), n = ranks.size();
+  place -= of.first;
   std::vector<std::int32_t> users;
   for (std::size_t i = 0; i < n; ++i) {
     const std::size_t first = i * count / n;

@@ -27,6 +27,11 @@ struct NodeTold {
   std::vector<std::string> granted = {};  // GPUs of the run's workers there, by local rank
 };
 
+/// Some of the GPUs that a node has granted to the run: all of them by default.
+struct GrantedGpus {
+  std::size_t first = 0, count = SIZE_MAX;
+};
+
 class NodeCollector {
  public:
   /// Take at most kNodeGpusMax GPUs, with numbers and texts brought into their ranges. Return what
@@ -34,8 +39,9 @@ class NodeCollector {
   const NodeTold& sampled(const std::string& node, NodeTold told, TimePoint now);
   /// Return the ranks that use a GPU of their node, as "0-3". `ranks`: of the run on the node,
   /// ascending. "" if it is not granted to the run.
+  /// `of`: which of the granted GPUs these ranks share out among them.
   std::string ranks_of_gpu(const std::string& node, const std::string& gpu,
-                           std::span<const std::int32_t> ranks) const;
+                           std::span<const std::int32_t> ranks, GrantedGpus of = {}) const;
 
   /// Returns the run's ranks on a node, ascending.
   using RanksOf = std::function<std::vector<std::int32_t>(const std::string& node)>;

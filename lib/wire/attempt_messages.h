@@ -47,6 +47,16 @@ struct NodeSetupEnded {
   bool operator==(const NodeSetupEnded&) const = default;
 };
 
+/// What workers of a role beside the one that trains run.
+struct RoleProgram {
+  std::string name;
+  std::vector<std::string> command;
+  std::map<std::string, std::string> env = {};  // what it sets beside StartWorkers::env
+  double cpus_per_worker = 1;
+  bool operator==(const RoleProgram&) const = default;
+  TRAIN_FIELDS(name, command, env, cpus_per_worker)
+};
+
 struct StartWorkers {
   static constexpr MessageType kType = MessageType::StartWorkers;
   JobContext run;
@@ -63,8 +73,10 @@ struct StartWorkers {
   BackendProfile backend = {};
   std::vector<std::string> peers = {};        // host:port of every held port, by rank
   std::vector<std::int32_t> node_sizes = {};  // workers of each node, by node rank
+  std::string role = "default";               // that trains: all the above is of its workers
+  std::vector<RoleProgram> other_roles = {};  // WorkerRanks::role 1, 2, …
   TRAIN_FIELDS(run, workers, command, working_dir, env, restart_count, max_restarts,
-               cpus_per_worker, standby, job_env, backend, peers, node_sizes)
+               cpus_per_worker, standby, job_env, backend, peers, node_sizes, role, other_roles)
 };
 
 struct StartedWorker {

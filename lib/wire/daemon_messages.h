@@ -63,16 +63,25 @@ struct ClaimRoom {
   std::int32_t workers = 0;       // that it wants on all nodes; 0: it wants nothing any more
   std::int32_t workers_here = 0;  // for whom this node keeps room, at most
   Resources per_worker = {};
-  Resources ingest = {};                     // for ingest workers here
+  Resources ingest = {};                     // for ingest workers and workers of other roles here
   std::vector<std::string> gpu_choice = {};  // as in PrepareAttempt
   bool operator==(const ClaimRoom&) const = default;
   TRAIN_FIELDS(place, workers, workers_here, per_worker, ingest, gpu_choice)
 };
 
+/// What workers of a role beside the one that trains claim on a node.
+struct RoleClaim {
+  std::int32_t workers = 0;  // here
+  Resources per_worker = {};
+  bool operator==(const RoleClaim&) const = default;
+  TRAIN_FIELDS(workers, per_worker)
+};
+
 struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
   static constexpr MessageType kType = MessageType::PrepareAttempt;
-  std::int32_t node_rank = 0, local_world_size = 0;
+  std::int32_t node_rank = 0, local_world_size = 0;  // of the workers that train
   Resources per_worker;
+  std::vector<RoleClaim> other_roles = {};  // in the order of WorkerRanks::role; from 1
   ProcessLimits limits;
   bool bind_master = false;           // node rank 0: hold the master port
   std::int32_t ports_per_worker = 0;  // hold so many ports for each worker, too
@@ -115,7 +124,7 @@ struct PrepareAttempt {  // spawn a supervisor for the frame's attempt
                run_dir, stop_grace_ms, output_bytes_max, standby, claimed, gpus, storage_marker,
                storage_env, may_relay, no_access, upload_timeout_ms, replicas, limits, ingest,
                gpu_choice, refuse_gpus_in_use, bind, bindings, notes, digests, ports_per_worker,
-               setup, code)
+               setup, code, other_roles)
 };
 
 struct AttemptLost {  // its supervisor ended without being released; its workers are dead

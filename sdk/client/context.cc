@@ -71,6 +71,7 @@ int Context::world_size() const { return info().world_size; }
 int Context::world_rank() const { return info().rank; }
 int Context::local_rank() const { return info().local_rank; }
 int Context::local_world_size() const { return info().local_world_size; }
+std::string Context::role() const { return info().role_name; }
 int Context::node_rank() const { return info().node_rank; }
 int Context::node_count() const { return info().node_count; }
 int Context::attempt() const { return static_cast<int>(info().attempt); }

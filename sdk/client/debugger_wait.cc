@@ -51,7 +51,7 @@ bool names_rank(std::string_view ranks, int rank) {
 // A capture of stacks traces the process for a millisecond: only a tracer that stays is a debugger.
 void wait_for_debugger(const WorkerInfo& info) {
   const char* ranks = std::getenv("TRAINRUN_WAIT_FOR_DEBUGGER");
-  if (ranks == nullptr || !names_rank(ranks, info.rank)) return;
+  if (ranks == nullptr || !names_rank(ranks, info.rank_of_all)) return;
   // Any process of this user may attach, also where kernel.yama.ptrace_scope says that only
   // parents may.
   ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
@@ -59,7 +59,7 @@ void wait_for_debugger(const WorkerInfo& info) {
       stderr,
       "trainrun: rank %d waits for a debugger: train-run debug %s --rank %d (or on %s: gdb "
       "-p %d)\n",
-      info.rank, shell_word(info.run_dir).c_str(), info.rank, host_name().c_str(),
+      info.rank_of_all, shell_word(info.run_dir).c_str(), info.rank_of_all, host_name().c_str(),
       static_cast<int>(::getpid()));
   int before = 0;
   for (int looks = 0;; ++looks) {

@@ -36,9 +36,10 @@ Dict dict_member(const std::string& path, const std::string& key, const Value& v
 WorkerInfo info_from_environment(const Environment& env) {
   constexpr int kRanksMax = 1 << 20;
   WorkerInfo info;
+  if (const char* role = env("ROLE_NAME")) info.role_name = role;
   if (env("RANK") == nullptr || env("WORLD_SIZE") == nullptr) return info;
   info.world_size = int_variable(env, "WORLD_SIZE", 1, 1, kRanksMax);
-  info.rank = int_variable(env, "RANK", 0, 0, info.world_size - 1);
+  info.rank = info.rank_of_all = int_variable(env, "RANK", 0, 0, info.world_size - 1);
   info.local_world_size = int_variable(env, "LOCAL_WORLD_SIZE", 1, 1, info.world_size);
   info.local_rank = int_variable(env, "LOCAL_RANK", 0, 0, info.local_world_size - 1);
   info.node_count = int_variable(env, "GROUP_WORLD_SIZE", 1, 1, info.world_size);

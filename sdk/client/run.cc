@@ -32,8 +32,8 @@ int report_error(sdk::WorkerSession& session, const std::exception_ptr& exceptio
   const UserError error = sdk::describe_exception(exception);
   const bool supervised = session.info().supervised;  // if so, train-run shows all of it, once
   const std::string what = supervised ? error.what.substr(0, error.what.find('\n')) : error.what;
-  std::fprintf(stderr, "trainrun: rank %d: the training loop threw %s: %s\n", session.info().rank,
-               error.type.c_str(), what.c_str());
+  std::fprintf(stderr, "trainrun: rank %d: the training loop threw %s: %s\n",
+               session.info().rank_of_all, error.type.c_str(), what.c_str());
   if (!supervised && !error.stack.empty())
     std::fprintf(stderr, "thrown at, innermost first:\n%s", error.stack.c_str());
   session.send_error(error);
@@ -71,7 +71,7 @@ int run_loop(int argc, char** argv, const std::function<int(const Config&)>& loo
     std::fprintf(stderr, "trainrun: %s\n", why.what());
     return 1;
   }
-  sdk::install_crash_reporter(session->info().rank);
+  sdk::install_crash_reporter(session->info().rank_of_all);
   const bool ingest = !session->info().ingest.name.empty();
   if (!ingest) sdk::wait_for_debugger(session->info());
   const int code = ingest              ? sdk::run_ingest(*session)

@@ -25,8 +25,11 @@ inline constexpr const char* kPreprocessorsKey = "preprocessors";  // of a datas
 
 /// Everything that the supervisor hands over when the worker connects; the defaults describe a
 /// world of one.
+/// In a job of several roles, the ranks are those within the worker's role.
 struct WorkerInfo : WorkerRanks {
   bool supervised = false;
+  std::string role_name = "default";
+  std::int32_t rank_of_all = 0;  // among the workers of all roles: RANK
   std::uint32_t attempt = 0;
   std::string run_id, run_name, run_dir;  // run_dir: the run's folder in storage
   /// This rank's folder for staging checkpoints, on the storage's file system if possible.

@@ -67,7 +67,9 @@ Dict parse_dict(const std::string& json) {
 
 WorkerInfo to_worker_info(const Welcome& welcome) {
   WorkerInfo info;
-  static_cast<WorkerRanks&>(info) = welcome.ranks;
+  static_cast<WorkerRanks&>(info) = welcome.ranks.in_role();
+  info.rank_of_all = welcome.ranks.rank;
+  if (const char* role = std::getenv("ROLE_NAME")) info.role_name = role;
   info.supervised = true;
   info.attempt = welcome.attempt;
   info.run_dir = welcome.run_dir;
@@ -322,6 +324,7 @@ void SupervisedSession::set_result(std::string json) {
                                                   json.size(), kResultBytesMax));
   }
   const std::lock_guard lock(mutex_);
+  check_trains();
   if (closed_) throw Failure("unavailable", *closed_);
   unsent_result_ = std::move(json);
   link_->wake();
@@ -372,8 +375,11 @@ std::size_t SupervisedSession::poll(std::chrono::milliseconds wait) {
       if (const std::size_t count = calls_.run(); count > 0) return count;
       lock.lock();
     }
-    check_usable();
-    if (gate_.closed()) wait_at_gate(lock, {});
+    if (info().trains())
+      check_usable();
+    else if (closed_)
+      throw Failure("unavailable", *closed_);
+    if (info().trains() && gate_.closed()) wait_at_gate(lock, {});
     if (calls_.waiting()) continue;
     if (Clock::now() >= until) return 0;
     changed_.wait_until(lock, until);
@@ -423,7 +429,7 @@ void SupervisedSession::finish() {
   if (!goodbye_acked_) {
     std::fprintf(stderr,
                  "trainrun: rank %d ended before its supervisor had taken all reports: %s\n",
-                 info().rank, closed_ ? closed_->c_str() : "no answer within 30 s");
+                 info().rank_of_all, closed_ ? closed_->c_str() : "no answer within 30 s");
   }
   if (!closed_) closed_ = "this worker has said goodbye: the loop is over";
   changed_.notify_all();
@@ -431,10 +437,21 @@ void SupervisedSession::finish() {
   link_->stop();
 }
 
+/// Throw in a worker of a role beside the one that trains.
+void SupervisedSession::check_trains() const {
+  if (!info().trains())
+    throw Failure("invalid_argument",
+                  fmt::format("workers of role '{}' run beside those that train: only the job's "
+                              "first role reports, makes checkpoints and takes part in "
+                              "collectives",
+                              info().role_name));
+}
+
 /// Throw when nothing can be handed over any more. The caller holds the mutex.
 void SupervisedSession::check_usable() const {
   if (gate_.finished()) throw Stopped(gate_.reason());
   if (closed_) throw Failure("unavailable", *closed_);
+  check_trains();
   if (!info().ingest.name.empty())
     throw Failure("unavailable",
                   fmt::format("this process is an ingest worker ({}): it has no rank, and only "

@@ -78,6 +78,7 @@ class SupervisedSession final : public WorkerSession {
   // others
   void push_answer(ServedCalls::Answer answer);
   OnceReply ask_once(Lock& lock, const std::string& name);
+  void check_trains() const;
   void check_usable() const;
   void push(Frame frame);
   template <class Message>

@@ -189,6 +189,10 @@ int trainrun_restored_world_size(void) {
   return number([] { return train::restored_world_size(); });
 }
 
+const char* trainrun_role(void) {
+  thread_local std::string kept;
+  return text(kept, [] { return train::get_context().role(); });
+}
 const char* trainrun_run_name(void) {
   thread_local std::string kept;
   return text(kept, [] { return train::get_context().run_name(); });

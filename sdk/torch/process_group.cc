@@ -72,6 +72,11 @@ bool may_share_memory(const WorkerInfo& info, bool on_gpu) {
 }
 
 Group make_group(const WorkerInfo& info) {
+  if (!info.trains())
+    raise(Error{Errc::InvalidArgument,
+                "workers of role '" + info.role_name +
+                    "' run beside those that train, and have no process group",
+                "call it in the job's first role"});
   const bool on_gpu = device().is_cuda();
   if (info.collectives == "nccl" && !on_gpu) {
     raise(Error{Errc::InvalidArgument,

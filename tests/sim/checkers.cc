@@ -44,6 +44,7 @@ void Checkers::worker_started(SimWorker& worker) {
   const WorkerLocation& location = worker.location();
   check_alone(location);
   AttemptView& attempt = view(location.attempt);
+  if (!location.ranks.trains()) return other_started(attempt, location);
   check_location(attempt, location);
   if (violation_) return;
   attempt.members[location.rank().value] = &worker;
@@ -55,13 +56,33 @@ void Checkers::worker_started(SimWorker& worker) {
                            live_on_node_[location.node], location.node, slots_per_node_));
 }
 
+// S3: workers of other roles have the ranks behind those that train, once each.
+void Checkers::other_started(AttemptView& attempt, const WorkerLocation& location) {
+  const WorkerRanks& ranks = location.ranks;
+  int training = ranks.world_size;
+  for (const RoleSpec& role : plan_.spec.scaling_config.other_roles) training -= role.workers;
+  const WorkerCount& count = plan_.spec.scaling_config.num_workers;
+  if (training < count.min || training > count.max || ranks.rank < training ||
+      ranks.rank >= ranks.world_size)
+    return fail("S3", fmt::format("rank {} of {} has role {}, {} train", ranks.rank,
+                                  ranks.world_size, ranks.role, training));
+  if (!attempt.others.insert(location.rank()).second)
+    return fail("S3", fmt::format("rank {} of attempt {} started twice", location.rank().value,
+                                  location.attempt.value));
+  attempt.live_others.emplace(location.rank(), location);
+  ++alive_;
+  ++others_alive_;
+}
+
 // S2: a slot of a node has at most one live worker tree. A worker of an older attempt may live on
 // or begin only out of the launcher's reach; on the same node, SIGKILL must have been sent to it.
 void Checkers::check_alone(const WorkerLocation& location) {
   for (const auto& [id, attempt] : attempts_) {
     if (id == location.attempt) continue;
-    for (Rank rank : attempt.live) {
-      const WorkerLocation& other = attempt.members[rank.value]->location();
+    std::map<Rank, WorkerLocation> living = attempt.live_others;
+    for (const Rank rank : attempt.live)
+      living.emplace(rank, attempt.members[rank.value]->location());
+    for (const auto& [rank, other] : living) {
       const bool out_of_reach =
           lost_hosts_.contains({id, other.node}) ||
           (location.attempt < id && lost_hosts_.contains({location.attempt, location.node}));
@@ -110,12 +131,15 @@ void Checkers::check_location(AttemptView& attempt, const WorkerLocation& locati
 
 void Checkers::worker_killed(const SimWorker& worker) {
   const WorkerLocation& location = worker.location();
-  if (view(location.attempt).live.erase(location.rank()) != 0) --live_on_node_[location.node];
+  AttemptView& attempt = view(location.attempt);
+  attempt.live_others.erase(location.rank());
+  if (attempt.live.erase(location.rank()) != 0) --live_on_node_[location.node];
 }
 
 void Checkers::worker_died(const SimWorker& worker) {
   worker_killed(worker);
   --alive_;
+  if (!worker.location().ranks.trains()) --others_alive_;
 }
 
 // S2: no signal may hit a process that was given the pid of an earlier worker.
@@ -345,6 +369,7 @@ void Checkers::full_check() {
       if (!worker->kill_sent()) ++live[worker->location().node];
     }
   }
+  alive += others_alive_;
   if (alive != alive_) fail("S2", fmt::format("{} workers live, {} were counted", alive, alive_));
   for (std::size_t node = 0; node < live.size(); ++node) {
     if (live[node] > slots_per_node_)

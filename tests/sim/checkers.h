@@ -70,7 +70,7 @@ class Checkers {
   void checkpoint_answered(const CheckpointAnswered& answered);  // S19
 
   // ingest workers: S21, L8
-  void ingest_serves(Attempt attempt, const std::string& name);
+  void ingest_serves(Attempt attempt, const IngestPlace& place);
   void ingest_gone(Attempt attempt, const std::string& name);
   void roster_arrived(const WorkerLocation& location, const IngestRoster& roster);
   /// Nothing has disturbed the attempt for a while: compare the rosters of its ranks with what is.
@@ -121,7 +121,9 @@ class Checkers {
     bool crashed = false, orphaned = false, ended = false, end_journaled = false;
     std::vector<SimWorker*> members;  // by rank
     std::vector<char> has_left_well;
-    std::set<Rank> live;  // alive and not killed
+    std::set<Rank> live;                         // alive and not killed
+    std::set<Rank> others;                       // workers of other roles, ever
+    std::map<Rank, WorkerLocation> live_others;  // of them, those alive and not killed
     std::map<int, WorkerLocation> first_on_node;
     std::map<int, int> node_of_node_rank;
     std::map<std::uint64_t, Barrier> barriers;
@@ -130,12 +132,14 @@ class Checkers {
     std::uint64_t committed_seq = 0;
     std::optional<CheckpointInfo> restored;  // from its begin
     std::set<std::string> served, serving;   // ingest workers, ever and now, by name
-    TimePoint ingest_changed, ingest_died;   // the newest change, and the newest death
+    std::set<std::pair<std::string, std::string>> served_as;  // by name and Flight server
+    TimePoint ingest_changed, ingest_died;  // the newest change, and the newest death
   };
   AttemptView& view(Attempt attempt);
   void begins(const AttemptBegun& begun);
   Reports& reports_of(Attempt attempt, Rank rank);
   void check_location(AttemptView& attempt, const WorkerLocation& location);
+  void other_started(AttemptView& attempt, const WorkerLocation& location);
   void check_alone(const WorkerLocation& location);
   void attempt_ended(const AttemptEnded& ended);
   void run_ended(const RunEnded& ended);
@@ -165,6 +169,7 @@ class Checkers {
   std::vector<int> live_on_node_;
   int slots_per_node_ = 0;
   int alive_ = 0, supervisors_ = 0;
+  int others_alive_ = 0;  // of alive_: workers of other roles
   std::optional<CheckpointInfo> newest_;
   std::vector<std::uint64_t> committed_;  // their numbers
   std::set<std::uint64_t> validated_;

@@ -31,6 +31,29 @@ void choose_spec(Plan& plan, Random& random) {
     spec.run_config.stop = {{"epoch", static_cast<double>(random.between(2, 8))}};
 }
 
+// Give a sixth of the runs other roles. In half of them, their workers claim nothing, so that they
+// are beside the ranks. The seeds of all other runs choose what they chose before there were roles.
+void choose_roles(Plan& plan) {
+  Random random(plan.seed ^ 0x726f6c6573ULL);
+  if (!random.chance(1.0 / 6)) return;
+  ScalingConfig& scaling = plan.spec.scaling_config;
+  scaling.role = "trainer";
+  const double cpu = random.chance(0.5) ? 0 : 1;
+  for (const char* name : {"reader", "evaluator"}) {
+    if (!random.chance(0.7)) continue;
+    scaling.other_roles.push_back({.name = name,
+                                   .command = {"./other"},
+                                   .workers = random.between(1, plan.nodes + 1),
+                                   .resources_per_worker = {.cpu = cpu, .custom = {}}});
+  }
+  if (cpu > 0 && random.chance(0.7)) {  // else there is room only for some of the plans
+    WorkerCount& count = scaling.num_workers;
+    count.max = std::max(1, count.max / 2);
+    count.min = std::min(count.min, count.max);
+  }
+  plan.habits.others_end = random.chance(0.3);
+}
+
 void choose_habits(Plan& plan, Random& random) {
   Habits& habits = plan.habits;
   habits.has_sdk = random.chance(0.9);
@@ -422,6 +445,7 @@ Plan make_plan(std::uint64_t seed, const PlanShape& shape) {
   plan.cpus_per_node = random.between(2, 6);
   choose_spec(plan, random);
   choose_habits(plan, random);
+  choose_roles(plan);
   choose_links(plan, random);
   choose_faults(plan, random);
   const bool large = plan.nodes >= 1000;

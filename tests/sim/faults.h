@@ -64,6 +64,7 @@ struct Habits {
   bool asks_checkpoint_requested = false;  // before each report
   bool asks_should_stop = false;           // before each step, and leaves if it says so
   double traps_term = 0, slow_to_term = 0;
+  bool others_end = false;  // workers of other roles end by themselves after a while
 };
 
 /// The link between the launcher and one node.

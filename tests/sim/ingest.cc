@@ -12,8 +12,8 @@ bool is_on(const std::string& socket, Attempt attempt, int node) {
   return socket.starts_with(fmt::format("/attempt-{}/node-{}/", attempt.value, node));
 }
 
-std::string flight_of(Attempt attempt, const std::string& name) {
-  return fmt::format("attempt-{}.{}:1", attempt.value, name);
+std::string flight_of(Attempt attempt, const std::string& name, int number) {
+  return fmt::format("attempt-{}.{}:{}", attempt.value, name, number);
 }
 
 bool is_of(const std::string& flight, Attempt attempt) {
@@ -68,7 +68,8 @@ void SimIngestPool::spawn(const PlacePtr& place) {
   std::string name = fmt::format("ingest-{}-{:04}", place->order.dataset, place->order.slot);
   const int number = ++started_[{place->order.dataset, place->order.slot}];
   if (number > 1) name += fmt::format("-{}", number);
-  place->process = Process{.name = name, .began = sim_.timeline.now()};
+  place->process =
+      Process{.name = name, .number = ++sim_.ingest_processes, .began = sim_.timeline.now()};
   const bool fails = sim_.faults_go_on() && sim_.timeline.random.chance(0.05);
   sim_.after(sim_.between(milliseconds(50), seconds(1)) * host_.slow, [this, place, name, fails] {
     if (ended_ || !place->process || place->process->name != name) return;
@@ -79,9 +80,9 @@ void SimIngestPool::spawn(const PlacePtr& place) {
 
 void SimIngestPool::serve(const PlacePtr& place) {
   place->process->serves = true;
-  sim_.check.ingest_serves(attempt_, place->process->name);
-  if (sim_.mutant == Mutant::ServingForgotten && place->restarts.deaths() > 0) return;
   const IngestPlace what = told(*place);
+  sim_.check.ingest_serves(attempt_, what);
+  if (sim_.mutant == Mutant::ServingForgotten && place->restarts.deaths() > 0) return;
   send(IngestUp{what.name, what.dataset, what.slot, what.socket, what.flight});
 }
 
@@ -116,7 +117,7 @@ IngestPlace SimIngestPool::told(const Place& place) const {
   if (!place.process || !place.process->serves) return told;
   told.name = place.process->name;
   told.socket = socket_of(attempt_, host_.index, told.name);
-  if (place.order.flight) told.flight = flight_of(attempt_, told.name);
+  if (place.order.flight) told.flight = flight_of(attempt_, told.name, place.process->number);
   return told;
 }
 

@@ -33,6 +33,7 @@ class SimIngestPool {
  private:
   struct Process {
     std::string name;
+    int number = 0;  // in the simulation; part of its Flight server's address
     bool serves = false;
     TimePoint began;
     Duration cpu{};
@@ -69,7 +70,7 @@ class SimIngestPool {
 /// is one of the attempt's.
 std::string socket_of(Attempt attempt, int node, const std::string& name);
 bool is_on(const std::string& socket, Attempt attempt, int node);
-std::string flight_of(Attempt attempt, const std::string& name);
+std::string flight_of(Attempt attempt, const std::string& name, int number);
 bool is_of(const std::string& flight, Attempt attempt);
 
 }  // namespace train::sim

@@ -13,12 +13,16 @@ constexpr Duration kReplacedWithin = seconds(70);
 
 }  // namespace
 
-void Checkers::ingest_serves(Attempt attempt, const std::string& name) {
+// S21: a process is told from all others of its attempt by its name and its Flight server. Where
+// there is none, all are on the ranks' node, which has one supervisor for the attempt.
+void Checkers::ingest_serves(Attempt attempt, const IngestPlace& place) {
   AttemptView& seen = view(attempt);
   seen.ingest_changed = timeline_.now();
-  if (!seen.served.insert(name).second)
-    return fail("S21", fmt::format("{} of attempt {} serves a second time", name, attempt.value));
-  seen.serving.insert(name);
+  if (!seen.served_as.insert({place.name, place.flight}).second)
+    return fail("S21", fmt::format("{} of attempt {} serves a second time at '{}'", place.name,
+                                   attempt.value, place.flight));
+  seen.served.insert(place.name);
+  seen.serving.insert(place.name);
 }
 
 void Checkers::ingest_gone(Attempt attempt, const std::string& name) {

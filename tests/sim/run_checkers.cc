@@ -56,7 +56,12 @@ void Checkers::launcher_began(std::uint64_t generation, const std::optional<Livi
     may_count_.insert_or_assign(last_attempt_->attempt, *last_attempt_->failure);
   if (!living) return;
   const AttemptView& attempt = view(living->id);
-  if (attempt.world_size > 0 && attempt.started == attempt.world_size) complete_ = living->id;
+  std::size_t others = 0;
+  for (const RoleSpec& role : plan_.spec.scaling_config.other_roles)
+    others += static_cast<std::size_t>(role.workers);
+  if (attempt.world_size > 0 && attempt.started == attempt.world_size &&
+      attempt.others.size() == others)
+    complete_ = living->id;
 }
 
 // Forget the launcher's decisions that nobody has written down: they did not happen.
@@ -234,7 +239,7 @@ void Checkers::stopped(const StopGroup& stop) {
                            plan_.spawn_fails == 0 && plan_.habits.has_sdk && plan_.armed == 0;
   const bool time_enough = plan_.spec.run_config.failure_config.stop_grace >= seconds(5);
   if (undisturbed && time_enough && quick_links_ && pausing_ == stop.attempt &&
-      stop.reason != "every rank ended")
+      stop.reason != "every rank ended" && !stop.reason.starts_with("all workers of role"))
     fail("L2", "a stop gracefully ends by signals: " + stop.reason);
 }
 
@@ -251,6 +256,11 @@ void Checkers::attempt_ended(const AttemptEnded& ended) {
       continue;
     fail("S2",
          fmt::format("attempt {} ended while its rank {} lives", ended.attempt.value, rank.value));
+  }
+  for (const auto& [rank, location] : attempt.live_others) {
+    if (lost_hosts_.contains({ended.attempt, location.node})) continue;
+    fail("S2", fmt::format("attempt {} ended while its rank {}, of another role, lives",
+                           ended.attempt.value, rank.value));
   }
   // S20: each second of each worker's place is booked to one use.
   const int places = attempt.places;

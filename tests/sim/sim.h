@@ -38,7 +38,8 @@ struct Sim {
   std::uint32_t fired = 0;                      // sites
   std::function<void(Duration)> kill_launcher;  // for this long; set by the world
   bool disk_full = false;
-  Duration disk_extra{};  // each store takes up to this much longer
+  int ingest_processes = 0;  // started so far
+  Duration disk_extra{};     // each store takes up to this much longer
 };
 
 /// One machine: its speed, its local sockets, and its processes by pid.

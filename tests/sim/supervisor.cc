@@ -120,9 +120,10 @@ void SimSupervisor::received(const SimFrame& frame) {
   } else if (frame.get<PauseWorkers>() != nullptr) {
     pause_ = frame;
     for (auto& [rank, seat] : seats_) {
-      if (seat.joined) pause_passed_on(seat);
+      if (!seat.joined || !seat.ranks.trains()) continue;
+      pause_passed_on(seat);
+      seat.link->send(1, frame);
     }
-    to_workers(frame);
   } else if (const auto* request = frame.get<RequestCheckpoint>()) {
     request_checkpoint(*request, frame);
   } else if (const auto* order = frame.get<RunValidation>()) {
@@ -156,6 +157,7 @@ void SimSupervisor::request_checkpoint(const RequestCheckpoint& order, const Sim
   if (order.request < checkpoint_request_.request) return;
   checkpoint_request_ = order;
   for (auto& [rank, seat] : seats_) {
+    if (!seat.ranks.trains()) continue;
     if (seat.joined && seat.connected && !seat.said_goodbye)
       seat.link->send(1, frame);
     else
@@ -191,6 +193,7 @@ void SimSupervisor::on_start(const StartWorkers& message) {
   for (const WorkerRanks& worker : message.workers) {
     Seat& seat = seats_[Rank{worker.rank}];
     seat.ranks = worker;
+    if (!worker.trains()) continue;
     const bool waits = standbys_ > 0 && sim_.timeline.random.chance(0.9);  // else it has died
     if (standbys_ > 0) --standbys_;
     seat.from_standby = waits;
@@ -327,7 +330,10 @@ void SimSupervisor::signal(const SignalWorker& wanted) {
 // ---- workers
 
 WorkerLocation SimSupervisor::location_of(Rank rank) const {
-  return {.node = host_.index, .attempt = key_.attempt, .ranks = seats_.at(rank).ranks};
+  const WorkerRanks& ranks = seats_.at(rank).ranks;
+  return {.node = host_.index,
+          .attempt = key_.attempt,
+          .ranks = ranks.trains() ? ranks.in_role() : ranks};
 }
 
 void SimSupervisor::spawn(Rank rank) {
@@ -341,7 +347,7 @@ void SimSupervisor::spawn(Rank rank) {
       sim_, host_, location_of(rank), std::max<std::int64_t>(0, start_->run.restored_epoch)));
   SimWorker* worker = seat.worker = workers_.back().get();
   sim_.check.worker_started(*worker);
-  sim_.check.begins_from(worker->location(), start_->run);
+  if (worker->location().ranks.trains()) sim_.check.begins_from(worker->location(), start_->run);
   sim_.timeline.trace("node {} attempt {} rank {} started", host_.index, key_.attempt.value,
                       rank.value);
   seat.link = std::make_shared<SimLink>(sim_.timeline, host_.local);
@@ -376,7 +382,7 @@ void SimSupervisor::from_worker(Rank rank, const SimFrame& frame) {
     send(frame);
   } else if (frame.get<WorkerJoined>() != nullptr) {
     seat.joined = true;
-    if (pause_) {
+    if (pause_ && seat.ranks.trains()) {
       pause_passed_on(seat);
       seat.link->send(1, *pause_);
     }

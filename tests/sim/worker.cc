@@ -21,6 +21,13 @@ void SimWorker::start(LinkPtr link, std::function<void(SimEnd)> reaped) {
   pid_ = host_.add_process(this);
   sign_at_ = cpu_counted_at_ = born_at_ = sim_.timeline.now();
   link_->set_end(0, {[this](const SimFrame& frame) { received(frame); }, {}});
+  if (!location_.ranks.trains()) {
+    // It says hello, perhaps, and serves until it is told to end, or has done what it had to do.
+    const Habits& habits = sim_.plan.habits;
+    if (habits.has_sdk) later(sim_.between(milliseconds(1), seconds(1)), &SimWorker::join);
+    if (habits.others_end) later(sim_.between(seconds(1), seconds(5)), &SimWorker::end_well);
+    return;
+  }
   if (!sim_.plan.habits.has_sdk)
     return later(sim_.between(milliseconds(100), seconds(5)), &SimWorker::go_on);
   Duration until_hello = sim_.between(milliseconds(1), milliseconds(300));
@@ -136,6 +143,9 @@ void SimWorker::be_slow_once(Duration length, bool idle) {
 }
 
 // ---- what it does
+
+void SimWorker::join() { send(WorkerJoined{location_.rank().value, "sim"}); }
+void SimWorker::end_well() { die({{.signaled = false, .status = 0}}, milliseconds(5)); }
 
 // Begin a step. The first one says hello first.
 void SimWorker::begin_step() {

@@ -74,6 +74,9 @@ class SimWorker {
   double longest_silence() const;
 
  private:
+  // Of a worker that does not train:
+  void join();
+  void end_well();
   /// Show a sign of life.
   void mark(Phase phase);
   bool waits() const { return in_barrier_ || in_report_ || waits_for_room_; }

@@ -28,7 +28,8 @@ class Confinement {
   const std::vector<std::string>& missing() const { return missing_; }
   /// Make a group for one worker and what it starts. group_without_claim() makes a group without
   /// limits, for a process that claims nothing.
-  std::optional<Cgroup> worker_group(const std::string& name) const;
+  /// `role`: WorkerRanks::role; its claim is the group's limit.
+  std::optional<Cgroup> worker_group(const std::string& name, std::int32_t role = 0) const;
   std::optional<Cgroup> group_without_claim(const std::string& name) const;
   /// Make a group for an ingest worker, which may use no more than its claim.
   std::optional<Cgroup> ingest_group(const std::string& name, const Resources& claim) const;
@@ -45,6 +46,7 @@ class Confinement {
   ProcessRules rules_;
   std::optional<Cgroup> cgroup_;  // of the attempt
   CgroupLimits of_all_, of_one_;
+  std::vector<CgroupLimits> of_other_roles_;  // of one worker of each
   std::vector<std::string> missing_;
 };
 

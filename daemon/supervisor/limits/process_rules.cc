@@ -161,7 +161,7 @@ Result<Unit> check_limits(const ProcessRules& rules) {
   return Unit{};
 }
 
-Result<Unit> check_open_files(int workers) {
+Result<Unit> check_open_files(std::int64_t workers) {
   constexpr rlim_t kOwn = 16, kOfEach = 6;  // of each: two pipes, two spools, a pidfd, a connection
   rlimit limit{};
   const rlim_t needed = kOwn + kOfEach * static_cast<rlim_t>(workers);

@@ -48,7 +48,7 @@ Result<Unit> check_limits(const ProcessRules& rules);
 
 /// Check that the limit on open files suffices for a supervisor of so many workers, so that the
 /// error names it, and not whatever fails first for lack of a descriptor.
-Result<Unit> check_open_files(int workers);
+Result<Unit> check_open_files(std::int64_t workers);
 
 /// Ask the kernel, as far as we may, to kill this process as one of the last when memory is short.
 /// `oom_score_adj`: −1000 to 1000.

@@ -57,8 +57,8 @@ asio::awaitable<void> CommandRunner::read(std::shared_ptr<Running> command, int 
 Task<CommandRunner::End> CommandRunner::run(Order order) {
   const auto command = std::make_shared<Running>();
   const std::string group = fmt::format("{}-{}", order.name, ++started_);
-  command->cgroup =
-      order.as_worker ? confinement_.worker_group(group) : confinement_.group_without_claim(group);
+  command->cgroup = order.as_worker ? confinement_.worker_group(group, order.role)
+                                    : confinement_.group_without_claim(group);
   command->output = std::move(order.output);
   SpawnRequest request{.argv = std::move(order.argv),
                        .working_dir = std::move(order.working_dir),

@@ -27,6 +27,7 @@ class CommandRunner {
     std::map<std::string, std::string> env = {};  // the complete environment
     Duration limit{};                             // then it is killed
     bool as_worker = false;                       // within the limits of one worker
+    std::int32_t role = 0;                        // of which role: WorkerRanks::role
     WorkerBinding binding = {};                   // to CPUs and memory; none: as we are
     /// Takes what it writes, until run() has ended.
     std::function<void(std::string_view data, bool of_errors)> output = {};

@@ -41,10 +41,19 @@ struct AttemptOrders {
   }
 
   std::string worker_socket() const { return spool_dir + "/worker.sock"; }
-  /// Return the node's part of an environment. `start` must outlive it; `prepare` must be set.
-  NodeEnvironment node_environment(const StartWorkers& start) const {
-    return {start, attempt, worker_socket(), prepare->gpus, prepare->per_worker.gpu};
-  }
+  /// Return what the workers of a role (WorkerRanks::role) run and claim here. Those of the role
+  /// that trains have no RoleProgram: `start` itself has theirs.
+  const std::vector<std::string>& command_of(std::int32_t role) const;
+  const Resources& claim_of(std::int32_t role) const;
+  /// Return the node's part of the environment of a role's workers. `start` must outlive it;
+  /// `prepare` must be set.
+  NodeEnvironment node_environment(const StartWorkers& start, std::int32_t role = 0) const;
+  /// Return how many workers are to be here, of all roles.
+  std::int64_t workers() const;
 };
+
+/// Check that `prepare` has claimed something for the role of each worker, and that the role has a
+/// program.
+Result<Unit> check_roles(const StartWorkers& start, const std::optional<PrepareAttempt>& prepare);
 
 }  // namespace train

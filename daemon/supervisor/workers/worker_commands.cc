@@ -87,6 +87,7 @@ asio::awaitable<void> WorkerCommands::run_for(Rank rank, CallWorkers order) {
                                .env = parts_.environment(slot),
                                .limit = milliseconds(order.within_ms),
                                .as_worker = true,
+                               .role = slot.ranks.role,
                                .binding = parts_.orders.binding_of(rank)};
   // What is the worker's alone: its connection, and where the cause of its end is read.
   for (const char* name : {"TRAINRUN_SOCKET", "TORCHELASTIC_ERROR_FILE"}) command.env.erase(name);

@@ -27,6 +27,9 @@ void set_default(Environment& env, const char* name, const Value& value) {
 bool set_by_job(const StartWorkers& start, const std::string& name) {
   return std::find(start.job_env.begin(), start.job_env.end(), name) != start.job_env.end();
 }
+bool set_by_job(const NodeEnvironment& node, const std::string& name) {
+  return set_by_job(node.start, name) || (node.role != nullptr && node.role->env.contains(name));
+}
 
 /// Variables that may come from an outer launcher, for processes without a rank.
 constexpr std::array kRankVariables{"RANK",        "WORLD_SIZE",       "LOCAL_RANK",
@@ -44,15 +47,17 @@ std::string shared_gpu(const NodeEnvironment& node, int local_rank) {
 Environment common_environment(const NodeEnvironment& node, double cpus) {
   const StartWorkers& start = node.start;
   Environment env = start.env;
+  if (node.role != nullptr)
+    for (const auto& [name, value] : node.role->env) env[name] = value;
   set_default(env, "TORCH_NCCL_ASYNC_ERROR_HANDLING", 1);
   set_default(env, "OMP_NUM_THREADS", std::max(1, static_cast<int>(std::floor(cpus))));
-  // Every worker of the node sees the GPUs of all of them, in the order of local ranks: LOCAL_RANK
-  // is the device's index, as under torchrun. Workers without a claim see none, whatever the
-  // submitter's own shell sees, because other runs hold them.
+  // Every worker of a role sees the node's GPUs of all of them, in the order of local ranks:
+  // LOCAL_RANK is the device's index, as under torchrun. Workers without a claim see none, whatever
+  // the submitter's own shell sees, because other runs hold them.
   if (!node.gpus.empty()) {
     env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";  // that of the node's indexes
     env["CUDA_VISIBLE_DEVICES"] = fmt::format("{}", fmt::join(node.gpus, ","));
-  } else if (!set_by_job(start, "CUDA_VISIBLE_DEVICES")) {
+  } else if (!set_by_job(node, "CUDA_VISIBLE_DEVICES")) {
     env["CUDA_VISIBLE_DEVICES"] = "";
   }
   for (const char* of_outer_run : {"TRAINRUN_INGEST", "TRAINRUN_INGEST_ADDRESS"})
@@ -87,25 +92,30 @@ void use_account(StartWorkers& start, const Environment& own) {
 Environment worker_environment(const NodeEnvironment& node, const WorkerEnvironmentInput& input) {
   const StartWorkers& start = node.start;
   const WorkerRanks& ranks = input.ranks;
-  Environment env = common_environment(node, node.start.cpus_per_worker);
+  const WorkerRanks in_role = ranks.in_role();
+  const double cpus = node.role != nullptr ? node.role->cpus_per_worker : start.cpus_per_worker;
+  Environment env = common_environment(node, cpus);
   // A worker that shares its node with no other, and claims no cores, may use all of them.
-  if (start.cpus_per_worker <= 0 && ranks.local_world_size == 1 &&
+  if (cpus <= 0 && ranks.local_world_size == 1 && !set_by_job(node, "OMP_NUM_THREADS") &&
       !start.env.contains("OMP_NUM_THREADS"))
     env.erase("OMP_NUM_THREADS");
-  if (const std::string one = shared_gpu(node, ranks.local_rank); !one.empty())
+  if (const std::string one = shared_gpu(node, in_role.local_rank); !one.empty())
     env["CUDA_VISIBLE_DEVICES"] = one;
+  // As under torchrun, whose agents have a role each: ranks count all workers, local ranks those of
+  // the role.
   set(env, "RANK", ranks.rank);
   set(env, "WORLD_SIZE", ranks.world_size);
-  set(env, "LOCAL_RANK", ranks.local_rank);
-  set(env, "LOCAL_WORLD_SIZE", ranks.local_world_size);
+  set(env, "LOCAL_RANK", in_role.local_rank);
+  set(env, "LOCAL_WORLD_SIZE", in_role.local_world_size);
   set(env, "GROUP_RANK", ranks.node_rank);
   set(env, "GROUP_WORLD_SIZE", ranks.node_count);
-  if (!set_by_job(start, "ROLE_NAME")) set(env, "ROLE_NAME", "default");
-  set(env, "ROLE_RANK", ranks.rank);
-  set(env, "ROLE_WORLD_SIZE", ranks.world_size);
+  if (!set_by_job(node, "ROLE_NAME"))
+    set(env, "ROLE_NAME", node.role != nullptr ? node.role->name : start.role);
+  set(env, "ROLE_RANK", in_role.rank);
+  set(env, "ROLE_WORLD_SIZE", in_role.world_size);
   set(env, "NODE_RANK", ranks.node_rank);
   set(env, "NNODES", ranks.node_count);
-  set(env, "NPROC_PER_NODE", ranks.local_world_size);
+  set(env, "NPROC_PER_NODE", in_role.local_world_size);
   if (start.run.master_port != 0) {
     set(env, "MASTER_ADDR", start.run.master_addr);
     set(env, "MASTER_PORT", start.run.master_port);
@@ -134,7 +144,7 @@ Environment worker_environment(const NodeEnvironment& node, const WorkerEnvironm
        .pmi_fd = input.pmi_fd,
        .node_sizes = start.node_sizes,
        .network_interface = ranks.node_count > 1 ? input.network_interface : ""}))
-    if (!set_by_job(start, name)) env[name] = value;
+    if (!set_by_job(node, name)) env[name] = value;
   return env;
 }
 

@@ -11,13 +11,14 @@
 
 namespace train {
 
-/// What all workers of an attempt on one node have in common.
+/// What all workers of a role have in common on one node.
 struct NodeEnvironment {
   const StartWorkers& start;
   Attempt attempt;
   std::string socket_path;
-  std::vector<std::string> gpus;  // that the node has granted, in the order of local ranks
+  std::vector<std::string> gpus;  // that the node has granted the role, in the order of local ranks
   double gpus_per_worker = 1;     // below 1: several workers share one
+  const RoleProgram* role = nullptr;  // beside the one that trains; null: that one
 };
 
 /// For workers that run as another user than the submitter: replace the submitter's HOME, LOGNAME,

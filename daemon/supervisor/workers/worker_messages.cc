@@ -20,6 +20,19 @@ Result<Unit> WorkerMessages::keep_for(WorkerSlot& slot, const Frame& frame) {
                fmt::format("more than {} bytes that nobody has acknowledged", kWorkerBytesMax)};
 }
 
+namespace {
+
+/// Return whether only workers that train may say this.
+bool is_of_training(MessageType type) {
+  return type == MessageType::ReportBatch || type == MessageType::CheckpointStaged ||
+         type == MessageType::CollectiveJoin || type == MessageType::AskCheckpoints ||
+         type == MessageType::WorkerPaused || type == MessageType::CheckpointPosition ||
+         type == MessageType::WorkerResult || type == MessageType::OnceBegin ||
+         type == MessageType::OnceEnd;
+}
+
+}  // namespace
+
 /// Keep a call until it is answered, and pass it on: once, however often the worker says it.
 Result<Unit> WorkerMessages::pass_on(std::uint64_t number, const Frame& call,
                                      std::map<std::uint64_t, Frame>& unanswered) {
@@ -38,6 +51,10 @@ Result<Unit> WorkerMessages::pass_on(std::uint64_t number, const Frame& call,
 Result<Unit> WorkerMessages::received(Rank rank, Frame frame) {
   WorkerSlot& slot = parts_.slots.at(rank);
   frame.attempt = attempt_;
+  if (!slot.ranks.trains() && is_of_training(frame.type))
+    return Error{Errc::Protocol,
+                 "only workers of the first role report, make checkpoints and "
+                 "take part in collectives"};
   if (frame.type != MessageType::WorkerError && frame.type != MessageType::WorkerGoodbye &&
       frame.type != MessageType::CheckpointPosition &&
       frame.type != MessageType::AllocationStacks && frame.type != MessageType::WorkerAnswered)

@@ -74,9 +74,10 @@ Result<PipedProcess> WorkerRunner::process_for(WorkerSlot& slot) const {
     bind_process(slot.standby->process.pid, orders.binding_of(slot.ranks.local_rank));
     return slot.standby->process;
   }
-  slot.cgroup = parts_.confinement.worker_group(fmt::format("rank-{:04}", rank.value));
+  const std::int32_t role = slot.ranks.role;
+  slot.cgroup = parts_.confinement.worker_group(fmt::format("rank-{:04}", rank.value), role);
   slot.memory = MemoryAccount::begin(slot.cgroup);
-  SpawnRequest request{.argv = orders.start->command,
+  SpawnRequest request{.argv = orders.command_of(role),
                        .working_dir = orders.start->working_dir,
                        .inherit_fds = {},
                        .cgroup = slot.cgroup,
@@ -94,7 +95,7 @@ std::map<std::string, std::string> WorkerRunner::environment_of(const WorkerSlot
                                                                 int pmi_fd) const {
   const AttemptOrders& orders = parts_.orders;
   auto env = worker_environment(
-      orders.node_environment(*orders.start),
+      orders.node_environment(*orders.start, slot.ranks.role),
       {slot.ranks, parts_.checkpoints.staging_folder(Rank{slot.ranks.rank}), slot.error_file,
        interface_of(orders.prepare->bind_address), flight_variables(orders.spool_dir), pmi_fd});
   for (const auto& [name, value] : parts_.backends.variables(Rank{slot.ranks.rank}))

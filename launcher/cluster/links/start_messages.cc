@@ -30,7 +30,20 @@ StartWorkers program_of(const JobSpec& spec, const RunIdentity& run,
   for (const auto& [name, value] : spec.env) message.job_env.push_back(name);
   message.backend = backend_profile(spec);
   message.cpus_per_worker = spec.scaling_config.resources_per_worker.cpu;
+  message.role = spec.scaling_config.role;
+  message.other_roles = role_programs(spec);
   return message;
+}
+
+/// Return what the workers of each other role claim on the node.
+std::vector<RoleClaim> role_claims(const JobSpec& spec, const PlacedNode& placed) {
+  if (placed.others.empty()) return {};
+  std::vector<RoleClaim> claims;
+  for (const RoleSpec& role : spec.scaling_config.other_roles)
+    claims.push_back({0, role.resources_per_worker});
+  for (const PlacedRole& other : placed.others)
+    claims.at(static_cast<std::size_t>(other.role) - 1).workers = other.workers;
+  return claims;
 }
 
 void set_restore(JobContext& context, const Start& action) {
@@ -39,6 +52,13 @@ void set_restore(JobContext& context, const Start& action) {
 }
 
 }  // namespace
+
+std::vector<RoleProgram> role_programs(const JobSpec& spec) {
+  std::vector<RoleProgram> programs;
+  for (const RoleSpec& role : spec.scaling_config.other_roles)
+    programs.push_back({role.name, role.command, role.env, role.resources_per_worker.cpu});
+  return programs;
+}
 
 void add_backend_variables(const JobSpec& spec, std::map<std::string, std::string>& env) {
   if (!spec.deterministic) return;
@@ -84,6 +104,7 @@ PrepareAttempt prepare_message(const JobSpec& spec, const RunIdentity& run, cons
   message.node_rank = action.placed.node_rank.value;
   message.local_world_size = action.placed.local_world_size;
   message.per_worker = spec.scaling_config.resources_per_worker;
+  message.other_roles = role_claims(spec, action.placed);
   message.limits = {.umask = static_cast<std::uint32_t>(spec.run_config.umask.bits),
                     .rlimits = spec.run_config.rlimits,
                     .keep_capabilities = spec.run_config.keep_capabilities,
@@ -171,6 +192,10 @@ Result<Unit> check_start_size(const JobSpec& spec, const std::map<std::string, s
   for (const auto& [name, value] : env) env_bytes += name.size() + value.size() + 8;
   for (const auto* command : {&spec.command, &spec.per_node_setup.command})
     for (const std::string& word : *command) command_bytes += word.size() + 4;
+  for (const RoleSpec& role : spec.scaling_config.other_roles) {
+    for (const std::string& word : role.command) command_bytes += word.size() + 4;
+    for (const auto& [name, value] : role.env) env_bytes += name.size() + value.size() + 8;
+  }
   const std::array<std::pair<std::string_view, std::size_t>, 5> pieces{
       {{"train_loop_config", boost::json::serialize(spec.train_loop_config).size()},
        {"metadata", boost::json::serialize(spec.metadata).size()},

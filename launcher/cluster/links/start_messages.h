@@ -42,6 +42,8 @@ StartWorkers standby_message(const JobSpec& spec, const RunIdentity& run, int wo
 StartWorkers start_message(const JobSpec& spec, const RunIdentity& run, const Start& action,
                            const std::map<std::string, std::string>& env);
 void set_node(StartWorkers& message, const Start& action);
+/// Return what the workers of each role beside the one that trains run.
+std::vector<RoleProgram> role_programs(const JobSpec& spec);
 /// Precondition: the spec has the dataset.
 StartIngest ingest_message(const JobSpec& spec, const KeepIngest& action);
 }  // namespace train

@@ -90,11 +90,13 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
   const std::optional<LivingAttempt>& living = record_->start().living;
   if (options_.driver_fd >= 0) connect_driver();
   // A living attempt's placement follows the spec that it began with.
-  ranks_ =
-      std::max(spec_.scaling_config.num_workers.max, living ? living->placement.world_size : 0);
+  ranks_ = spec_.scaling_config.num_workers.max;
+  for (const RoleSpec& role : spec_.scaling_config.other_roles) ranks_ += role.workers;
+  if (living) ranks_ = std::max(ranks_, workers_of_all_roles(living->placement));
   if (!living) return;
   summary_builder_.placed(living->placement);
-  screen_.placed(living->id, living->placement);
+  screen_.placed(living->id, living->placement, spec_.scaling_config);
+  samples_.placed(living->placement, spec_.scaling_config, living->node_names);
 }
 
 void RunDriver::connect_driver() {
@@ -392,7 +394,9 @@ void RunDriver::perform(const RunAction& action) {
   std::visit(
       Overloaded{
           [&](const Prepare& prepare) {
-            const bool alone = prepare.placed.local_world_size == controller_.world_size();
+            const bool has_workers =
+                prepare.placed.local_world_size > 0 || !prepare.placed.others.empty();
+            const bool alone = has_workers && controller_.node_count() == 1;
             const NodeId node = prepare.placed.node;
             PrepareAttempt message = prepare_message(
                 spec_, run_, prepare, alone ? "127.0.0.1" : links_.address(node), worker_env_);
@@ -466,7 +470,8 @@ void RunDriver::perform(const RunAction& action) {
           [&](const AttemptBegun& begun) {
             journal_.remember(record_of(begun));
             summary_builder_.placed(begun.placement);
-            screen_.placed(begun.attempt, begun.placement);
+            screen_.placed(begun.attempt, begun.placement, spec_.scaling_config);
+            samples_.placed(begun.placement, spec_.scaling_config, begun.node_names);
           },
           [&](const AttemptEnded& attempt_ended) { on_attempt_ended(attempt_ended); },
           [&](const RunEnded& ended) { scope_.spawn("finish", finish(ended)); }},

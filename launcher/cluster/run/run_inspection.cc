@@ -68,8 +68,10 @@ asio::awaitable<void> RunInspection::collect_call(WorkerCall call,
   const Attempt attempt = controller_.attempt();
   CallCollector::Places places;
   for (const Rank rank : call.ranks) places[rank] = controller_.node_of(attempt, rank);
+  // Functions are those of the program that trains; commands run beside any worker.
+  const int all = call.command.empty() ? controller_.world_size() : controller_.workers();
   if (call.ranks.empty())
-    for (std::int32_t rank = 0; rank < controller_.world_size(); ++rank)
+    for (std::int32_t rank = 0; rank < all; ++rank)
       places[Rank{rank}] = controller_.node_of(attempt, Rank{rank});
   auto calling = calls_.call(attempt, std::move(places), std::move(call));
   const auto answers = co_await std::move(calling);

@@ -57,7 +57,8 @@ ProgressOptions progress_options(const JobSpec& spec, const RunRecord& record, O
                            .run = record.name(),
                            .path = record.location(),
                            .metrics = {},
-                           .goals = goals_of(spec)};
+                           .goals = goals_of(spec),
+                           .other_roles = others_text(spec.scaling_config)};
   for (const StopCondition& stop : config.stop) progress.metrics.push_back(stop.metric);
   if (config.checkpoint_config.score_attribute)
     progress.metrics.push_back(*config.checkpoint_config.score_attribute);
@@ -146,11 +147,19 @@ void RunScreen::state_changed(const StateChanged& change, const RunController& c
   }
 }
 
-void RunScreen::placed(Attempt attempt, const Placement& placement) {
-  std::vector<std::int32_t> local_ranks;
-  for (const PlacedNode& node : placement.nodes)
-    for (int local = 0; local < node.local_world_size; ++local) local_ranks.push_back(local);
-  show_output([&](OutputView& view) { return view.begin(attempt.value, local_ranks); });
+void RunScreen::placed(Attempt attempt, const Placement& placement, const ScalingConfig& scaling) {
+  const auto ranks = static_cast<std::size_t>(workers_of_all_roles(placement));
+  std::vector<std::int32_t> local_ranks(ranks);
+  std::vector<std::string> roles(placement.other_roles.empty() ? 0 : ranks);
+  for (const PlacedNode& node : placement.nodes) {
+    for (const WorkerRanks& worker : ranks_on(node, placement)) {
+      const auto rank = static_cast<std::size_t>(worker.rank);
+      local_ranks[rank] = worker.in_role().local_rank;
+      const std::string role = role_text(scaling, placement, Rank{worker.rank});
+      if (!roles.empty()) roles[rank] = role.substr(0, role.rfind(' '));
+    }
+  }
+  show_output([&](OutputView& view) { return view.begin(attempt.value, local_ranks, roles); });
 }
 
 void RunScreen::show_output(const std::function<std::string(OutputView&)>& ask) {

@@ -70,7 +70,7 @@ class RunScreen final : public UserMessages {
   /// Show the state that the run enters; for Preparing, that the attempt begins.
   void state_changed(const StateChanged& change, const RunController& controller);
   /// Show the output of these workers from now on.
-  void placed(Attempt attempt, const Placement& placement);
+  void placed(Attempt attempt, const Placement& placement, const ScalingConfig& scaling);
   void worker_output(const std::string& node, std::int32_t rank, std::uint8_t stream,
                      std::string_view data, bool end);
   /// Remove the live line, and print the summary.

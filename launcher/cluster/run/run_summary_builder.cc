@@ -93,6 +93,7 @@ void RunSummaryBuilder::rank_exited(const std::string& node, const RankExited& e
   WorkerFailure failure{.kind = event.end.signaled ? EndKind::Killed : EndKind::Exited,
                         .rank = event.rank.value,
                         .node = node,
+                        .role = role_text(spec_.scaling_config, placement_, event.rank),
                         .attempt = event.attempt.value,
                         .end = event.end};
   if (!event.end.clean())
@@ -125,6 +126,15 @@ void RunSummaryBuilder::result(Rank rank, const std::string& json) {
   results_[rank] = json;
 }
 
+/// Return the program that a rank runs.
+std::string RunSummaryBuilder::program_of(Rank rank) const {
+  const int role = role_rank_of(placement_, rank).role;
+  const auto& others = spec_.scaling_config.other_roles;
+  if (role > 0 && std::cmp_less_equal(role, others.size()))
+    return others[static_cast<std::size_t>(role) - 1].command.front();
+  return spec_.command.empty() ? "" : spec_.command.front();
+}
+
 RootCause RunSummaryBuilder::root_cause(const AttemptEnded& ended) const {
   if (ended.root_rank) {
     const auto found = failures_.find({ended.attempt, *ended.root_rank});
@@ -150,7 +160,8 @@ RootCause RunSummaryBuilder::root_cause(const AttemptEnded& ended) const {
       failure.end.status = ended.start_error->code == Errc::NotFound     ? ENOENT
                            : ended.start_error->code == Errc::Permission ? EACCES
                                                                          : EIO;
-      failure.program = spec_.command.empty() ? "" : spec_.command.front();
+      failure.role = role_text(spec_.scaling_config, placement_, *ended.root_rank);
+      failure.program = program_of(*ended.root_rank);
       failure.detail = ended.start_error->describe();
       failure.attempt = ended.attempt.value;
       RootCause cause = root_cause_of(std::move(failure), ended.collateral);

@@ -59,6 +59,7 @@ class RunSummaryBuilder {
                      const TimeAccounts& time) const;
 
  private:
+  std::string program_of(Rank rank) const;
   void write(const std::string& folder, const std::string& path, std::string text);
   RootCause root_cause(const AttemptEnded& ended) const;
   TimePoint moment_of(std::chrono::system_clock::time_point wall) const;

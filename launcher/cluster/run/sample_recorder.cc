@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "lib/model/gpu_share.h"
 #include "lib/net/blocking.h"
 #include "lib/net/within.h"
 #include "lib/samples/sample_json.h"
@@ -87,6 +88,30 @@ void SampleRecorder::add_data(Second& second, TimePoint now, std::int64_t wall_m
   if (const auto change = data_bound_.judged(verdict, now)) on_data_bound_(*change);
 }
 
+void SampleRecorder::placed(const Placement& placement, const ScalingConfig& scaling,
+                            const std::vector<std::string>& node_names) {
+  gpu_users_.clear();
+  if (placement.other_roles.empty()) return;
+  for (const PlacedNode& node : placement.nodes) {
+    const auto at = static_cast<std::size_t>(node.node_rank.value);
+    if (at >= node_names.size()) continue;
+    std::vector<GpuUsers>& groups = gpu_users_[node_names[at]];
+    std::size_t first = 0;
+    const auto add = [&](Rank from, int workers, double gpus) {
+      GpuUsers users{.gpus = {first, gpus_for(gpus, workers)}};
+      for (int i = 0; i < workers; ++i) users.ranks.push_back(from.value + i);
+      first += users.gpus.count;
+      groups.push_back(std::move(users));
+    };
+    add(node.first_rank, node.local_world_size, scaling.resources_per_worker.gpu);
+    for (const PlacedRole& other : node.others) {
+      const auto role = static_cast<std::size_t>(other.role) - 1;
+      if (role >= scaling.other_roles.size()) continue;
+      add(other.first_rank, other.workers, scaling.other_roles[role].resources_per_worker.gpu);
+    }
+  }
+}
+
 std::vector<std::string> SampleRecorder::node_told(const std::string& node, NodeStatus status) {
   const TimePoint now = clock_.now();
   const std::vector<std::int32_t> ranks = ranks_.ranks_on(node);
@@ -95,8 +120,13 @@ std::vector<std::string> SampleRecorder::node_told(const std::string& node, Node
                 .gpus = std::move(status.gpus),
                 .granted = std::move(status.granted)};
   std::vector<std::string> troubles;
+  const auto of_roles = gpu_users_.find(node);
+  const std::vector<GpuUsers> groups =
+      of_roles != gpu_users_.end() ? of_roles->second : std::vector{GpuUsers{ranks}};
   for (const GpuSample& gpu : nodes_.sampled(node, std::move(told), now).gpus) {
-    const std::string users = nodes_.ranks_of_gpu(node, gpu.gpu, ranks);
+    std::string users;
+    for (const GpuUsers& group : groups)
+      if (users.empty()) users = nodes_.ranks_of_gpu(node, gpu.gpu, group.ranks, group.gpus);
     if (users.empty()) continue;
     for (std::string& trouble : troubles_.sampled(node, users, gpu))
       troubles.push_back(std::move(trouble));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,6 +32,9 @@ class SampleRecorder {
   SampleRecorder(const Clock& clock, UserMessages& messages, const RunFolder& folder,
                  OnDataBound on_data_bound);
 
+  /// Remember which workers have which GPUs, in a job of several roles.
+  void placed(const Placement& placement, const ScalingConfig& scaling,
+              const std::vector<std::string>& node_names);
   /// Take what the supervisor on a node says. `taken_us`: see WorkerSamples.
   void sampled(const std::string& node, std::int64_t taken_us, const RanksSampled& event);
   /// Take what a supervisor says of its workers' datasets.
@@ -49,6 +53,11 @@ class SampleRecorder {
   std::function<void()> last_write() const;
 
  private:
+  /// The ranks of a role on a node, and which of its granted GPUs are theirs.
+  struct GpuUsers {
+    std::vector<std::int32_t> ranks = {};
+    GrantedGpus gpus = {};
+  };
   struct Files;
   /// What one second adds.
   struct Second {
@@ -65,6 +74,7 @@ class SampleRecorder {
   DataCollector data_;
   DataBoundWatch data_bound_;
   const OnDataBound on_data_bound_;
+  std::map<std::string, std::vector<GpuUsers>> gpu_users_;  // by node; none: all share all
   GpuTroubles troubles_;
   std::shared_ptr<Files> files_;  // also of the thread that writes
   TimePoint next_newest_{}, next_nodes_{};

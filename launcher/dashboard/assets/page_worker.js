@@ -211,7 +211,7 @@ export async function show({main, parts, signal, fail, set_crumbs}) {
       h('div', {class: 'buttons'}, go(rank - 1, 'Previous rank', 'left'), go(rank + 1, 'Next rank', 'arrow')),
       h('p', {class: 'sub'}, [
         one.node && `on ${one.node}`, one.local_rank !== null && `local rank ${one.local_rank}`,
-        one.pid !== null && `pid ${one.pid}`, one.cpus && `on CPUs ${one.cpus}`,
+        one.role && `role ${one.role}`, one.pid !== null && `pid ${one.pid}`, one.cpus && `on CPUs ${one.cpus}`,
         one.epoch !== null && `epoch ${metric(one.epoch)}`, one.attempts > 1 && plural(one.attempts - 1, 'restart')
       ].filter(Boolean).join(' · ')));
     replace(tiles, now_tiles(one, run.live));

@@ -51,9 +51,10 @@ export function rank_columns(run_id, answer) {
       key: 'node',
       label: 'Node',
       by: (one) => one.node,
-      cell: (one) => cell(`${one.node}${one.local_rank}`,
-        () =>
-          one.node === null ? unknown('no node has it') : h('span', {title: `local rank ${one.local_rank}`}, one.node))
+      cell: (one) => cell(`${one.node}${one.local_rank}${one.role}`,
+        () => one.node === null ? unknown('no node has it')
+                                : h('span', {title: `local rank ${one.local_rank}`}, one.node,
+                                    one.role && h('span', {class: 'muted'}, ` ${one.role}`)))
     },
     figure('pid', 'Pid', plain, 'no process, or its pid was not recorded'),
     {

@@ -13,12 +13,15 @@
 
 namespace train {
 
+/// In a job of several roles (docs/roles.md), the world is the worker's own role: only the
+/// variables RANK and WORLD_SIZE count the workers of all of them.
 class Context {
  public:
   int world_size() const;
   int world_rank() const;
   int local_rank() const;        // on this node
   int local_world_size() const;  // workers on this node
+  std::string role() const;      // ROLE_NAME; "default" in a job of one role
   int node_rank() const;
   int node_count() const;
   int attempt() const;      // 0 at first, plus one for each (re)start of the group

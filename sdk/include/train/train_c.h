@@ -54,6 +54,7 @@ int trainrun_supervised(void); /* 1 or 0 */
 int trainrun_start_epoch(void);
 int trainrun_restored_world_size(void); /* of the checkpoint to start from; 0: no checkpoint */
 /* Return a text about this worker; NULL on failure: see trainrun_last_error. */
+const char* trainrun_role(void); /* ROLE_NAME: of whose workers the ranks above are */
 const char* trainrun_run_name(void);
 const char* trainrun_run_id(void);
 const char* trainrun_storage_path(void);

@@ -8,7 +8,10 @@ from . import _library
 
 
 class Context:
-    """What the worker knows of its run. Its numbers stay the same until the process ends."""
+    """What the worker knows of its run. Its numbers stay the same until the process ends.
+
+    In a job of several roles, the world is the worker's own role; only the variables RANK and WORLD_SIZE count all.
+    """
 
     def get_world_size(self) -> int:
         return _library.number("world_size")
@@ -23,6 +26,10 @@ class Context:
     def get_local_world_size(self) -> int:
         """Return how many workers this node has."""
         return _library.number("local_world_size")
+
+    def get_role(self) -> str:
+        """Return ROLE_NAME; "default" in a job of one role."""
+        return _library.text("role")
 
     def get_node_rank(self) -> int:
         return _library.number("node_rank")

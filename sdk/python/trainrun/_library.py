@@ -59,6 +59,7 @@ _NUMBERS = [
     "restored_world_size", "should_stop", "checkpoint_requested", "validating",
 ]  # fmt: skip
 _TEXTS: dict[str, list[Any]] = {
+    "role": [],
     "run_name": [],
     "run_id": [],
     "storage_path": [],

@@ -170,6 +170,28 @@ TEST(NodeAgent, SaysHowMuchMemoryIsMissing) {
             "node-a has too little free: memory 4096 MiB wanted, 3072 MiB free");
 }
 
+TEST(NodeAgent, GrantsWhatAllRolesClaim) {
+  const auto refusal_of = [](std::vector<RoleClaim> roles) {
+    Resources total = cpus(8);
+    total.memory_bytes = 3u << 30;
+    total.custom["tape"] = 2;
+    NodeAgent agent("node-a", "host-a", {}, total);
+    agent.handle(attach(kLink, 1));
+    AttemptAsked event = ask(kLink, kFirst, 2);
+    event.message.other_roles = std::move(roles);
+    const auto actions = agent.handle(event);
+    const auto* refused = actions.empty() ? nullptr : std::get_if<RefuseAttempt>(&actions[0]);
+    return refused == nullptr ? std::string() : refused->error.message;
+  };
+  const Resources two{.cpu = 2, .memory_bytes = 1u << 30, .custom = {{"tape", 1}}};
+  EXPECT_EQ(refusal_of({{2, two}}), "");
+  EXPECT_EQ(refusal_of({{2, two}, {3, {.cpu = 1, .custom = {}}}}),
+            "node-a has too little free: CPU 9 wanted, 8 free");
+  EXPECT_EQ(refusal_of({{0, two}, {3, {.cpu = 1, .custom = {}}}}), "");
+  EXPECT_EQ(refusal_of({{1, two}, {1, {.cpu = 0, .custom = {{"tape", 2}}}}}),
+            "node-a has too little free: tape 3 wanted, 2 free");
+}
+
 TEST(NodeAgent, WhatTheUserHasNamedIsCountedToo) {
   const auto refusal_of = [](const std::string& name, double wanted, int workers = 1) {
     Resources total = cpus(4);

@@ -119,6 +119,17 @@ WorkersStarted SupervisorProcess::start(const std::vector<std::string>& scripts)
   return wait_for<WorkersStarted>();
 }
 
+WorkersStarted SupervisorProcess::start_other_role(const std::string& script) {
+  order_.other_roles = {{1, {.cpu = 0, .custom = {}}}};
+  prepare(0);
+  StartWorkers start = program();
+  start.workers = {{.role = 1, .role_world_size = 1, .role_local_world_size = 1}};
+  start.command = {"false"};
+  start.other_roles = {{"reader", {"sh", "-c", script}, {{"KIND", "fast"}}}};
+  send(start);
+  return wait_for<WorkersStarted>();
+}
+
 Frame SupervisorProcess::next() {
   for (;;) {
     auto frame = reader_.next();

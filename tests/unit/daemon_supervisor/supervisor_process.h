@@ -51,6 +51,8 @@ class SupervisorProcess {
   void prepare(int workers, bool standby = false, const std::string& storage_marker = "");
   /// Send PrepareAttempt and StartWorkers with an sh script per worker. Wait for their start.
   WorkersStarted start(const std::vector<std::string>& scripts);
+  /// Do the same with one worker of another role than the one that trains, which runs an sh script.
+  WorkersStarted start_other_role(const std::string& script);
   /// Send PrepareAttempt and StartWorkers for standby processes that run an sh script.
   void stand_by(int count, const std::string& script);
 

@@ -62,6 +62,57 @@ TEST(WorkerEnvironment, IsTorchrunsInFullAndOurs) {
   EXPECT_EQ(env, expected);
 }
 
+TEST(WorkerEnvironment, OfAnotherRoleIsItsOwn) {
+  StartWorkers start = two_of_four();
+  start.role = "trainer";
+  start.job_env = {"KIND"};
+  start.env["KIND"] = "of all";
+  const RoleProgram reader{.name = "reader",
+                           .command = {"./reader"},
+                           .env = {{"KIND", "fast"}, {"OMP_NUM_THREADS", "9"}},
+                           .cpus_per_worker = 2};
+  WorkerRanks ranks{.world_size = 6,
+                    .rank = 5,
+                    .local_rank = 3,
+                    .local_world_size = 4,
+                    .node_rank = 1,
+                    .node_count = 2,
+                    .role = 1,
+                    .role_world_size = 2,
+                    .role_rank = 1,
+                    .role_local_rank = 0,
+                    .role_local_world_size = 1};
+  NodeEnvironment node{start, Attempt{1}, "/run/x.sock", {"7"}, 1, &reader};
+  auto env = worker_environment(node, {ranks, "/ckpt", "/err.json", ""});
+  const auto of = [&env](const char* name) { return env[name]; };
+
+  EXPECT_EQ(of("RANK"), "5");
+  EXPECT_EQ(of("WORLD_SIZE"), "6");
+  EXPECT_EQ(of("ROLE_NAME"), "reader");
+  EXPECT_EQ(of("ROLE_RANK"), "1");
+  EXPECT_EQ(of("ROLE_WORLD_SIZE"), "2");
+  EXPECT_EQ(of("LOCAL_RANK"), "0");
+  EXPECT_EQ(of("LOCAL_WORLD_SIZE"), "1");
+  EXPECT_EQ(of("NPROC_PER_NODE"), "1");
+  EXPECT_EQ(of("KIND"), "fast");
+  EXPECT_EQ(of("OMP_NUM_THREADS"), "9");
+  EXPECT_EQ(of("CUDA_VISIBLE_DEVICES"), "7");
+
+  ranks = {.world_size = 6,
+           .rank = 1,
+           .local_rank = 1,
+           .local_world_size = 4,
+           .role_world_size = 4,
+           .role_rank = 1,
+           .role_local_rank = 1,
+           .role_local_world_size = 2};
+  node.role = nullptr;
+  env = worker_environment(node, {ranks, "/ckpt", "/err.json", ""});
+  EXPECT_EQ(of("ROLE_NAME"), "trainer");
+  EXPECT_EQ(of("ROLE_WORLD_SIZE"), "4");
+  EXPECT_EQ(of("KIND"), "of all");
+}
+
 TEST(WorkerEnvironment, LeavesTheJobsOwnThreadCountAlone) {
   StartWorkers start = two_of_four();
   start.env["OMP_NUM_THREADS"] = "7";

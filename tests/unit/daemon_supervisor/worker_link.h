@@ -42,10 +42,11 @@ class WorkerLink : public testing::Test {
   // Says its next hello:
   bool knows_memory_profiles_ = true, knows_calls_ = true;
 
+  std::optional<Frame> hear_frame();
+
  private:
   void say_hello(const std::string& build);
   bool say_frame(const Frame& frame);
-  std::optional<Frame> hear_frame();
 
   FrameReader reader_;
 };

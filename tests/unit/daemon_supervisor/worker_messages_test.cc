@@ -354,5 +354,50 @@ TEST_F(WorkerMessagesTest, ACallThatIsTooLargeEndsItsConnection) {
   expect_ended_for("a call has " + std::to_string(bytes) + " bytes; at most 131072 are allowed");
 }
 
+// ---- of a role that does not train
+
+class OtherRoleTest : public WorkerLink {
+ protected:
+  void SetUp() override {
+    supervisor_.attach(1);
+    supervisor_.start_other_role("[ $ROLE_NAME$KIND = readerfast ] && exec sleep 1000");
+    join();
+  }
+  /// Expect that the message ends the connection, and connect again.
+  template <class Message>
+  void expect_refused(const Message& message) {
+    say(message);
+    const auto refused = hear<Refused>();
+    ASSERT_TRUE(refused) << to_string(Message::kType);
+    EXPECT_EQ(refused->message,
+              "only workers of the first role report, make checkpoints and "
+              "take part in collectives");
+    link_ = FileDescriptor();
+    supervisor_.wait_for<WorkerJoined>();
+    join();
+  }
+};
+
+TEST_F(OtherRoleTest, SaysNothingOfTraining) {
+  expect_refused(ReportBatch{.first_report_seq = 1, .count = 1, .data = "x"});
+  expect_refused(CheckpointStaged{.checkpoint_seq = 1});
+  expect_refused(CollectiveJoin{.sequence = 1, .name = "sum"});
+  expect_refused(AskCheckpoints{.request = 1});
+  expect_refused(WorkerPaused{.report_seq = 1});
+  expect_refused(CheckpointPosition{.request = 1});
+  expect_refused(WorkerResult{.json = "{}"});
+}
+
+TEST_F(OtherRoleTest, HearsOfNoPause) {
+  supervisor_.send(PauseWorkers{.step = "pause", .reason = "why"});
+  supervisor_.send(RequestCheckpoint{.request = 1, .step = "ask"});
+  supervisor_.attach(2);
+  (void)supervisor_.wait_for<AttemptSnapshot>();  // it has handled both
+  say(WorkerGoodbye{});
+  const auto first = hear_frame();
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->type, MessageType::GoodbyeAck) << to_string(first->type);
+}
+
 }  // namespace
 }  // namespace train

@@ -178,6 +178,34 @@ TEST_F(RunViewTest, RanksThatTheAttemptDoesNotHaveAreNoStragglers) {
   EXPECT_EQ(view_.attempts.back().world_size, RunView::kWorkersMax);
 }
 
+TEST_F(RunViewTest, KnowsTheWorkersOfEachRole) {
+  add(R"({"event":"attempt_started","attempt":0,"world_size":3,"roles":["trainer","reader","actor"],
+          "nodes":[{"name":"a","workers":2,"roles":[{"role":1,"workers":1},{"role":2,"workers":2}]},
+                   {"name":"b","workers":1,"roles":[{"role":1,"workers":1}]}]})");
+
+  const AttemptView& attempt = view_.attempts.back();
+  EXPECT_EQ(attempt.world_size, 3);
+  EXPECT_EQ(attempt.workers, 7);
+  std::string all;
+  for (std::int64_t rank = 0; rank < 7; ++rank) {
+    const NodePlace* node = attempt.node_of(rank);
+    ASSERT_NE(node, nullptr) << rank;
+    all += node->name + " " + attempt.role_of(rank) + " " +
+           std::to_string(attempt.local_rank(*node, rank)) + "; ";
+  }
+  EXPECT_EQ(
+      all, "a trainer 0; a trainer 1; b trainer 0; a reader 0; b reader 0; a actor 0; a actor 1; ");
+  EXPECT_EQ(attempt.node_of(7), nullptr);
+  EXPECT_EQ(attempt.role_of(7), "");
+}
+
+TEST_F(RunViewTest, RolesOfAnyShapeAreSurvived) {
+  add(R"({"event":"attempt_started","attempt":0,"world_size":1,"roles":[7,"x",null],"nodes":[
+          {"name":"a","workers":1,"roles":[7,{"role":-1,"workers":1},{"role":1,"workers":-1},
+            {"role":99,"workers":1},{"role":2,"workers":9223372036854775807}]}]})");
+  EXPECT_EQ(view_.attempts.back().workers, 1);
+}
+
 TEST_F(RunViewTest, RecordsOfAnyShapeAreSurvived) {
   for (const char* event :
        {R"({})", R"({"event":7})", R"({"event":"state","state":{"a":1}})",

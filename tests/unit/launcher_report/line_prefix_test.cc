@@ -17,6 +17,17 @@ TEST(LinePrefix, NamesTheNodeOfOneRankOrTheRanks) {
   EXPECT_EQ(of({}, {&kFirst, &kThird}), "[0,2] ");
 }
 
+TEST(LinePrefix, NamesTheRoleWhereThereAreSeveral) {
+  const LineOrigin reader{.node = "a", .rank = 4, .local_rank = 0, .role = "reader"};
+  const LineOrigin trainer{.node = "a", .rank = 0, .local_rank = 0, .role = "trainer"};
+  const std::array<const LineOrigin*, 1> one{&reader};
+  const std::array<const LineOrigin*, 2> both{&trainer, &reader};
+  EXPECT_EQ(LinePrefix().of(one, 0), "[a 4 reader] ");
+  EXPECT_EQ(LinePrefix().of(both, 0), "[0,4] ");
+  EXPECT_EQ(LinePrefix::parse("${role_name}: ", "run")->of(one, 0), "reader: ");
+  EXPECT_EQ(LinePrefix::parse("${role_name}: ", "run")->of(both, 0), "reader,trainer: ");
+}
+
 TEST(LinePrefix, IsWhatTheTemplateSays) {
   const auto prefix =
       LinePrefix::parse("[${run}/${attempt} ${node} r${rank} l$local_rank]$$: ", "vit").value();

@@ -95,6 +95,21 @@ TEST(NodeCollector, SharesGpusAmongRanksAndRanksAmongGpus) {
   EXPECT_EQ(collector.ranks_of_gpu("b", "0", std::vector<std::int32_t>{1}), "");
 }
 
+TEST(NodeCollector, SharesTheGpusOfARoleAmongItsRanks) {
+  NodeCollector collector;
+  collector.sampled("a", {.granted = {"4", "5", "6", "7"}}, kStart);
+  const auto of = [&](const char* gpu, std::vector<std::int32_t> ranks, GrantedGpus gpus) {
+    return collector.ranks_of_gpu("a", gpu, ranks, gpus);
+  };
+  EXPECT_EQ(of("4", {0, 1}, {0, 1}), "0-1");
+  EXPECT_EQ(of("5", {0, 1}, {0, 1}), "");
+  EXPECT_EQ(of("5", {8, 9, 10}, {1, 3}), "8");
+  EXPECT_EQ(of("7", {8, 9, 10}, {1, 3}), "10");
+  EXPECT_EQ(of("7", {8}, {4, 2}), "");  // more than the node has granted
+  EXPECT_EQ(of("7", {8}, {3, SIZE_MAX}), "8");
+  EXPECT_EQ(of("4", {11}, {0, 0}), "");  // a role without GPUs
+}
+
 TEST(NodeCollector, BringsHostileValuesIntoTheirRanges) {
   NodeCollector collector;
   constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min();
