@@ -10,6 +10,7 @@
 #include "launcher/cluster/links/start_messages.h"
 #include "launcher/cluster/links/worker_count.h"
 #include "launcher/core/peer_ports.h"
+#include "launcher/core/placed_ranks.h"
 #include "launcher/core/placement.h"
 #include "launcher/spec/secrets.h"
 #include "lib/base/exit_code.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/core/placed_ranks.h"
 #include "launcher/core/start_refusal.h"
 #include "lib/base/overloaded.h"
 #include "lib/model/backend_profile.h"

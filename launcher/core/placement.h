@@ -10,7 +10,6 @@
 #include "lib/base/ids.h"
 #include "lib/model/labels.h"
 #include "lib/model/offered_gpu.h"
-#include "lib/model/worker_ranks.h"
 
 namespace train {
 
@@ -85,13 +84,6 @@ struct Placement {
   bool operator==(const Placement&) const = default;
 };
 
-/// Return how many workers there are, of all roles: ranks world_size and above are of other roles.
-int workers_of_all_roles(const Placement& placement);
-
-/// Number the nodes in their order, and the ranks of the workers: those that train first, then role
-/// after role, each in the order of the nodes.
-void number_ranks(Placement& placement);
-
 /// Return how many workers with this claim a node can take. An empty claim fits `max` times.
 /// Workers that claim a part of a GPU have it from one GPU.
 int workers_that_fit(const Resources& available, const Resources& claim, int max);
@@ -116,6 +108,9 @@ Placement place(const ScalingConfig& scaling, const std::vector<NodeCapacity>& n
                 std::size_t expected_nodes, const Placement& before = {},
                 const std::vector<IngestNeed>& ingest = {});
 
+/// Return the nodes as if nobody used any of what they have.
+std::vector<NodeCapacity> all_free(std::vector<NodeCapacity> nodes);
+
 /// Return how many of its least number of workers each node could have if it were free; nothing if
 /// these nodes are too few even then.
 std::map<NodeId, int> rooms_when_free(const ScalingConfig& scaling,
@@ -129,21 +124,5 @@ int automatic_workers(const ScalingConfig& scaling, const std::vector<NodeCapaci
 /// Return what the ingest workers on a node claim together.
 Resources ingest_claim(const Placement& placement, NodeId node,
                        const std::vector<IngestNeed>& needs);
-
-/// Return the ranks of the workers on one node of the placement, by local rank: those that train,
-/// then the other roles'.
-std::vector<WorkerRanks> ranks_on(const PlacedNode& placed, const Placement& placement);
-
-/// A worker's place in its role.
-struct RoleRank {
-  int role = 0;  // 0: the one that trains
-  int rank = 0;
-};
-/// Return which worker of which role a rank of the placement is.
-RoleRank role_rank_of(const Placement& placement, Rank rank);
-/// Return "reader 1", or "" in a job of one role.
-std::string role_text(const ScalingConfig& scaling, const Placement& placement, Rank rank);
-/// Return " and 2 of role reader, 1 of role evaluator", or "" in a job of one role.
-std::string others_text(const ScalingConfig& scaling);
 
 }  // namespace train

@@ -1,5 +1,7 @@
 #include "launcher/core/rank_table.h"
 
+#include "launcher/core/placed_ranks.h"
+
 namespace train {
 
 RankTable::RankTable(const Placement& placement)

@@ -20,13 +20,9 @@ std::string describe(const PoolRun& run) {
 }
 
 /// Return where the group would be if the nodes were free.
-Placement place_when_free(const ScalingConfig& scaling, std::vector<NodeCapacity> nodes,
+Placement place_when_free(const ScalingConfig& scaling, const std::vector<NodeCapacity>& nodes,
                           const std::vector<IngestNeed>& ingest) {
-  for (NodeCapacity& node : nodes) {
-    node.free = node.total;
-    for (OfferedGpu& gpu : node.gpus) gpu.free = true;
-  }
-  return place(scaling, nodes, std::numeric_limits<std::size_t>::max(), {}, ingest);
+  return place(scaling, all_free(nodes), std::numeric_limits<std::size_t>::max(), {}, ingest);
 }
 
 /// Return what the workers of other roles on a node claim.

@@ -14,6 +14,7 @@
 #include "launcher/core/group_growth.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/core/node_pool.h"
+#include "launcher/core/placed_ranks.h"
 #include "launcher/core/room_claims.h"
 #include "launcher/core/run_events.h"
 #include "launcher/core/run_progress.h"

@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 
+#include "launcher/core/placed_ranks.h"
 #include "lib/base/time.h"
 #include "lib/base/utf8.h"
 

@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "launcher/cluster/links/start_messages.h"
+#include "launcher/core/placed_ranks.h"
 #include "lib/base/overloaded.h"
 
 namespace train::sim {

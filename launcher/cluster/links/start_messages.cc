@@ -7,6 +7,7 @@
 #include <boost/json.hpp>
 #include <chrono>
 
+#include "launcher/core/placed_ranks.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "lib/storage/object_store.h"
 

@@ -14,6 +14,7 @@
 #include "launcher/cluster/reports/report_sinks.h"
 #include "launcher/cluster/run/detached_run.h"
 #include "launcher/cluster/run/run_end.h"
+#include "launcher/core/placed_ranks.h"
 #include "launcher/core/run_history.h"
 #include "launcher/report/summary.h"
 #include "launcher/spec/secrets.h"

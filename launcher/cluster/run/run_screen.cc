@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "launcher/core/placed_ranks.h"
 #include "launcher/report/summary.h"
 #include "lib/base/print.h"
 #include "lib/base/secrets.h"

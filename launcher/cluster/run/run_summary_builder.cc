@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "launcher/core/placed_ranks.h"
 #include "lib/base/secrets.h"
 #include "lib/base/terminal_text.h"
 #include "lib/base/utf8.h"

@@ -1,5 +1,6 @@
 // Roles beside the one that trains: where their workers go, what their ends do to the attempt, and
 // what the journal keeps of them.
+#include "launcher/core/placed_ranks.h"
 #include "launcher/core/run_history.h"
 #include "tests/unit/launcher_core/controller_fixture.h"
 

@@ -1,4 +1,5 @@
 // Ingest workers within the life of an attempt: placed, ordered, found again, and never a failure.
+#include "launcher/core/placed_ranks.h"
 #include "tests/unit/launcher_core/controller_fixture.h"
 
 namespace train {
