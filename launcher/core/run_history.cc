@@ -80,10 +80,12 @@ Placement placement_of(const boost::json::object& event, std::vector<std::string
   for (const boost::json::value& value : nodes->as_array()) {
     if (!value.is_object()) return {};
     const boost::json::object& node = value.as_object();
+    const std::int64_t workers = number_of(node, "workers");
+    if (workers < 0 || workers > kWorkersMax) return {};
     placement.nodes.push_back({.node = NodeId{static_cast<std::int32_t>(number_of(node, "node"))},
                                .node_rank = {},
                                .first_rank = {},
-                               .local_world_size = static_cast<int>(number_of(node, "workers")),
+                               .local_world_size = static_cast<int>(workers),
                                .others = roles_of(node)});
     names.push_back(text_of(node, "name"));
   }

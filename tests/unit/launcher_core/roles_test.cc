@@ -432,5 +432,20 @@ TEST(ControllerRoles, ADamagedJournalGivesNone) {
   }
 }
 
+TEST(ControllerRoles, AJournalWithAnImpossibleNumberOfWorkersGivesNoPlacement) {
+  const AttemptBegun begun{kFirst,
+                           place_on(WithReader::spec(0).scaling_config, {node(0, 4), node(1, 4)}),
+                           {"node-a", "node-b"},
+                           {},
+                           0};
+  for (const std::int64_t workers : {std::int64_t{-1}, std::int64_t{100'001}, std::int64_t{1} << 62,
+                                     (std::int64_t{1} << 32) + 1}) {
+    boost::json::object record = record_of(begun);
+    record.at("nodes").as_array()[0].as_object()["workers"] = workers;
+
+    EXPECT_FALSE(living_in(record).has_value()) << workers;
+  }
+}
+
 }  // namespace
 }  // namespace train
