@@ -53,7 +53,7 @@ struct alignas(kCacheLine) Count {
 
 /// What a piece belongs to: alike on all ranks.
 struct Header {
-  std::uint32_t type = 0;
+  std::uint32_t op = 0, type = 0;
   std::uint64_t elements = 0, first = 0;
   bool operator==(const Header&) const = default;
 };
@@ -94,6 +94,11 @@ const char* type_name(std::uint32_t type) {
   static constexpr const char* kNames[] = {"float32", "float64", "bfloat16",
                                            "float16", "int32",   "int64"};
   return type < std::size(kNames) ? kNames[type] : "another type";
+}
+
+const char* op_name(std::uint32_t op) {
+  static constexpr const char* kNames[] = {"all_reduce", "all_gather", "reduce_scatter"};
+  return op < std::size(kNames) ? kNames[op] : "another call";
 }
 
 /// Return whether a process of this user has ended, also if its parent has not taken note yet.
@@ -208,7 +213,8 @@ Result<Unit> SharedMemory::await(const Call& call, bool written, std::uint32_t c
       if (Clock::now() > until) {
         return Error{Errc::Timeout, "timed out after " +
                                         std::to_string(call.timeout.count() / 1000) + " s: rank " +
-                                        std::to_string(rank) + " has not come to this all_reduce"};
+                                        std::to_string(rank) + " has not come to this " +
+                                        op_name(static_cast<std::uint32_t>(call.op))};
       }
     }
   }
@@ -222,43 +228,80 @@ Result<Unit> SharedMemory::compare() {
     if (other == own) continue;
     const auto given = [](int by, const Header& header) {
       return "rank " + std::to_string(by) + " gave " + std::to_string(header.elements) +
-             " elements of " + type_name(header.type);
+             " elements of " + type_name(header.type) + " to " + op_name(header.op);
     };
-    return Error{Errc::InvalidArgument,
-                 "all_reduce: " + given(rank_, own) + ", and " + given(rank, other),
-                 "all ranks must reduce tensors of the same type and size, in the same order"};
+    return Error{Errc::InvalidArgument, given(rank_, own) + ", and " + given(rank, other),
+                 "all ranks must make the same calls, in the same order, with tensors of the same "
+                 "type and size"};
   }
   return Unit{};
 }
 
-Result<Unit> SharedMemory::sum(const Call& call) {
-  Rank& own = layout_->ranks[rank_];
+std::size_t SharedMemory::piece_elements(const Call& call) const {
+  const std::size_t fit = kSharedSlotBytes / element_size(call.type);
+  return call.op == SharedOp::ReduceScatter ? fit / static_cast<std::size_t>(ranks_) : fit;
+}
+
+void SharedMemory::copy_in(const Call& call, std::size_t first, std::size_t count,
+                           std::byte* slot) const {
+  if (count == 0) return;
   const std::size_t size = element_size(call.type);
-  const std::size_t piece_elements = kSharedSlotBytes / size;
-  auto* data = static_cast<std::byte*>(call.data);
+  const auto* input = static_cast<const std::byte*>(call.input);
+  if (call.op != SharedOp::ReduceScatter) {
+    std::memcpy(slot, input + first * size, count * size);
+    return;
+  }
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks_); ++rank) {
+    std::memcpy(slot + rank * count * size, input + (rank * call.elements + first) * size,
+                count * size);
+  }
+}
+
+void SharedMemory::copy_out(const Call& call, std::size_t first, std::size_t count) const {
+  if (count == 0) return;
+  const std::size_t size = element_size(call.type);
+  auto* output = static_cast<std::byte*>(call.output);
+  if (call.op == SharedOp::AllGather) {
+    for (int rank = 0; rank < ranks_; ++rank)
+      std::memcpy(output + (static_cast<std::size_t>(rank) * call.elements + first) * size,
+                  slot(rank, pieces_), count * size);
+    return;
+  }
+  const std::size_t own =
+      call.op == SharedOp::ReduceScatter ? static_cast<std::size_t>(rank_) * count * size : 0;
+  std::byte* const out = output + first * size;
+  if (ranks_ == 1) {
+    std::memcpy(out, slot(0, pieces_) + own, count * size);
+    return;
+  }
+  add(call.type, out, slot(0, pieces_) + own, slot(1, pieces_) + own, count);
+  for (int rank = 2; rank < ranks_; ++rank)
+    add(call.type, out, out, slot(rank, pieces_) + own, count);
+}
+
+Result<Unit> SharedMemory::run(const Call& call) {
+  Rank& own = layout_->ranks[rank_];
+  const std::size_t at_once = piece_elements(call);
   const auto elements_at = [&](std::size_t first) {
-    return std::min(piece_elements, call.elements - first);
+    return std::min(at_once, call.elements - first);
   };
   const auto write = [&](std::size_t first, std::uint32_t piece) -> Result<Unit> {
     // The slot was that of two pieces before: all must have read it.
     TRY_VOID(await(call, /*written=*/false, piece - 1));
-    own.headers[piece % kSlots] = {static_cast<std::uint32_t>(call.type), call.elements, first};
-    if (const std::size_t count = elements_at(first); count > 0)
-      std::memcpy(slot(rank_, piece), data + first * size, count * size);
+    own.headers[piece % kSlots] = {static_cast<std::uint32_t>(call.op),
+                                   static_cast<std::uint32_t>(call.type), call.elements, first};
+    copy_in(call, first, elements_at(first), slot(rank_, piece));
     own.written.set(piece + 1);
     return Unit{};
   };
   TRY_VOID(write(0, pieces_));
-  for (std::size_t first = 0;; first += piece_elements) {
-    const std::size_t next = first + piece_elements;
+  for (std::size_t first = 0;; first += at_once) {
+    const std::size_t next = first + at_once;
     const bool last = next >= call.elements;
     if (!last) TRY_VOID(write(next, pieces_ + 1));
     TRY_VOID(await(call, /*written=*/true, pieces_ + 1));
     TRY_VOID(compare());
-    std::byte* const out = data + first * size;
-    const std::size_t count = elements_at(first);
-    if (ranks_ > 1) add(call.type, out, slot(0, pieces_), slot(1, pieces_), count);
-    for (int rank = 2; rank < ranks_; ++rank) add(call.type, out, out, slot(rank, pieces_), count);
+    copy_out(call, first, elements_at(first));
     own.done.set(++pieces_);
     if (last) return Unit{};
   }

@@ -1,8 +1,9 @@
-// Sums arrays of the ranks of one node through memory that they share. No tensors.
+// Sums and gathers arrays of the ranks of one node through memory that they share. No tensors.
 //
-// Each rank has two slots. For each piece of an array, it copies its own part into one of them and
-// adds up those of all ranks, in the order of the ranks, so that all get the same bits. While the
-// others still read a piece, it writes the next one.
+// Each rank has two slots. For each piece of an array, it copies its own part into one of them, and
+// then reads those of all ranks: it adds them up, in the order of the ranks, so that all get the
+// same bits, or puts them side by side. While the others still read a piece, it writes the next
+// one.
 #pragma once
 
 #include <atomic>
@@ -21,6 +22,11 @@ namespace train::sdk {
 inline constexpr int kSharedRanksMax = 16;  // each adds up the arrays of all, so more would be slow
 inline constexpr std::size_t kSharedSlotBytes = std::size_t{512} << 10;
 
+enum class SharedOp : std::uint32_t {
+  AllReduce,      // every rank gets the sum of all arrays
+  AllGather,      // every rank gets all arrays, one after the other
+  ReduceScatter,  // each array has a part for each rank, which gets the sum of these
+};
 enum class SumType : std::uint32_t { Float32, Float64, BFloat16, Float16, Int32, Int64 };
 std::size_t element_size(SumType type);
 
@@ -38,17 +44,19 @@ class SharedMemory {
   std::string name() const;
 
   struct Call {
+    SharedOp op = SharedOp::AllReduce;
     SumType type = SumType::Float32;
-    void* data = nullptr;
-    std::size_t elements = 0;
+    const void* input = nullptr;
+    void* output = nullptr;    // AllReduce: may be the input
+    std::size_t elements = 0;  // of the input; ReduceScatter: of the output
     std::chrono::milliseconds timeout{};
     const std::atomic<bool>* stop = nullptr;  // ends a call that waits
   };
-  /// Replace `data` by the sum over all ranks. All ranks call it, one call at a time, with the same
-  /// type and number of elements: InvalidArgument on each if these differ. Timeout: a rank did not
+  /// Do what `op` says. All ranks call it, one call at a time, with the same operation, type and
+  /// number of elements: InvalidArgument on each if these differ. Timeout: a rank did not
   /// come, and is named. Unavailable: a rank has ended. Cancelled: `stop`. After any error, the
   /// memory is of no use.
-  Result<Unit> sum(const Call& call);
+  Result<Unit> run(const Call& call);
 
  private:
   struct Layout;
@@ -58,6 +66,9 @@ class SharedMemory {
   Result<Unit> await(const Call& call, bool written, std::uint32_t count);
   Result<Unit> compare();
   std::byte* slot(int rank, std::uint32_t piece) const;
+  std::size_t piece_elements(const Call& call) const;
+  void copy_in(const Call& call, std::size_t first, std::size_t count, std::byte* slot) const;
+  void copy_out(const Call& call, std::size_t first, std::size_t count) const;
 
   FileDescriptor file_;
   Layout* layout_;

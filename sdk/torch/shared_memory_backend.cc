@@ -3,6 +3,7 @@
 #include <ATen/core/ivalue.h>
 #include <train/error.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -39,11 +40,14 @@ std::optional<SumType> sum_type(at::ScalarType type) {
   }
 }
 
-class SumWork final : public c10d::Work {
+class SharedWork final : public c10d::Work {
  public:
-  SumWork(int rank, at::Tensor tensor, SumType type, std::chrono::milliseconds timeout)
-      : Work(rank, c10d::OpType::ALLREDUCE),
-        tensor(std::move(tensor)),
+  SharedWork(int rank, c10d::OpType kind, SharedOp op, at::Tensor input, at::Tensor output,
+             SumType type, std::chrono::milliseconds timeout)
+      : Work(rank, kind),
+        op(op),
+        input(std::move(input)),
+        output(std::move(output)),
         type(type),
         timeout(timeout),
         future_(c10::make_intrusive<c10::ivalue::Future>(
@@ -53,13 +57,14 @@ class SumWork final : public c10d::Work {
     if (error)
       future_->setError(error);
     else
-      future_->markCompleted(c10::IValue(Tensors{tensor}));
+      future_->markCompleted(c10::IValue(Tensors{output}));
     finish(std::move(error));
   }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
-  Tensors result() override { return {tensor}; }
+  Tensors result() override { return {output}; }
 
-  const at::Tensor tensor;
+  const SharedOp op;
+  const at::Tensor input, output;
   const SumType type;
   const std::chrono::milliseconds timeout;
 
@@ -89,18 +94,30 @@ class SharedMemoryBackend final : public c10d::Backend {
   Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
     if (tensors.size() != 1) return gloo_->allreduce(tensors, options);
     const at::Tensor& tensor = tensors.front();
-    const auto type = sum_type(tensor.scalar_type());
-    if (!type || !tensor.device().is_cpu() || tensor.layout() != at::kStrided ||
-        options.reduceOp != c10d::ReduceOp::SUM)
-      return gloo_->allreduce(tensors, options);
-    auto work = c10::make_intrusive<SumWork>(
-        getRank(), tensor, *type, options.timeout.count() > 0 ? options.timeout : timeout_.load());
-    {
-      const std::lock_guard lock(mutex_);
-      waiting_.push_back(work);
+    if (options.reduceOp == c10d::ReduceOp::SUM) {
+      if (auto work =
+              start(c10d::OpType::ALLREDUCE, SharedOp::AllReduce, tensor, tensor, options.timeout))
+        return work;
     }
-    added_.notify_one();
-    return work;
+    return gloo_->allreduce(tensors, options);
+  }
+  Work _allgather_base(at::Tensor& output, at::Tensor& input,
+                       const c10d::AllgatherOptions& options) override {
+    if (output.numel() == input.numel() * getSize()) {
+      if (auto work = start(c10d::OpType::_ALLGATHER_BASE, SharedOp::AllGather, input, output,
+                            options.timeout))
+        return work;
+    }
+    return gloo_->_allgather_base(output, input, options);
+  }
+  Work _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                            const c10d::ReduceScatterOptions& options) override {
+    if (input.numel() == output.numel() * getSize() && options.reduceOp == c10d::ReduceOp::SUM) {
+      if (auto work = start(c10d::OpType::_REDUCE_SCATTER_BASE, SharedOp::ReduceScatter, input,
+                            output, options.timeout))
+        return work;
+    }
+    return gloo_->_reduce_scatter_base(output, input, options);
   }
 
   const std::string getBackendName() const override { return "trainrun"; }
@@ -124,10 +141,6 @@ class SharedMemoryBackend final : public c10d::Backend {
   Work allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override {
     return gloo_->allgather(outputs, inputs, options);
   }
-  Work _allgather_base(at::Tensor& output, at::Tensor& input,
-                       const c10d::AllgatherOptions& options) override {
-    return gloo_->_allgather_base(output, input, options);
-  }
   Work allgather_coalesced(Lists& outputs, Tensors& inputs,
                            const c10d::AllgatherOptions& options) override {
     return gloo_->allgather_coalesced(outputs, inputs, options);
@@ -145,10 +158,6 @@ class SharedMemoryBackend final : public c10d::Backend {
   Work reduce_scatter(Tensors& outputs, Lists& inputs,
                       const c10d::ReduceScatterOptions& options) override {
     return gloo_->reduce_scatter(outputs, inputs, options);
-  }
-  Work _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                            const c10d::ReduceScatterOptions& options) override {
-    return gloo_->_reduce_scatter_base(output, input, options);
   }
   Work reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                        const c10d::ReduceScatterOptions& options) override {
@@ -177,9 +186,28 @@ class SharedMemoryBackend final : public c10d::Backend {
   std::uint64_t getSequenceNumberForGroup() override { return gloo_->getSequenceNumberForGroup(); }
 
  private:
+  /// Begin a call through the shared memory; null if these tensors are not for it.
+  Work start(c10d::OpType kind, SharedOp op, const at::Tensor& input, const at::Tensor& output,
+             std::chrono::milliseconds timeout) {
+    const auto type = sum_type(input.scalar_type());
+    const auto fits = [&](const at::Tensor& tensor) {
+      return tensor.device().is_cpu() && tensor.layout() == at::kStrided &&
+             tensor.scalar_type() == input.scalar_type();
+    };
+    if (!type || !fits(input) || !fits(output)) return {};
+    auto work = c10::make_intrusive<SharedWork>(getRank(), kind, op, input, output, *type,
+                                                timeout.count() > 0 ? timeout : timeout_.load());
+    {
+      const std::lock_guard lock(mutex_);
+      waiting_.push_back(work);
+    }
+    added_.notify_one();
+    return work;
+  }
+
   void run() {
     for (;;) {
-      c10::intrusive_ptr<SumWork> work;
+      c10::intrusive_ptr<SharedWork> work;
       {
         std::unique_lock lock(mutex_);
         added_.wait(lock, [this] { return stop_ || !waiting_.empty(); });
@@ -189,7 +217,7 @@ class SharedMemoryBackend final : public c10d::Backend {
       }
       std::exception_ptr error;
       try {
-        sum(*work);
+        run(*work);
       } catch (...) {
         error = std::current_exception();
       }
@@ -197,20 +225,26 @@ class SharedMemoryBackend final : public c10d::Backend {
     }
   }
 
-  void sum(const SumWork& work) {
+  void run(const SharedWork& work) {
     if (broken_) raise(*broken_);
     const at::NoGradGuard no_gradients;
-    const at::Tensor dense = work.tensor.contiguous();
-    const auto summed = memory_->sum({.type = work.type,
-                                      .data = dense.data_ptr(),
-                                      .elements = static_cast<std::size_t>(dense.numel()),
-                                      .timeout = work.timeout,
-                                      .stop = &stop_});
-    if (summed.has_error()) {
-      broken_ = summed.error();
+    const at::Tensor input = work.input.contiguous(), output = work.output.contiguous();
+    const bool in_place = work.op == SharedOp::AllReduce;
+    const auto done =
+        memory_->run({.op = work.op,
+                      .type = work.type,
+                      .input = input.data_ptr(),
+                      .output = in_place ? input.data_ptr() : output.data_ptr(),
+                      .elements = static_cast<std::size_t>(
+                          in_place ? input.numel() : std::min(input.numel(), output.numel())),
+                      .timeout = work.timeout,
+                      .stop = &stop_});
+    if (done.has_error()) {
+      broken_ = done.error();
       raise(*broken_);
     }
-    if (!dense.is_same(work.tensor)) work.tensor.copy_(dense);
+    const at::Tensor& found = in_place ? input : output;
+    if (!found.is_same(work.output)) work.output.copy_(found);
   }
 
   const c10::intrusive_ptr<c10d::Backend> gloo_;
@@ -219,7 +253,7 @@ class SharedMemoryBackend final : public c10d::Backend {
   std::optional<Error> broken_;  // of the thread alone: why the memory is of no use any more
   std::mutex mutex_;
   std::condition_variable added_;
-  std::deque<c10::intrusive_ptr<SumWork>> waiting_;
+  std::deque<c10::intrusive_ptr<SharedWork>> waiting_;
   std::atomic<bool> stop_ = false;
   std::thread thread_;  // the last member, since it uses the others
 };

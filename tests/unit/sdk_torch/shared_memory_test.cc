@@ -50,6 +50,18 @@ at::Tensor add_up(at::Tensor tensor) {
   return tensor;
 }
 
+at::Tensor gather(at::Tensor own) {
+  at::Tensor all = torch::empty({own.numel() * process_group()->getSize()}, own.options());
+  process_group()->_allgather_base(all, own)->wait();
+  return all;
+}
+
+at::Tensor add_up_own_part(at::Tensor parts) {
+  at::Tensor own = torch::empty({parts.numel() / process_group()->getSize()}, parts.options());
+  process_group()->_reduce_scatter_base(own, parts)->wait();
+  return own;
+}
+
 /// Random numbers, others on each rank.
 at::Tensor noise(int rank, std::int64_t elements, at::ScalarType type) {
   torch::manual_seed(static_cast<std::uint64_t>(1 + rank));
@@ -116,6 +128,52 @@ TEST(SharedMemory, GivesTwoRanksTheBitsThatGlooGivesThem) {
   EXPECT_EQ(shared[0], shared[1]);
   ASSERT_THAT(gloo, Each(::testing::StartsWith("gloo: ")));
   EXPECT_EQ(shared[0].substr(sizeof "trainrun:"), gloo[0].substr(sizeof "gloo:"));
+}
+
+TEST(SharedMemory, GathersAndAddsUpPartsAsGlooDoes) {
+  for (const int ranks : {2, 3}) {
+    const auto all_calls = [ranks](bool gloo) {
+      return results(run_ranks(ranks, [=](int rank) {
+        if (gloo) testing::fake_worker().collectives = "gloo";
+        std::string bits = backend() + ":";
+        const auto add = [&](const at::Tensor& got) {
+          const std::string_view bytes(static_cast<const char*>(got.const_data_ptr()),
+                                       got.nbytes());
+          bits += " " + std::to_string(std::hash<std::string_view>()(bytes));
+        };
+        for (const auto type : {at::kFloat, at::kBFloat16, at::kLong}) {
+          for (const std::int64_t size : sizes(static_cast<std::int64_t>(at::elementSize(type)))) {
+            add(gather(noise(rank, size, type)));
+            // Whole numbers: Gloo adds three ranks up in another order.
+            add(add_up_own_part((noise(rank, ranks * size, type) * 10).round()));
+          }
+        }
+        add(gather(torch::ones({3}, torch::kByte)));  // through Gloo
+        return bits;
+      }));
+    };
+    const auto shared = all_calls(false), gloo = all_calls(true);
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) {
+      EXPECT_THAT(shared[rank], ::testing::StartsWith("trainrun: "));
+      EXPECT_EQ(shared[rank].substr(sizeof "trainrun:"), gloo[rank].substr(sizeof "gloo:"));
+    }
+  }
+}
+
+TEST(SharedMemory, GathersIntoAndFromWhatIsNotContiguous) {
+  const auto found = results(run_ranks(2, [](int rank) {
+    const at::Tensor own = (torch::arange(6, torch::kFloat).reshape({2, 3}) + 10 * rank).t();
+    at::Tensor wide = torch::zeros({12, 2}), parts = torch::ones({4, 2}).t();
+    at::Tensor all = wide.select(1, 0), half = torch::zeros({2, 2}).t();
+    at::Tensor given = own.reshape({-1});
+    process_group()->_allgather_base(all, given)->wait();
+    process_group()->_reduce_scatter_base(half, parts)->wait();
+    std::ostringstream text;
+    text << all[1].item<int>() << " " << all[6].item<int>() << " "
+         << wide.select(1, 1).sum().item<int>() << " " << half.sum().item<int>();
+    return text.str();
+  }));
+  EXPECT_THAT(found, Each("3 10 0 8"));
 }
 
 /// The sum of each element in the order of the ranks.
@@ -197,10 +255,10 @@ TEST(SharedMemory, RefusesTensorsThatAreNotAlike) {
       run_ranks(2, [](int rank) { return failure_of([&] { add_up(torch::ones({5 + rank})); }); }));
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_EQ(found[0],
-            "invalid_argument: all_reduce: rank 0 gave 5 elements of float32, and rank 1 gave 6 "
-            "elements of float32 (all ranks must reduce tensors of the same type and size, in the "
-            "same order)");
-  EXPECT_THAT(found[1], HasSubstr("rank 1 gave 6 elements of float32, and rank 0 gave 5"));
+            "invalid_argument: rank 0 gave 5 elements of float32 to all_reduce, and rank 1 gave 6 "
+            "elements of float32 to all_reduce (all ranks must make the same calls, in the same "
+            "order, with tensors of the same type and size)");
+  EXPECT_THAT(found[1], HasSubstr("rank 1 gave 6 elements of float32 to all_reduce, and rank 0"));
   EXPECT_THAT(
       results(run_ranks(2,
                         [](int rank) {
@@ -208,7 +266,15 @@ TEST(SharedMemory, RefusesTensorsThatAreNotAlike) {
                             add_up(torch::ones({5}, rank == 0 ? torch::kInt : torch::kFloat));
                           });
                         }))[0],
-      HasSubstr("rank 0 gave 5 elements of int32, and rank 1 gave 5 elements of float32"));
+      HasSubstr("rank 0 gave 5 elements of int32 to all_reduce, and rank 1 gave 5 elements of "
+                "float32"));
+  EXPECT_THAT(results(run_ranks(2,
+                                [](int rank) {
+                                  return failure_of([&] {
+                                    rank == 0 ? add_up(torch::ones({4})) : gather(torch::ones({4}));
+                                  });
+                                }))[0],
+              HasSubstr("rank 1 gave 4 elements of float32 to all_gather"));
 }
 
 TEST(SharedMemory, NamesTheRankThatDoesNotCome) {
