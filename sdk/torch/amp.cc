@@ -10,6 +10,7 @@
 
 #include "sdk/torch/failure.h"
 #include "sdk/torch/gradient_lists.h"
+#include "sdk/torch/sharded_parameter.h"
 
 namespace train {
 namespace {
@@ -109,6 +110,11 @@ void GradScaler::unscale(torch::optim::Optimizer& optimizer) {
       at::_amp_foreach_non_finite_check_and_unscale_(list, found, inverse.to(where));
       of.found_inf.push_back(std::move(found));
     }
+    if (!sdk::any_pieces(sdk::parameters_of(optimizer))) return;
+    double mine = 0;  // each rank has other rows: one that is not finite counts on all ranks
+    for (const at::Tensor& each : of.found_inf) mine += each.item<double>();
+    const double all = detail::sums_over_ranks({mine}, "train::GradScaler")[0];
+    of.found_inf = {torch::full({}, all > 0 ? 1.0 : 0.0, scale_.options())};
   });
   of.stage = Stage::Unscaled;
 }

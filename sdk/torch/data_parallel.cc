@@ -17,6 +17,7 @@
 #include "sdk/client/progress.h"
 #include "sdk/torch/compression.h"
 #include "sdk/torch/failure.h"
+#include "sdk/torch/sharded_parameter.h"
 
 namespace train::detail {
 namespace {
@@ -286,6 +287,10 @@ class ReducerSync final : public GradientSync, public std::enable_shared_from_th
 
 std::shared_ptr<GradientSync> GradientSync::attach(torch::nn::Module& module,
                                                    const DataParallelOptions& options) {
+  if (sdk::any_sharded(module.parameters())) {
+    sdk::raise(Error{Errc::InvalidArgument, "prepare_model: the model is sharded already",
+                     "use what train::fully_shard returned"});
+  }
   guarded("moving the model to its device", [&] { module.to(device()); });
   auto group = process_group();
   if (!group) return nullptr;

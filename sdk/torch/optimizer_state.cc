@@ -12,6 +12,8 @@
 
 #include "sdk/torch/failure.h"
 #include "sdk/torch/optimizer_fields.h"
+#include "sdk/torch/sharded_parameter.h"
+#include "sdk/torch/sharded_state.h"
 
 namespace train::sdk {
 namespace {
@@ -132,17 +134,18 @@ std::string quoted(const std::string& name) { return "\"" + name + "\""; }
 /// The contents of a file with one optimizer; keeps track of the parts that were used.
 class Reader {
  public:
-  explicit Reader(FileScan scan) : file_(std::move(scan)) {
-    for (const TensorEntry& entry : file_.tensors()) unused_.emplace(entry.name, &entry);
-    const auto text = file_.metadata().find(kMetadata);
-    if (text == file_.metadata().end()) corrupt("its header holds no \"trainrun_optimizer\"");
+  Reader(const CheckedFiles& checkpoint, const std::string& name, const SavedBy& by)
+      : saved_(checkpoint, name, by) {
+    for (const auto& [tensor, pieces] : saved_.tensors()) unused_.insert(tensor);
+    const auto text = saved_.metadata().find(kMetadata);
+    if (text == saved_.metadata().end()) corrupt("its header holds no \"trainrun_optimizer\"");
     said_ = as<Dict>(parsed(text->second), quoted(kMetadata));
     groups_ = as<List>(entry_of(said_, "groups", "the header"), "\"groups\"");
     states_ = as<List>(entry_of(said_, "state", "the header"), "\"state\"");
   }
 
   [[noreturn]] void corrupt(const std::string& why) const {
-    raise(Error{Errc::Corrupt, file_.path() + ": " + why});
+    raise(Error{Errc::Corrupt, saved_.path() + ": " + why});
   }
   void check_counts(std::size_t groups, std::size_t parameters) const {
     if (groups_.size() != groups) corrupt(count_text("groups", groups_.size(), groups));
@@ -170,31 +173,35 @@ class Reader {
     if (!of.empty()) corrupt(where + " has the unexpected entry " + quoted(of.begin()->first));
   }
 
-  /// Return the tensor `name`, and mark it as used. Return an undefined tensor if there is none and
-  /// none is needed.
+  /// Return the tensor `name`, or this rank's rows of it, and mark it as used; finish() fills it.
+  /// Return an undefined tensor if there is none and none is needed.
   torch::Tensor tensor(const std::string& name, const torch::Tensor& parameter,
                        std::int64_t all_parameters, Extent extent, bool needed) {
-    const auto found = unused_.find(name);
-    if (found == unused_.end()) {
+    if (!unused_.contains(name)) {
       if (needed) corrupt("the tensor " + quoted(name) + " is missing");
       return {};
     }
-    const TensorEntry& entry = *found->second;
-    check(entry, parameter, all_parameters, extent);
-    const auto options = parameter.options().dtype(TensorReader::type(entry));
+    unused_.erase(name);
+    const auto sharded = sharded_parameter(parameter);
+    const SavedPiece& piece = saved_.tensors().at(name).front();
+    check(piece, sharded ? sharded->shape : parameter.sizes().vec(), all_parameters, extent);
+    const auto options = parameter.options().dtype(TensorReader::type(piece.entry));
     torch::Tensor tensor =
         extent == Extent::Parameter
             ? torch::empty_like(parameter, options, torch::MemoryFormat::Preserve)
-            : torch::empty(entry.shape, options);
-    file_.read(entry, 0, entry.shape.empty() ? 1 : entry.shape[0], tensor);
-    unused_.erase(found);
+            : torch::empty(piece.shape, options);
+    if (extent == Extent::Parameter && sharded) {
+      if (sharded->held) wanted_.piece(name, tensor, sharded->shape, sharded->offset);
+    } else {
+      wanted_.replicated(name, tensor);
+    }
     return tensor;
   }
 
   void finish() {
-    if (!unused_.empty())
-      corrupt("the tensor " + quoted(unused_.begin()->first) + " is unexpected");
-    file_.finish();
+    if (!unused_.empty()) corrupt("the tensor " + quoted(*unused_.begin()) + " is unexpected");
+    saved_.load(wanted_, "optimizer");
+    saved_.verify_metadata();
   }
 
  private:
@@ -222,23 +229,23 @@ class Reader {
     if (found == of.end()) corrupt(where + " lacks " + quoted(name));
     return found->second;
   }
-  void check(const TensorEntry& entry, const torch::Tensor& parameter, std::int64_t all_parameters,
+  void check(const SavedPiece& piece, std::vector<std::int64_t> shape, std::int64_t all_parameters,
              Extent extent) const {
-    const torch::ScalarType type = TensorReader::type(entry);
-    std::vector<std::int64_t> shape;
-    if (extent == Extent::Parameter) shape = parameter.sizes().vec();
+    const torch::ScalarType type = TensorReader::type(piece.entry);
+    if (extent == Extent::One) shape = {};
     if (extent == Extent::AllParameters) shape = {all_parameters};
     const bool fits = extent == Extent::One ? type != torch::kBool : at::isFloatingType(type);
-    if (entry.shape == shape && fits) return;
+    if (piece.shape == shape && fits) return;
     std::ostringstream text;
-    text << "the tensor " << quoted(entry.name) << " is " << entry.dtype << " "
-         << at::IntArrayRef(entry.shape) << ", expected "
+    text << "the tensor " << quoted(piece.entry.name) << " is " << piece.entry.dtype << " "
+         << at::IntArrayRef(piece.shape) << ", expected "
          << (extent == Extent::One ? "a number" : "floats") << " of " << at::IntArrayRef(shape);
     corrupt(text.str());
   }
 
-  TensorReader file_;
-  std::map<std::string, const TensorEntry*> unused_;  // tensors by name
+  SavedTensors saved_;
+  std::set<std::string> unused_;  // names of tensors
+  ShardedState wanted_;
   Dict said_;
   List groups_, states_;
 };
@@ -320,7 +327,9 @@ Dict describe(const Optimizer& optimizer) {
     List shapes;
     for (const torch::Tensor& parameter : group.params()) {
       List shape;
-      for (const std::int64_t size : parameter.sizes()) shape.emplace_back(size);
+      const auto sharded = sharded_parameter(parameter);
+      for (const std::int64_t size : sharded ? at::IntArrayRef(sharded->shape) : parameter.sizes())
+        shape.emplace_back(size);
       shapes.emplace_back(std::move(shape));
     }
     groups.emplace_back(std::move(shapes));
@@ -328,34 +337,71 @@ Dict describe(const Optimizer& optimizer) {
   return {{"type", type_name(optimizer)}, {"parameters", std::move(groups)}};
 }
 
-StagedFile stage_optimizer(const Optimizer& optimizer) {
-  List groups, states;
+namespace {
+
+struct Written {
   NamedTensors tensors;
+  std::vector<torch::Tensor> parameters;  // of each of the tensors
+  std::map<std::string, std::string> metadata;
+};
+
+Written written(const Optimizer& optimizer, bool sharded) {
+  List groups, states;
+  Written found;
   with_fields(optimizer, [&]<class Fields>(Fields) {
+    if (sharded && std::is_same_v<Fields, LbfgsFields>) {
+      raise(Error{Errc::InvalidArgument,
+                  "the state of torch::optim::LBFGS over a sharded model cannot be saved",
+                  "it is not right on rows of parameters: use another optimizer"});
+    }
     for (const auto& group : optimizer.param_groups()) {
       const auto& options = static_cast<const typename Fields::Options&>(group.options());
       Dict said;
       Fields::options(options, Writer{said});
       groups.emplace_back(std::move(said));
       for (const torch::Tensor& parameter : group.params()) {
-        const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
-        if (found == optimizer.state().end()) {
+        const auto state = optimizer.state().find(parameter.unsafeGetTensorImpl());
+        if (state == optimizer.state().end()) {
           states.emplace_back();
           continue;
         }
         Dict numbers;
-        Fields::state(options, static_cast<const typename Fields::State&>(*found->second),
-                      Writer{numbers, &tensors, prefix_of(states.size())});
+        Fields::state(options, static_cast<const typename Fields::State&>(*state->second),
+                      Writer{numbers, &found.tensors, prefix_of(states.size())});
+        found.parameters.resize(found.tensors.size(), parameter);
         states.emplace_back(std::move(numbers));
       }
     }
   });
   const Dict said{{"groups", std::move(groups)}, {"state", std::move(states)}};
-  return stage_tensors(tensors, {{"format", "pt"}, {kMetadata, to_json(Value(said))}});
+  found.metadata = {{"format", "pt"}, {kMetadata, to_json(Value(said))}};
+  return found;
 }
 
-void load_optimizer(FileScan scan, Optimizer& optimizer) {
-  Reader reader(std::move(scan));
+}  // namespace
+
+StagedFile stage_optimizer(const Optimizer& optimizer) {
+  const Written found = written(optimizer, /*sharded=*/false);
+  return stage_tensors(found.tensors, found.metadata);
+}
+
+StagedFile stage_sharded_optimizer(const Optimizer& optimizer, int rank, int world_size) {
+  Written found = written(optimizer, /*sharded=*/true);
+  ShardedState state;
+  for (std::size_t i = 0; i < found.tensors.size(); ++i) {
+    auto& [name, tensor] = found.tensors[i];
+    const auto sharded = sharded_parameter(found.parameters[i]);
+    if (!sharded)
+      state.replicated(std::move(name), std::move(tensor));
+    else if (sharded->held)
+      state.piece(std::move(name), std::move(tensor), sharded->shape, sharded->offset);
+  }
+  return stage_sharded(state, rank, world_size, std::move(found.metadata));
+}
+
+void load_optimizer(const CheckedFiles& checkpoint, const std::string& name, const SavedBy& by,
+                    Optimizer& optimizer) {
+  Reader reader(checkpoint, name, by);
   const torch::NoGradGuard no_grad;
   with_fields(optimizer, [&](auto fields) { load_as(fields, reader, optimizer); });
 }

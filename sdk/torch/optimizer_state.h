@@ -6,6 +6,7 @@
 
 #include <train/torch.h>
 
+#include "sdk/torch/sharded_state.h"
 #include "sdk/torch/tensor_file.h"
 
 namespace train::sdk {
@@ -17,9 +18,14 @@ Dict describe(const torch::optim::Optimizer& optimizer);
 /// Copy the optimizer's state. Throws Failure("invalid_argument") for an optimizer that neither is
 /// nor derives from one of LibTorch's.
 StagedFile stage_optimizer(const torch::optim::Optimizer& optimizer);
+/// The same for an optimizer of a sharded model: copy this rank's rows of the state.
+StagedFile stage_sharded_optimizer(const torch::optim::Optimizer& optimizer, int rank,
+                                   int world_size);
 
-/// Load into an optimizer for which describe() returns the same as for the saved one. Throws
-/// Failure("corrupt"), which names the file and the entry; the optimizer is then unchanged.
-void load_optimizer(FileScan scan, torch::optim::Optimizer& optimizer);
+/// Load what either has written to files of this name, into an optimizer of either kind for which
+/// describe() returns the same as for the saved one. Throws Failure("corrupt"), which names the
+/// file and the entry; the optimizer is then unchanged.
+void load_optimizer(const CheckedFiles& checkpoint, const std::string& name, const SavedBy& by,
+                    torch::optim::Optimizer& optimizer);
 
 }  // namespace train::sdk

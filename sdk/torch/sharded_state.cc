@@ -3,6 +3,7 @@
 #include <c10/core/StreamGuard.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -22,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using sdk::Box;
 using sdk::raise;
+using sdk::SavedPiece;
 
 constexpr const char* kShards = "trainrun_shards";  // in the header's metadata
 
@@ -48,26 +50,25 @@ torch::Tensor narrowed(torch::Tensor tensor, const Box& box,
   return tensor;
 }
 
-/// One rank's piece of a tensor, in its file.
-struct SavedPiece {
-  sdk::TensorReader* file = nullptr;
-  sdk::TensorEntry entry;
-  std::vector<std::int64_t> shape;  // of the whole tensor
-  Box box;
-};
-using SavedState = std::map<std::string, std::vector<SavedPiece>>;
-
-void add_pieces(sdk::TensorReader& file, SavedState& saved) {
+void add_pieces(std::size_t number, const sdk::TensorReader& file, bool whole,
+                std::map<std::string, std::vector<SavedPiece>>& saved) {
   const auto corrupt = [&](const std::string& why) {
     raise(Error{Errc::Corrupt, file.path() + ": " + why});
   };
+  if (whole) {
+    for (const sdk::TensorEntry& entry : file.tensors()) {
+      const std::vector<std::int64_t> begin(entry.shape.size());
+      saved[entry.name].push_back({number, entry, entry.shape, {begin, entry.shape}});
+    }
+    return;
+  }
   const auto text = file.metadata().find(kShards);
   if (text == file.metadata().end()) corrupt("its header does not locate its pieces");
   try {
     const Dict locations = parse_json(text->second).as<Dict>();
     for (const sdk::TensorEntry& entry : file.tensors()) {
       const Dict location = locations.at(entry.name).as<Dict>();
-      SavedPiece piece{&file, entry, location.at("shape").as<std::vector<std::int64_t>>(), {}};
+      SavedPiece piece{number, entry, location.at("shape").as<std::vector<std::int64_t>>(), {}};
       piece.box = {location.at("offset").as<std::vector<std::int64_t>>(), entry.shape};
       if (!sdk::fits(piece.box, piece.shape))
         corrupt("the piece of \"" + entry.name + "\" lies outside of its tensor");
@@ -89,7 +90,7 @@ struct PlannedRead {
 };
 
 PlannedRead plan_copy(const ShardedState::Entry& entry, const SavedPiece& piece,
-                      const sdk::Copy& copy) {
+                      sdk::TensorReader& file, const sdk::Copy& copy) {
   std::vector<std::int64_t> origin = piece.box.offset;  // of the rows, in the whole tensor
   std::int64_t begin = 0, end = 1;
   std::vector<std::int64_t> rows_shape = piece.box.size;
@@ -99,13 +100,13 @@ PlannedRead plan_copy(const ShardedState::Entry& entry, const SavedPiece& piece,
     rows_shape[0] = copy.box.size[0];
   }
   const torch::Tensor target = narrowed(entry.local, copy.box, entry.offset);
-  PlannedRead read{piece.file, piece.file->offset(piece.entry, begin), {}};
+  PlannedRead read{&file, file.offset(piece.entry, begin), {}};
   if (rows_shape == copy.box.size) {
-    read.run = [=] { piece.file->read(piece.entry, begin, end, target); };
+    read.run = [=, from = &file] { from->read(piece.entry, begin, end, target); };
     return read;
   }
-  read.run = [=] {  // copies only a part of each row
-    piece.file->each(piece.entry, begin, end, [&](std::int64_t row, const torch::Tensor& rows) {
+  read.run = [=, from = &file] {  // copies only a part of each row
+    from->each(piece.entry, begin, end, [&](std::int64_t row, const torch::Tensor& rows) {
       Box box = copy.box;
       box.offset[0] = origin[0] + row;
       box.size[0] = rows.size(0);
@@ -123,7 +124,7 @@ std::string mismatch(const ShardedState::Entry& entry, const SavedPiece& piece) 
     return "\"" + entry.name + "\" has the shape " + shape_text(piece.shape) + " there, " +
            shape_text(entry.shape) + " here";
   }
-  if (piece.file->type(piece.entry) != entry.local.scalar_type()) {
+  if (sdk::TensorReader::type(piece.entry) != entry.local.scalar_type()) {
     return "\"" + entry.name + "\" is " + piece.entry.dtype + " there, " +
            torch::toString(entry.local.scalar_type()) + " here";
   }
@@ -131,7 +132,8 @@ std::string mismatch(const ShardedState::Entry& entry, const SavedPiece& piece) 
 }
 
 void plan(const ShardedState::Entry& entry, const std::vector<SavedPiece>& pieces,
-          std::vector<PlannedRead>& reads, std::vector<std::string>& wrong) {
+          std::vector<sdk::TensorReader>& files, std::vector<PlannedRead>& reads,
+          std::vector<std::string>& wrong) {
   std::vector<Box> boxes;
   for (const SavedPiece& piece : pieces) {
     if (std::string what = mismatch(entry, piece); !what.empty()) {
@@ -146,7 +148,7 @@ void plan(const ShardedState::Entry& entry, const std::vector<SavedPiece>& piece
     return;
   }
   for (const sdk::Copy& copy : plan.copies)
-    reads.push_back(plan_copy(entry, pieces[copy.piece], copy));
+    reads.push_back(plan_copy(entry, pieces[copy.piece], files[pieces[copy.piece].file], copy));
 }
 
 /// Run the reads in the order of their rows in the file, and verify the file.
@@ -191,12 +193,14 @@ void run_by_file(std::vector<PlannedRead> reads, const ShardedState& state) {
 }
 
 /// Return the names of those files in the checkpoint, by rank.
-std::vector<std::string> files_in(const sdk::CheckedFiles& checkpoint, const std::string& name) {
+std::vector<std::string> files_in(const sdk::CheckedFiles& checkpoint, const std::string& name,
+                                  std::int64_t world_size) {
   std::vector<std::string> names;
   std::error_code ignored;
   for (const auto& folder : fs::directory_iterator(checkpoint.folder(), ignored)) {
     const std::string rank = folder.path().filename().string();
-    if (rank.starts_with("rank-") && checkpoint.has(rank + "/" + name))
+    if (!rank.starts_with("rank-") || !checkpoint.has(rank + "/" + name)) continue;
+    if (world_size == 0 || std::strtoll(rank.c_str() + 5, nullptr, 10) < world_size)
       names.push_back(rank + "/" + name);
   }
   std::sort(names.begin(), names.end());
@@ -272,7 +276,8 @@ ShardedState& ShardedState::piece(std::string name, torch::Tensor local,
 
 // ---- files
 
-sdk::StagedFile sdk::stage_sharded(const ShardedState& state, int rank, int world_size) {
+sdk::StagedFile sdk::stage_sharded(const ShardedState& state, int rank, int world_size,
+                                   std::map<std::string, std::string> metadata) {
   // By name: the ranks may have added them in different orders, and must agree on the writers.
   std::map<std::string, std::uint64_t> replicated;
   for (const auto& entry : state.entries()) {
@@ -294,36 +299,51 @@ sdk::StagedFile sdk::stage_sharded(const ShardedState& state, int rank, int worl
     locations[entry.name] =
         Dict{{"shape", to_list(entry.shape)}, {"offset", to_list(entry.offset)}};
   }
-  return stage_tensors(mine, {{"format", "pt"}, {kShards, to_json(Value(std::move(locations)))}});
+  metadata[kShards] = to_json(Value(std::move(locations)));
+  return stage_tensors(mine, metadata);
 }
 
-void sdk::load_sharded(const CheckedFiles& checkpoint, const std::string& file_name,
-                       const ShardedState& state) {
-  std::vector<TensorReader> files;
-  for (const std::string& name : files_in(checkpoint, file_name))
-    files.emplace_back(checkpoint.open(name));
-  if (files.empty()) {
-    raise(Error{Errc::NotFound, checkpoint.folder() + " holds no rank-*/" + file_name +
-                                    ": no ShardedState was saved there"});
+sdk::SavedTensors::SavedTensors(const CheckedFiles& checkpoint, const std::string& file_name,
+                                const SavedBy& by)
+    : folder_(checkpoint.folder()) {
+  std::vector<std::string> names{file_name};
+  if (by.each_rank) names = files_in(checkpoint, file_name, by.world_size);
+  if (names.empty()) raise(Error{Errc::NotFound, folder_ + " holds no rank-*/" + file_name});
+  for (const std::string& name : names) {
+    files_.emplace_back(checkpoint.open(name));
+    add_pieces(files_.size() - 1, files_.back(), !by.each_rank, tensors_);
   }
-  SavedState saved;
-  for (TensorReader& file : files) add_pieces(file, saved);
+}
+
+void sdk::SavedTensors::load(const ShardedState& state, const std::string& what,
+                             const std::optional<std::set<std::string>>& names) {
   std::vector<PlannedRead> reads;
   std::vector<std::string> wrong;
   for (const auto& entry : state.entries()) {
-    const auto found = saved.find(entry.name);
-    if (found == saved.end())
+    const auto found = tensors_.find(entry.name);
+    if (found == tensors_.end())
       wrong.push_back("missing \"" + entry.name + "\"");
     else
-      plan(entry, found->second, reads, wrong);
+      plan(entry, found->second, files_, reads, wrong);
+  }
+  for (const auto& [name, pieces] : tensors_) {
+    if (names && !names->contains(name)) wrong.push_back("unexpected \"" + name + "\"");
   }
   if (!wrong.empty()) {
-    for (TensorReader& file : files) file.finish();  // do not blame the caller for a damaged file
-    std::string text = checkpoint.folder() + " does not fit the ShardedState: ";
+    for (TensorReader& file : files_) file.finish();  // do not blame the caller for a damaged file
+    std::string text = folder_ + " does not fit the " + what + ": ";
     for (std::size_t i = 0; i < wrong.size(); ++i) text += (i > 0 ? "; " : "") + wrong[i];
     refuse(text);
   }
+  first_is_verified_ = std::any_of(reads.begin(), reads.end(), [this](const PlannedRead& read) {
+    return read.file == &files_.front();
+  });
   run_by_file(std::move(reads), state);
+}
+
+void sdk::SavedTensors::verify_metadata() {
+  if (!first_is_verified_) files_.front().finish();
+  first_is_verified_ = true;
 }
 
 }  // namespace train

@@ -19,7 +19,9 @@
 #include "sdk/client/progress.h"
 #include "sdk/client/session.h"
 #include "sdk/torch/failure.h"
+#include "sdk/torch/gradient_lists.h"
 #include "sdk/torch/optimizer_state.h"
+#include "sdk/torch/sharded_parameter.h"
 #include "sdk/torch/sharded_state.h"
 #include "sdk/torch/tensor_file.h"
 
@@ -79,13 +81,37 @@ List states_of(const std::vector<Stateful*>& stateful) {
   return states;
 }
 
+bool is_sharded(const torch::nn::Module& module) { return sdk::any_sharded(module.parameters()); }
+bool is_sharded(const torch::optim::Optimizer& optimizer) {
+  return sdk::any_pieces(sdk::parameters_of(optimizer));
+}
+
+/// Return what this rank has of a module's state: its rows, or all of it.
+ShardedState rows_of_module(const torch::nn::Module& module, bool with_buffers) {
+  ShardedState state;
+  for (const auto& [name, tensor] : state_of_module(module)) {
+    const auto sharded = sdk::sharded_parameter(tensor);
+    if (sharded && sharded->held)
+      state.piece(name, sharded->piece, sharded->shape, sharded->offset);
+    else if (!sharded && with_buffers)
+      state.piece(name, tensor, tensor.sizes().vec(),
+                  std::vector<std::int64_t>(static_cast<std::size_t>(tensor.dim())));
+  }
+  return state;
+}
+
 Dict make_index(const StateRefs& state, List positions) {
   List optimizers;
   for (const auto* optimizer : state.optimizers) optimizers.emplace_back(sdk::describe(*optimizer));
   Dict index{{"format", kFormat},
              {"modules", static_cast<std::int64_t>(state.modules.size())},
              {"optimizers", std::move(optimizers)},
-             {"sharded", static_cast<std::int64_t>(state.sharded.size())}};
+             {"sharded", static_cast<std::int64_t>(state.sharded.size())},
+             {"world_size", sdk::worker_info().world_size}};
+  List modules, rows;  // which of them each rank has written its rows of
+  for (const auto* module : state.modules) modules.emplace_back(is_sharded(*module));
+  for (const auto* optimizer : state.optimizers) rows.emplace_back(is_sharded(*optimizer));
+  index["rows_of"] = Dict{{"modules", std::move(modules)}, {"optimizers", std::move(rows)}};
   if (!positions.empty()) index["samplers"] = std::move(positions);
   if (!state.stateful.empty()) index["stateful"] = states_of(state.stateful);
   if (state.epoch) index["epoch"] = *state.epoch;
@@ -114,7 +140,7 @@ using Staged = std::vector<StagedBytes>;
 
 Staged stage(const StateRefs& state) {
   Staged staged;
-  const int rank = sdk::worker_info().rank;
+  const int rank = sdk::worker_info().rank, world_size = sdk::worker_info().world_size;
   List positions = positions_of(state.samplers);  // throws on every rank if one has none
   const auto add_file = [&](std::string name, sdk::StagedFile file) {
     staged.push_back({std::move(name), std::move(file.header), std::move(file.data)});
@@ -125,13 +151,26 @@ Staged stage(const StateRefs& state) {
   add_tensors(rng_file(rank), rng_state());
   for (std::size_t i = 0; i < state.sharded.size(); ++i) {
     add_file(of_rank(rank, sharded_file(i)),
-             sdk::stage_sharded(*state.sharded[i], rank, sdk::worker_info().world_size));
+             sdk::stage_sharded(*state.sharded[i], rank, world_size));
+  }
+  for (std::size_t i = 0; i < state.modules.size(); ++i) {
+    if (is_sharded(*state.modules[i])) {
+      add_file(of_rank(rank, module_file(i)),
+               sdk::stage_sharded(rows_of_module(*state.modules[i], /*with_buffers=*/rank == 0),
+                                  rank, world_size));
+    } else if (rank == 0) {
+      add_tensors(module_file(i), state_of_module(*state.modules[i]));
+    }
+  }
+  for (std::size_t i = 0; i < state.optimizers.size(); ++i) {
+    if (is_sharded(*state.optimizers[i])) {
+      add_file(of_rank(rank, optimizer_file(i)),
+               sdk::stage_sharded_optimizer(*state.optimizers[i], rank, world_size));
+    } else if (rank == 0) {
+      add_file(optimizer_file(i), sdk::stage_optimizer(*state.optimizers[i]));
+    }
   }
   if (rank != 0) return staged;
-  for (std::size_t i = 0; i < state.modules.size(); ++i)
-    add_tensors(module_file(i), state_of_module(*state.modules[i]));
-  for (std::size_t i = 0; i < state.optimizers.size(); ++i)
-    add_file(optimizer_file(i), sdk::stage_optimizer(*state.optimizers[i]));
   staged.push_back(
       {kIndexFile, to_json(Value(make_index(state, std::move(positions)))) + "\n", {}});
   return staged;
@@ -205,8 +244,31 @@ std::string shape_text(torch::ScalarType type, at::IntArrayRef sizes) {
   return text.str();
 }
 
-void load_module(sdk::FileScan scan, torch::nn::Module& module) {
-  sdk::TensorReader file(std::move(scan));
+std::int64_t world_size_of(const Dict& index) {
+  const auto found = index.find("world_size");
+  return found == index.end() ? 0 : found->second.as<std::int64_t>();
+}
+
+/// Return who has written the i-th of `what`, "modules" or "optimizers".
+sdk::SavedBy saved_by(const Dict& index, const char* what, std::size_t i) {
+  sdk::SavedBy by{.each_rank = false, .world_size = world_size_of(index)};
+  if (const auto rows = index.find("rows_of"); rows != index.end()) {
+    const auto of = Config(rows->second.as<Dict>()).get<std::vector<bool>>(what);
+    by.each_rank = i < of.size() && of[i];
+  }
+  return by;
+}
+
+void load_module(const sdk::CheckedFiles& files, const std::string& name, const sdk::SavedBy& by,
+                 torch::nn::Module& module) {
+  if (is_sharded(module) || by.each_rank) {  // rows of it were saved, or are wanted
+    std::set<std::string> names;
+    for (const auto& [of, tensor] : state_of_module(module)) names.insert(of);
+    sdk::SavedTensors(files, name, by)
+        .load(rows_of_module(module, /*with_buffers=*/true), "model", names);
+    return;
+  }
+  sdk::TensorReader file(files.open(name));
   std::map<std::string, const sdk::TensorEntry*> saved;
   for (const sdk::TensorEntry& entry : file.tensors()) saved.emplace(entry.name, &entry);
   std::map<std::string, torch::Tensor> wanted;
@@ -276,10 +338,14 @@ void load_optimizer(const sdk::CheckedFiles& files, const Dict& index, std::size
                     to_json(saved) + ", and this one is " + to_json(here),
                 "make the optimizer over the same parameters in the same groups"});
   }
-  if (archive)
-    load_archive(files.open(name), optimizer);
-  else
-    sdk::load_optimizer(files.open(name), optimizer);
+  if (!archive)
+    return sdk::load_optimizer(files, name, saved_by(index, "optimizers", i), optimizer);
+  if (is_sharded(optimizer)) {
+    raise(Error{Errc::InvalidArgument,
+                files.path_of(name) + " is of an older format, which sharded models do not read",
+                "load it into a prepared model, and save that"});
+  }
+  load_archive(files.open(name), optimizer);
 }
 
 SamplerState place_in(const Value& saved) {
@@ -355,6 +421,7 @@ Dict read_index(const sdk::CheckedFiles& files) {
     index["modules"].as<std::int64_t>();
     for (const char* list : {"samplers", "stateful"})
       if (index.count(list) != 0) index[list].as<List>();
+    for (const char* list : {"modules", "optimizers"}) (void)saved_by(index, list, 0);
     return index;
   } catch (const Failure& error) {
     raise(Error{Errc::Corrupt, path + ": " + error.what()});
@@ -415,11 +482,12 @@ LoadedState detail::load_checked(const sdk::CheckedFiles& files, const StateRefs
                                            std::to_string(state.optimizers.size())});
   }
   for (std::size_t i = 0; i < state.modules.size(); ++i)
-    load_module(files.open(module_file(i)), *state.modules[i]);
+    load_module(files, module_file(i), saved_by(index, "modules", i), *state.modules[i]);
   for (std::size_t i = 0; i < state.optimizers.size(); ++i)
     load_optimizer(files, index, i, *state.optimizers[i]);
   for (std::size_t i = 0; i < state.sharded.size(); ++i)
-    sdk::load_sharded(files, sharded_file(i), *state.sharded[i]);
+    sdk::SavedTensors(files, sharded_file(i), {true, world_size_of(index)})
+        .load(*state.sharded[i], "ShardedState");
   load_samplers(files, index, state.samplers);
   load_stateful(files, index, state.stateful);
   LoadedState loaded;

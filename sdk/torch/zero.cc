@@ -10,6 +10,7 @@
 #include "sdk/torch/failure.h"
 #include "sdk/torch/gradient_lists.h"
 #include "sdk/torch/shard_plan.h"
+#include "sdk/torch/sharded_parameter.h"
 
 namespace train {
 namespace {
@@ -27,6 +28,9 @@ constexpr std::size_t kBroadcastBytesMax = 25 << 20;  // small parameters travel
 ZeroOptimizerBase::ZeroOptimizerBase(const std::vector<OptimizerParamGroup>& groups,
                                      std::unique_ptr<torch::optim::OptimizerOptions> defaults)
     : Optimizer(groups, std::move(defaults)) {
+  if (sdk::any_pieces(sdk::parameters_of(*this)))
+    refuse("its parameters are those of a sharded model, whose state is divided already",
+           "use the optimizer itself");
   std::unordered_set<const at::TensorImpl*> seen;
   std::vector<std::uint64_t> bytes;
   for (const torch::Tensor& parameter : sdk::parameters_of(*this)) {

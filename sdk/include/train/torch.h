@@ -40,12 +40,12 @@ torch::Device device();
 
 /// Return the group of all ranks: NCCL when device() is a GPU, else Gloo, unless
 /// backend_config.collectives names one. Where it is `auto` and at most 16 ranks are all on one
-/// node, an all_reduce on the CPU that sums goes through memory that they share instead of Gloo's
-/// connections: the values of an element in the order of the ranks, with the bits that Gloo gives
-/// two ranks, and the same on all ranks. The first call makes the group, and is collective
-/// (prepare_model makes it, too). Null in a world of one. Use the group from one thread at a time;
-/// include <torch/csrc/distributed/c10d/ProcessGroup.hpp> for its operations. The group is
-/// destroyed when the process ends.
+/// node, sums (all_reduce and _reduce_scatter_base) and _allgather_base on the CPU go through
+/// memory that they share instead of Gloo's connections: the values of an element in the order of
+/// the ranks, with the bits that Gloo gives two ranks, and the same on all ranks. The first call
+/// makes the group, and is collective (prepare_model makes it, too). Null in a world of one. Use
+/// the group from one thread at a time; include <torch/csrc/distributed/c10d/ProcessGroup.hpp> for
+/// its operations. The group is destroyed when the process ends.
 c10::intrusive_ptr<c10d::ProcessGroup> process_group();
 
 // ---- histograms
@@ -148,6 +148,7 @@ class DataParallel {
     return module_->forward(std::forward<Args>(args)...);
   }
 
+  std::vector<torch::Tensor> parameters() const { return module_->parameters(); }
   const std::shared_ptr<Impl>& module() const { return module_; }
   const std::shared_ptr<Impl>& ptr() const { return module_; }
   /// Stop the averaging while the result lives: `auto guard = model.no_sync();`
@@ -269,7 +270,9 @@ struct LoadedState {
 /// options and step counts are in the header's "__metadata__"); a second module goes to
 /// model_1.safetensors. Every rank writes its own rank-0003/rng.safetensors (here rank 3) and, for
 /// a ShardedState, rank-0003/sharded.safetensors (pieces under their tensors' names; the header's
-/// "__metadata__" says where in the tensors they lie). torch_state.json records the positions of
+/// "__metadata__" says where in the tensors they lie). Of a sharded model (torch_shard.h), each
+/// rank writes its rows into rank-0003/model.safetensors and rank-0003/optimizer.safetensors in the
+/// same form; both kinds load into both kinds of models. torch_state.json records the positions of
 /// rank 0's samplers, which hold for all ranks that have consumed equally many rows, and what
 /// rank 0's Stateful objects return. Optimizers
 /// must be those of torch::optim and train; of an optimizer that derives from one of them, only the

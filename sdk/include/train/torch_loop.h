@@ -22,6 +22,7 @@
 #include <train/torch.h>
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -80,7 +81,8 @@ struct GradScalerOptions {
 /// ones do not overflow: torch.amp.GradScaler, with its names, defaults and results. A step whose
 /// gradients hold an infinity or NaN is left out, and halves the scale. When it is off, scale() and
 /// unscale() do nothing, and step() steps. Ranks with a prepared model take the same decisions,
-/// because their gradients are the same. from_state(model, optimizer, scaler) saves it.
+/// because their gradients are the same; with a sharded model they agree, and unscale() is
+/// collective. from_state(model, optimizer, scaler) saves it.
 class GradScaler final : public Stateful {
  public:
   explicit GradScaler(const GradScalerOptions& options = {});
@@ -139,7 +141,8 @@ struct ClippedNorm {
 /// Scale the gradients so that their norm is at most `max_norm`, as
 /// torch.nn.utils.clip_grad_norm_ does, to the same bits. If the norm is not finite, remove the
 /// gradients instead: the optimizer's next step then changes neither parameters nor its state, on
-/// no rank, because all ranks of a prepared model have the same gradients. Call it once a step,
+/// no rank, because all ranks of a prepared model have the same gradients. Of a sharded model's
+/// parameters, it is the norm over all ranks, and the call is collective. Call it once a step,
 /// after the last backward pass, and after GradScaler::unscale(). Waits for the device.
 ClippedNorm clip_grad_norm(const std::vector<torch::Tensor>& parameters, double max_norm,
                            const ClipOptions& options = {});
@@ -303,14 +306,14 @@ std::vector<double> sums_over_ranks(std::vector<double> mine, const char* doing)
 std::vector<double> row_weights(const std::vector<std::int64_t>& rows);
 void check_accumulation(std::int64_t count);
 
-template <class Impl, class Batches>
+template <class Model, class Batches>
 class Accumulation {
  public:
   using Source = decltype(std::begin(std::declval<std::remove_reference_t<Batches>&>()));
   using End = decltype(std::end(std::declval<std::remove_reference_t<Batches>&>()));
   using Batch = std::decay_t<decltype(*std::declval<Source&>())>;
 
-  Accumulation(DataParallel<Impl> model, Batches&& batches, std::int64_t count)
+  Accumulation(Model model, Batches&& batches, std::int64_t count)
       : model_(std::move(model)), batches_(std::forward<Batches>(batches)), count_(count) {}
 
   class Iterator {
@@ -371,7 +374,7 @@ class Accumulation {
     for (std::size_t i = 0; i < step_.size(); ++i) step_[i].weight = weights[i];
   }
 
-  DataParallel<Impl> model_;
+  Model model_;
   Batches batches_;
   std::int64_t count_;
   std::optional<Source> source_;
@@ -386,14 +389,18 @@ class Accumulation {
 
 /// Loop over `batches` (any range of them: iter_torch_batches(), a data loader, a vector) as parts
 /// of steps of `count` batches each; the last step may have fewer. Gradients add up on this rank,
-/// and only the last backward pass of a step communicates. All ranks must have equally many
+/// and only the last backward pass of a step communicates. `model` is what prepare_model or
+/// fully_shard returned. All ranks must have equally many
 /// batches; where a step begins, they add up how many rows each has. Unscale, clip and step when
 /// `last` is true, and then zero the gradients. It reads a step's batches before it hands out the
 /// first one. Batches of a type of your own need a function rows_in() beside the type. Leave the
 /// loop early only on all ranks.
-template <class Impl, class Batches>
-detail::Accumulation<Impl, Batches> accumulate(const DataParallel<Impl>& model, Batches&& batches,
-                                               std::int64_t count) {
+template <class Model, class Batches>
+requires requires(const Model& model) {
+  { model.no_sync() } -> std::same_as<NoSync>;
+}
+detail::Accumulation<Model, Batches> accumulate(const Model& model, Batches&& batches,
+                                                std::int64_t count) {
   detail::check_accumulation(count);
   return {model, std::forward<Batches>(batches), count};
 }

@@ -21,6 +21,7 @@
 #include "tests/unit/sdk_torch/fake_session.h"
 #include "tests/unit/sdk_torch/fused_steps.h"
 #include "tests/unit/sdk_torch/ranks.h"
+#include "tests/unit/sdk_torch/shard_models.h"
 
 namespace train {
 namespace {
@@ -360,6 +361,44 @@ TEST_F(Gpu, AZeroOptimizerHasTheBitsOfTheOptimizerAlone) {
   }));
 
   EXPECT_EQ(found, std::vector<std::string>(2, "equal equal equal cuda:0"));
+}
+
+/// Return how a sharded model compares with a prepared one after some steps, and where its rows
+/// are.
+std::string compare_sharded(int rank) {
+  const auto train = [rank](const auto& model) {
+    torch::optim::AdamW optimizer(model.parameters(), torch::optim::AdamWOptions(0.05));
+    for (int step = 0; step < 4; ++step) {
+      optimizer.zero_grad();
+      testing::loss_of(model(testing::batch_of(rank, step).to(device()))).backward();
+      clip_grad_norm(optimizer, 1);
+      optimizer.step();
+    }
+    return testing::state_of(model);
+  };
+  // Without the normalization, whose parameters before it have gradients of zero and rounding.
+  const auto make = [] {
+    torch::manual_seed(1);
+    return torch::nn::Sequential(testing::Block(5), testing::Block(5), testing::Block(5));
+  };
+  const auto sharded = fully_shard(make());
+  const std::string found = testing::compare(train(prepare_model(make())), train(sharded));
+  return (found == "equal" ? "close" : found) + " " + sharded.parameters()[0].device().str();
+}
+
+TEST_F(Gpu, AShardedModelTrainsAsAPreparedOne) {
+  const auto found = testing::results(testing::run_ranks(1, compare_sharded));
+
+  EXPECT_EQ(found, std::vector<std::string>{"close cuda:0"});
+}
+
+TEST_F(Gpu, AShardedModelTrainsOverNcclAsAPreparedOne) {
+  need(2);
+  if (IsSkipped()) return;
+
+  const auto found = testing::results(testing::run_ranks(2, compare_sharded));
+
+  EXPECT_EQ(found, (std::vector<std::string>{"close cuda:0", "close cuda:1"}));
 }
 
 /// As on a machine with fewer GPUs than ranks.
