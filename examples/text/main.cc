@@ -2,6 +2,7 @@
 // workers, and says how it would go on.
 //   train-run examples/text/job.yaml
 #include <train/torch_loop.h>
+#include <train/torch_shard.h>
 #include <train/train.h>
 
 #include <algorithm>
@@ -104,7 +105,7 @@ struct BlockImpl : torch::nn::Module {
   torch::nn::LayerNorm before_attention{nullptr}, before_mlp{nullptr};
   torch::nn::Linear in{nullptr}, out{nullptr}, widen{nullptr}, narrow{nullptr};
 };
-TORCH_MODULE(Block);
+using Block = train::ShardUnit<BlockImpl>;  // TORCH_MODULE(Block), for a model that may be sharded
 
 struct ByteModelImpl : torch::nn::Module {
   explicit ByteModelImpl(const Shape& shape) {
@@ -129,10 +130,10 @@ struct ByteModelImpl : torch::nn::Module {
   torch::nn::Linear head{nullptr};
 };
 TORCH_MODULE(ByteModel);
-using Model = train::DataParallel<ByteModelImpl>;
 
 /// Return the mean loss of each byte of the windows [batch, length + 1] but the first.
-torch::Tensor loss_of(Model& model, const torch::Tensor& windows) {
+template <class Model>
+torch::Tensor loss_of(const Model& model, const torch::Tensor& windows) {
   const auto text = windows.to(torch::kInt64);
   const auto scores = model(text.slice(1, 0, -1));
   return torch::nn::functional::cross_entropy(scores.flatten(0, 1), text.slice(1, 1).flatten());
@@ -140,14 +141,27 @@ torch::Tensor loss_of(Model& model, const torch::Tensor& windows) {
 
 // ---- the loop
 
+/// Make a sharded model whole on each rank, so that one rank can use it without the others; a
+/// prepared one is whole.
+template <class Model>
+auto whole(const Model& model) {
+  if constexpr (requires { model.whole(); })
+    return model.whole();
+  else
+    return 0;
+}
+
 /// Return the mean loss of the held-out windows, of which each rank has its share.
-double evaluate(Model& model, Windows& held_out) {
+template <class Model>
+double evaluate(const Model& model, Windows& held_out) {
   const torch::NoGradGuard no_grad;
+  [[maybe_unused]] const auto on_each_rank = whole(model);  // some have a window more
   double loss = 0, windows = 0;
   const train::Share mine = train::even_share(static_cast<std::int64_t>(*held_out.size()));
   for (std::int64_t i = mine.begin; i < mine.end; ++i) {
     const auto window = held_out.get(static_cast<std::size_t>(i)).data;
-    loss += loss_of(model, window.unsqueeze(0).to(train::device())).item<double>();
+    const torch::Tensor mean = loss_of(model, window.unsqueeze(0).to(train::device()));
+    loss += mean.item<double>();
     ++windows;
   }
   const auto all = train::reduce({{"loss", loss}, {"windows", windows}}, train::Reduce::Sum);
@@ -155,14 +169,15 @@ double evaluate(Model& model, Windows& held_out) {
 }
 
 /// Return `begin`, and as many bytes as the model adds to it.
-std::string continued(Model& model, std::string begin, int count, std::int64_t context) {
+template <class Model>
+std::string continued(const Model& model, std::string begin, int count, std::int64_t context) {
   const torch::NoGradGuard no_grad;
   for (int i = 0; i < count; ++i) {
     const std::string seen =
         begin.substr(begin.size() - std::min(begin.size(), static_cast<std::size_t>(context)));
     auto text = torch::empty({1, static_cast<std::int64_t>(seen.size())}, torch::kUInt8);
     std::memcpy(text.data_ptr(), seen.data(), seen.size());
-    const auto scores = model(text.to(train::device(), torch::kInt64))[0][-1];
+    const torch::Tensor scores = model(text.to(train::device(), torch::kInt64))[0][-1];
     begin += static_cast<char>(
         torch::multinomial(torch::softmax(scores / 0.8, 0), 1).item<std::int64_t>());
   }
@@ -178,7 +193,9 @@ torch::Dtype precision_of(const std::string& name) {
                        "precision is '" + name + "', give float32, bfloat16 or float16");
 }
 
-void train_text(const train::Config& config) {
+/// Train what `make` makes of the model: a prepared or a sharded one.
+template <class Make>
+void train_text(const train::Config& config, const Make& make) {
   const auto number = [&](const char* key, std::int64_t fallback) {
     const auto value = config.get<std::int64_t>(key, fallback);
     if (value < 1 || value > 65536)
@@ -207,8 +224,8 @@ void train_text(const train::Config& config) {
   Windows valid(text, shape.context, windows - held_out, held_out);
 
   torch::manual_seed(1);
-  auto model = train::prepare_model(ByteModel(shape));
-  train::FusedAdamW optimizer(model->parameters(),
+  const auto model = make(ByteModel(shape));
+  train::FusedAdamW optimizer(model.parameters(),
                               torch::optim::AdamWOptions(config.get<double>("lr", 1e-3)));
   train::GradScaler scaler({.dtype = precision});  // off, unless it is float16
   train::LrSchedule schedule(optimizer, train::lr::warmup(number("warmup_steps", 20))
@@ -261,6 +278,7 @@ void train_text(const train::Config& config) {
       if (step == steps) break;
     }
   }
+  [[maybe_unused]] const auto on_each_rank = whole(model);
   if (train::get_context().world_rank() == 0) {
     const std::string begin = config.get<std::string>("prompt", "The ");
     std::printf("%s\n",
@@ -270,4 +288,11 @@ void train_text(const train::Config& config) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return train::run(argc, argv, train_text); }
+int main(int argc, char** argv) {
+  return train::run(argc, argv, [](const train::Config& config) {
+    if (config.get<bool>("sharded", false))
+      train_text(config, [](const ByteModel& model) { return train::fully_shard(model); });
+    else
+      train_text(config, [](const ByteModel& model) { return train::prepare_model(model); });
+  });
+}

@@ -162,6 +162,30 @@ TEST_F(Text, LearnsAndGoesOnFromItsCheckpointAsIfNothingHadBeen) {
   }
 }
 
+TEST_F(Text, AShardedRunTrainsAsAPreparedOneAndEachGoesOnFromTheOther) {
+  const std::string sharded = "train_loop_config.sharded=true";
+  run_text("plain", {"train_loop_config.steps=80"});
+  run_text("whole", {"train_loop_config.steps=40"});
+  run_text("sharded", {"train_loop_config.steps=60", sharded,
+                       "resume_from_checkpoint=" + checkpoint("whole", 2)});
+  run_text("wider", {"train_loop_config.steps=80", sharded, "scaling_config.num_workers=4",
+                     "resume_from_checkpoint=" + checkpoint("sharded", 1)});
+  run_text("whole_again", {"train_loop_config.steps=80", "scaling_config.num_workers=1",
+                           "resume_from_checkpoint=" + checkpoint("sharded", 1)});
+
+  const auto plain = reports("plain");
+  ASSERT_EQ(plain.size(), 4u);
+  const auto as_plain = [&](const std::string& run, std::size_t at) {
+    const auto found = reports(run);
+    ASSERT_EQ(found.size(), 1u) << run;
+    for (const char* name : {"step", "loss", "val_loss"})
+      EXPECT_NEAR(metric(found[0], name), metric(plain[at], name), 1e-3) << run << " " << name;
+  };
+  as_plain("sharded", 2);
+  as_plain("wider", 3);
+  as_plain("whole_again", 3);
+}
+
 TEST_F(Text, TakesTheSameStepsInPartsAndNearlyTheSameInBfloat16) {
   const std::string steps = "train_loop_config.steps=40";
   run_text("plain", {steps});
