@@ -1,4 +1,4 @@
-"""Do the step of ddp_step.cc in PyTorch: DistributedDataParallel over gloo, started as one rank by torchrun's variables."""
+"""Do the step of ddp_step.cc in PyTorch: DistributedDataParallel, or fully_shard, over gloo, as one rank with torchrun's variables."""
 
 import argparse
 import json
@@ -8,6 +8,8 @@ import time
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.optim import ZeroRedundancyOptimizer
 
 WARM_UP_STEPS = 5
 
@@ -54,7 +56,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", choices=["mlp", "vit"], default="mlp")
     parser.add_argument("--steps", type=int, default=50)
-    parser.add_argument("--optimizer", choices=["sgd", "adamw", "fused"], default="adamw")
+    parser.add_argument("--optimizer", choices=["sgd", "adamw", "fused", "zero"], default="adamw")
+    parser.add_argument("--shard", choices=["yes"], help="fully_shard each layer, and not DistributedDataParallel")
     parser.add_argument("--bucket-view", action="store_true", help="gradient_as_bucket_view=True, which is not the default")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     options = parser.parse_args()
@@ -63,8 +66,15 @@ def main():
     dist.init_process_group("gloo" if options.device == "cpu" else "nccl")
     bare, rows = (mlp(), torch.randn(32, 1024)) if options.model == "mlp" else (VisionTransformer(), torch.randn(16, 3, 32, 32))
     rows = rows.to(options.device)
-    model = nn.parallel.DistributedDataParallel(bare.to(options.device), gradient_as_bucket_view=options.bucket_view)
-    if options.optimizer == "sgd":
+    if options.shard:
+        model = bare.to(options.device)
+        for layer in [each for each in model if isinstance(each, nn.Linear)] + [model]:
+            fully_shard(layer)
+    else:
+        model = nn.parallel.DistributedDataParallel(bare.to(options.device), gradient_as_bucket_view=options.bucket_view)
+    if options.optimizer == "zero":
+        optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW, lr=1e-3)
+    elif options.optimizer == "sgd":
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     else:
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=options.optimizer == "fused")

@@ -21,10 +21,12 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 TIMEOUT_S = 180
 WORLD_SIZE = 2
-# name: title, model, optimizer, steps, rounds (at least 5: fewer prove nothing)
+# name: title, model, optimizer, steps, rounds (at least 5: fewer prove nothing), more flags
 CASES = {
-    "mlp": ("10M-parameter MLP, batch 32, AdamW", "mlp", "adamw", 40, 5),
-    "vit": ("ViT 32x32/4, 12 layers of 384, batch 16, AdamW", "vit", "adamw", 5, 5),
+    "mlp": ("10M-parameter MLP, batch 32, AdamW", "mlp", "adamw", 40, 5, ()),
+    "vit": ("ViT 32x32/4, 12 layers of 384, batch 16, AdamW", "vit", "adamw", 5, 5, ()),
+    "zero": ("The MLP with ZeroOptimizer, beside ZeroRedundancyOptimizer", "mlp", "zero", 20, 5, ()),
+    "shard": ("The MLP sharded by layers, beside PyTorch's fully_shard", "mlp", "adamw", 20, 5, ("--shard", "yes")),
 }
 LIKE_FOR_LIKE = "pytorch, bucket view"
 UNMARKED = "ours, no marks"  # of progress: shows what these cost
@@ -69,12 +71,12 @@ def median_step(command, world_size):
 
 
 def measure(options, name):
-    title, model, optimizer, steps, rounds = CASES[name]
+    title, model, optimizer, steps, rounds, more = CASES[name]
     on_gpu = options.device == "cuda"
     if on_gpu:
         optimizer, steps = "fused", 50
     world_size = 1 if on_gpu else WORLD_SIZE
-    flags = ["--model", model, "--steps", str(steps), "--optimizer", optimizer]
+    flags = ["--model", model, "--steps", str(steps), "--optimizer", optimizer, *more]
     ours = [str(pathlib.Path(options.build) / "bin" / "benchmarks" / "ddp_step"), *flags]
     theirs = [options.python, str(HERE / "ddp_step.py"), *flags, "--device", options.device]
     sides = {"ours": (ours, world_size), LIKE_FOR_LIKE: ([*theirs, "--bucket-view"], world_size), "pytorch": (theirs, world_size)}

@@ -22,7 +22,7 @@ from harness.processes import Failed, Scope
 
 RUNNER = ROOT / "benchmarks" / "ddp_step" / "run.py"
 PEER = "pytorch, bucket view"  # compares equals: ours also keeps gradients as views of their buckets
-CASES = ("mlp", "vit")  # of the runner
+CASES = ("mlp", "vit", "zero", "shard")  # of the runner
 SUBJECTS = (OURS, PEER, "pytorch", "one process")
 LIMIT_S = 900.0
 GOAL = Goal(times_better=(PEER, 1.0))
