@@ -82,7 +82,7 @@ ClippedNorm clip_grad_norm(const std::vector<torch::Tensor>& parameters, double 
     const torch::NoGradGuard no_grad;
     const std::optional<at::Tensor> found = total_norm_of_all(parameters, options.norm_type);
     if (!found) return ClippedNorm{};
-    const at::Tensor norm = *found;
+    const at::Tensor& norm = *found;
     const double value = norm.item<double>();
     if (!std::isfinite(value)) {
       // LibTorch's optimizers leave parameters without a gradient alone, and their state, too.
