@@ -158,12 +158,7 @@ void compare_ranks(const FoundModel& model, const FullyShardOptions& options,
 struct ShardedModel::Pass {
   std::size_t unit = 0;
   bool running = true;
-  /// What tells an output that is an input, or a view of one, until the forward pass ends.
-  struct Origin {
-    const at::TensorImpl* base;
-    const torch::autograd::Node *node, *base_node;
-  };
-  std::vector<Origin> inputs;   // that need gradients
+  std::size_t inputs = 0;       // that need gradients
   std::size_t open_inputs = 0;  // whose gradients this backward pass has not come to
   int done_in = -1;             // the backward pass that has come to all of them
   bool until_end = false;       // it cannot tell when it has all of them
@@ -264,7 +259,7 @@ class Sharded final : public ShardedModel, public std::enable_shared_from_this<S
       for (const torch::Tensor& input : inputs) watch_input(pass, input);
       // A frozen parameter may be needed after all of the unit's own have their gradients: for
       // those of units within, or of what came in unseen.
-      if (unit.has_frozen && (unit.is_outer || !all_inputs || pass->inputs.empty()))
+      if (unit.has_frozen && (unit.is_outer || !all_inputs || pass->inputs == 0))
         pass->until_end = true;
     }
     ++unit.running;
@@ -279,7 +274,6 @@ class Sharded final : public ShardedModel, public std::enable_shared_from_this<S
     for (const torch::Tensor& output : outputs) {
       if (!torch::GradMode::is_enabled() || !output.requires_grad()) continue;
       comes_back = true;
-      if (is_input(*pass, output)) continue;
       watch_output(pass, output);
       // What changes a view in place replaces its part of the graph, but not that of its base.
       if (!output.is_view()) continue;
@@ -327,9 +321,9 @@ class Sharded final : public ShardedModel, public std::enable_shared_from_this<S
     }
     begin_pass();
     Unit& unit = units_[pass->unit];
-    if (pass->done_in == pass_) return;
-    if ((!pass->inputs.empty() || pass->until_end) && unit.needed.insert(pass).second)
-      pass->open_inputs = pass->inputs.size();
+    if (pass->done_in == pass_) return;  // an input that the unit gave on, or a view of one
+    if ((pass->inputs > 0 || pass->until_end) && unit.needed.insert(pass).second)
+      pass->open_inputs = pass->inputs;
     guarded("gathering parameters", [&] {
       gather(unit);
       prefetch(pass->unit, last_backward_, &Unit::next_backward);
@@ -576,22 +570,9 @@ class Sharded final : public ShardedModel, public std::enable_shared_from_this<S
 
   /// Learn when the backward pass has the gradient of `input`, an alias of what came in.
   void watch_input(const std::shared_ptr<Pass>& pass, const torch::Tensor& input) {
-    const torch::Tensor base(input._base());
-    pass->inputs.push_back(
-        {base.unsafeGetTensorImpl(), input.grad_fn().get(), base.grad_fn().get()});
+    ++pass->inputs;
     input.register_hook([weak = weak_from_this(), pass](const at::TensorBase&) {
       if (const auto self = weak.lock()) self->on_input_gradient(pass);
-    });
-  }
-
-  /// Return whether an output is an input, or a view of one, that was not changed in place: the
-  /// backward pass comes to it when the unit is done.
-  static bool is_input(const Pass& pass, const torch::Tensor& output) {
-    if (!output.is_view()) return false;
-    const torch::Tensor base(output._base());
-    return std::any_of(pass.inputs.begin(), pass.inputs.end(), [&](const Pass::Origin& input) {
-      return input.node == output.grad_fn().get() ||
-             (input.base == base.unsafeGetTensorImpl() && input.base_node == base.grad_fn().get());
     });
   }
 
