@@ -125,8 +125,14 @@ TEST_F(FullyShardState, NoRankWritesWhatAnotherHas) {
 }
 
 TEST_F(FullyShardState, AnOlderStateInTheSameFolderIsNotTakenForIt) {
-  for (const auto& [kind, ranks] : {std::pair(Kind::Sharded, 3), std::pair(Kind::Prepared, 1),
-                                    std::pair(Kind::Sharded, 2), std::pair(Kind::Prepared, 2)}) {
+  const auto of_another_model = results(run_ranks(3, [this](int) {
+    const auto model = fully_shard(torch::nn::Sequential(testing::Block(6)));
+    save_state(folder(), detail::state_of(model));
+    return std::string("saved");
+  }));
+  EXPECT_THAT(of_another_model, Each("saved"));
+  for (const auto& [kind, ranks] : {std::pair(Kind::Sharded, 2), std::pair(Kind::Prepared, 1),
+                                    std::pair(Kind::Sharded, 1), std::pair(Kind::Prepared, 2)}) {
     const std::uint64_t seed = static_cast<std::uint64_t>(ranks) + (kind == Kind::Sharded ? 10 : 0);
     const auto saved = results(run_ranks(ranks, [&, kind = kind](int) {
       return with_model(kind, seed, [&](const auto& model, auto& optimizer) {
