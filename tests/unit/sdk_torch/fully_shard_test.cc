@@ -168,8 +168,8 @@ TEST(FullyShard, OnlyTheUnitThatComputesIsWhole) {
 struct SharingImpl : torch::nn::Module {
   SharingImpl(std::string* notes, std::vector<torch::Tensor>* weights)
       : probe(register_module("probe", std::make_shared<ProbeImpl>(notes, weights))) {}
-  std::pair<torch::Tensor, torch::Tensor> forward(const torch::Tensor& x,
-                                                  const torch::Tensor& shared) {
+  std::pair<torch::Tensor, torch::Tensor> forward(const torch::Tensor& shared,
+                                                  const torch::Tensor& x) {
     return {probe->forward(x + shared), shared};
   }
   std::shared_ptr<ProbeImpl> probe;
@@ -182,7 +182,7 @@ struct SharingsImpl : torch::nn::Module {
   }
   torch::Tensor forward(torch::Tensor x) {
     torch::Tensor shared = begin(x);
-    for (auto& unit : units) std::tie(x, shared) = unit->forward(x, shared);
+    for (auto& unit : units) std::tie(x, shared) = unit->forward(shared, x);
     return x;
   }
   std::vector<ShardUnit<SharingImpl>> units;
