@@ -1,6 +1,8 @@
 // Trains a linear model from known weights for one step, with trainrun::torch. The loss is (2 - 0)²
 // = 4, then (2 - 0.8)² = 1.44.
 #include <train/torch_loop.h>
+#include <train/torch_shard.h>
+#include <train/torch_zero.h>
 #include <train/train.h>
 
 #include <cmath>
@@ -19,5 +21,13 @@ int main(int argc, char** argv) {
       optimizer.step();
       train::report({{"step", step}, {"loss", std::round(loss.item<double>() * 1000) / 1000}});
     }
+    // A sharded model, with an optimizer of each kind that <train/torch*.h> has.
+    const auto sharded =
+        train::fully_shard(torch::nn::Sequential(train::ShardUnit<torch::nn::LinearImpl>(1, 1)));
+    train::FusedAdamW of_rows(sharded.parameters());
+    train::ZeroOptimizer<torch::optim::AdamW> zero(model->parameters());
+    sharded(torch::ones({1, 1})).sum().backward();
+    of_rows.step();
+    zero.step();
   });
 }
