@@ -1,9 +1,7 @@
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <train/train.h>
 #include <train/trainer.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -19,7 +17,7 @@
 #include <utility>
 
 #include "sdk/trainer/driver_process.h"
-#include "sdk/trainer/report_rounds.h"
+#include "sdk/trainer/report_log.h"
 #include "sdk/trainer/run_folder.h"
 #include "sdk/trainer/worker_calls.h"
 
@@ -28,13 +26,11 @@ namespace {
 
 using trainer::DriverProcess;
 using trainer::number_of;
-using trainer::ReportRounds;
+using trainer::ReportLog;
 using trainer::text_of;
 
 constexpr int kCallbackFailuresMax = 3;  // in a row
 constexpr auto kSlowRoundAfter = std::chrono::seconds(60);
-constexpr std::size_t kReadBytes = 1u << 20;
-constexpr std::size_t kReportBytesMax = 64u << 20;
 
 bool in_worker() { return std::getenv("TRAINRUN_SOCKET") != nullptr; }
 
@@ -65,16 +61,9 @@ std::string on_nodes(const std::filesystem::path& program, const Dict& spec) {
   return inside && !ec ? "./" + relative.string() : program.string();
 }
 
-/// Closes a file of the run that the driver reads.
-struct File {
-  int fd = -1;
-  File() = default;
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() {
-    if (fd >= 0) ::close(fd);
-  }
-};
+std::uint64_t bytes_of(const Dict& event, const char* member) {
+  return static_cast<std::uint64_t>(number_of(event, member).value_or(0));
+}
 
 RankFailure rank_failure(const Dict& rank) {
   RankFailure failure;
@@ -122,11 +111,7 @@ struct Trainer::Impl {
   std::unique_ptr<DriverProcess> process;
   bool begun = false, followed = false, over = false, told_start = false, told_finish = false;
   std::atomic<bool> stop_asked = false;
-  std::string folder;
-  File metrics;
-  std::uint64_t read_to = 0, logged = 0;  // bytes of metrics.jsonl
-  int newest_attempt = -1;
-  ReportRounds rounds;
+  ReportLog log;
   std::deque<Round> uncommitted;          // told, but their checkpoints are not committed yet
   std::optional<AttemptFailure> failure;  // the newest attempt's
   std::optional<Dict> end;
@@ -146,10 +131,6 @@ struct Trainer::Impl {
   void on_attempt(const Dict& event);
   void on_checkpoint(const Dict& event);
   void give_up_checkpoints(std::size_t keep);
-  std::optional<Round> next_complete();
-  void read_lines();
-  Round read(const trainer::RoundPlaces& places);
-  Dict read_report(const trainer::LinePlace& place, bool& has_checkpoint);
   void told(const Round& round);
   void warn_if_slow();
   void check_equal() const;
@@ -253,7 +234,7 @@ std::map<int, Value> Trainer::Impl::call(const std::string& name, const Value& a
 /// Follow the run until the next round is complete.
 std::optional<Round> Trainer::Impl::next() {
   for (;;) {
-    if (auto round = next_complete()) {
+    if (auto round = log.next()) {
       told(*round);
       return round;
     }
@@ -274,14 +255,13 @@ std::optional<Round> Trainer::Impl::next() {
 void Trainer::Impl::handle(const Dict& event) {
   const std::string name = text_of(event, "event").value_or("");
   if (name == "run") {
-    folder = text_of(event, "folder").value_or("");
-    read_to = static_cast<std::uint64_t>(number_of(event, "logged").value_or(0));
+    log.begin(text_of(event, "folder").value_or(""), bytes_of(event, "logged"));
     if (!std::exchange(told_start, true))
-      tell("start_training", [&](Callback& callback) { callback.start_training(folder); });
+      tell("start_training", [&](Callback& callback) { callback.start_training(log.folder()); });
   } else if (name == "attempt") {
     on_attempt(event);
   } else if (name == "logged") {
-    logged = std::max(logged, static_cast<std::uint64_t>(number_of(event, "bytes").value_or(0)));
+    log.logged(bytes_of(event, "bytes"));
   } else if (name == "checkpoint") {
     on_checkpoint(event);
   } else if (name == "exception") {
@@ -297,18 +277,16 @@ void Trainer::Impl::handle(const Dict& event) {
 void Trainer::Impl::on_attempt(const Dict& event) {
   give_up_checkpoints(0);
   failure.reset();
-  newest_attempt = static_cast<int>(number_of(event, "attempt").value_or(0));
-  // An earlier launcher has logged reports of this attempt.
-  if (event.contains("found_running")) read_to = 0;
-  rounds.attempt_began(newest_attempt, static_cast<int>(number_of(event, "world_size").value_or(0)),
-                       text_of(event, "resumes_from").value_or(""));
+  log.attempt_began(static_cast<int>(number_of(event, "attempt").value_or(0)),
+                    static_cast<int>(number_of(event, "world_size").value_or(0)),
+                    text_of(event, "resumes_from").value_or(""), event.contains("found_running"));
   moved = std::chrono::steady_clock::now();
 }
 
 void Trainer::Impl::on_checkpoint(const Dict& event) {
   const int attempt = static_cast<int>(number_of(event, "attempt").value_or(-1));
   const auto number = static_cast<std::uint64_t>(number_of(event, "report_seq").value_or(0));
-  rounds.committed(text_of(event, "name").value_or(""), attempt, number);
+  log.rounds().committed(text_of(event, "name").value_or(""), attempt, number);
   const auto found = std::find_if(uncommitted.begin(), uncommitted.end(), [&](const auto& one) {
     return one.attempt == attempt && one.number == number;
   });
@@ -316,7 +294,7 @@ void Trainer::Impl::on_checkpoint(const Dict& event) {
   give_up_checkpoints(static_cast<std::size_t>(uncommitted.end() - found));  // those before it
   std::optional<Checkpoint> checkpoint;
   try {
-    checkpoint = Checkpoint::open(std::filesystem::path(folder) / "checkpoints" /
+    checkpoint = Checkpoint::open(std::filesystem::path(log.folder()) / "checkpoints" /
                                   text_of(event, "name").value_or(""));
   } catch (const Failure&) {  // in an object store, or already removed by retention
   }
@@ -344,81 +322,9 @@ void Trainer::Impl::told(const Round& round) {
     tell("after_report", [&](Callback& callback) { callback.after_report(round, std::nullopt); });
 }
 
-std::optional<Round> Trainer::Impl::next_complete() {
-  if (auto places = rounds.next()) return read(*places);
-  if (read_to >= logged) return std::nullopt;
-  read_lines();
-  auto places = rounds.next();
-  return places ? std::optional(read(*places)) : std::nullopt;
-}
-
-/// Take in the lines that are on disk, up to those of an attempt that train-run has not told of
-/// yet.
-void Trainer::Impl::read_lines() {
-  if (metrics.fd < 0) {
-    const std::string path = folder + "/metrics.jsonl";
-    metrics.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (metrics.fd < 0)
-      throw Failure("io", fmt::format("opening {}: {}", path, std::strerror(errno)));
-  }
-  std::string buffer(std::min<std::uint64_t>(kReadBytes, logged - read_to), '\0');
-  for (;;) {
-    const ssize_t count =
-        ::pread(metrics.fd, buffer.data(), buffer.size(), static_cast<off_t>(read_to));
-    if (count <= 0)
-      throw Failure("io", fmt::format("reading {}/metrics.jsonl: {}", folder,
-                                      count < 0 ? std::strerror(errno) : "it has become shorter"));
-    const std::string_view text(buffer.data(), static_cast<std::size_t>(count));
-    std::size_t begin = 0;
-    for (std::size_t end = text.find('\n'); end != std::string_view::npos;
-         end = text.find('\n', begin)) {
-      const std::string_view line = text.substr(begin, end - begin);
-      const auto front = trainer::read_front(line);
-      if (front && front->attempt > newest_attempt) {
-        read_to += begin;
-        return;
-      }
-      if (front) rounds.add(*front, {read_to + begin, static_cast<std::uint32_t>(line.size())});
-      begin = end + 1;
-    }
-    read_to += begin;
-    if (begin > 0) return;
-    if (buffer.size() >= kReportBytesMax || buffer.size() >= logged - read_to)
-      throw Failure("corrupt", fmt::format("{}/metrics.jsonl: the line at byte {} has no end",
-                                           folder, read_to));
-    buffer.resize(std::min<std::uint64_t>(buffer.size() * 2, logged - read_to));
-  }
-}
-
-Dict Trainer::Impl::read_report(const trainer::LinePlace& place, bool& has_checkpoint) {
-  std::string line(place.bytes, '\0');
-  const ssize_t count =
-      ::pread(metrics.fd, line.data(), line.size(), static_cast<off_t>(place.offset));
-  if (count != static_cast<ssize_t>(line.size()))
-    throw Failure("io", fmt::format("reading {}/metrics.jsonl at byte {}: {}", folder, place.offset,
-                                    count < 0 ? std::strerror(errno) : "it has become shorter"));
-  const Dict report = parse_json(line).as<Dict>();
-  has_checkpoint = report.at("checkpoint").as<bool>();
-  return report.at("metrics").as<Dict>();
-}
-
-Round Trainer::Impl::read(const trainer::RoundPlaces& places) {
-  Round round{.attempt = places.attempt,
-              .number = places.number,
-              .ordinal = places.ordinal,
-              .redone = places.redone,
-              .reports = {}};
-  for (const trainer::LinePlace& line : places.lines) {
-    bool has_checkpoint = false;
-    round.reports.push_back(read_report(line, has_checkpoint));
-    if (round.reports.size() == 1) round.has_checkpoint = has_checkpoint;
-  }
-  return round;
-}
-
 void Trainer::Impl::warn_if_slow() {
   if (said_slow || std::chrono::steady_clock::now() - moved < kSlowRoundAfter) return;
-  const std::vector<int> missing = rounds.missing();
+  const std::vector<int> missing = log.rounds().missing();
   if (missing.empty()) return;
   said_slow = true;
   std::fprintf(stderr,
@@ -429,7 +335,7 @@ void Trainer::Impl::warn_if_slow() {
 }
 
 void Trainer::Impl::check_equal() const {
-  const std::vector<std::uint64_t>& counts = rounds.counts();
+  const std::vector<std::uint64_t>& counts = log.rounds().counts();
   const bool equal =
       std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) == counts.end();
   const bool succeeded = end && text_of(*end, "outcome") == "succeeded" && !text_of(*end, "cause");
@@ -452,8 +358,8 @@ void Trainer::Impl::finish(const std::string& error) {
 RunResult Trainer::Impl::ended() {
   const int code = process->wait();
   RunResult result;
-  const bool has_run = !folder.empty() && end && end->contains("outcome");
-  if (has_run) result = trainer::result_of(folder);
+  const bool has_run = !log.folder().empty() && end && end->contains("outcome");
+  if (has_run) result = trainer::result_of(log.folder());
   if (end) {
     result.outcome = text_of(*end, "outcome").value_or("refused");
     result.cause = text_of(*end, "cause").value_or("");
