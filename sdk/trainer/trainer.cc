@@ -32,6 +32,9 @@ using trainer::text_of;
 constexpr int kCallbackFailuresMax = 3;  // in a row
 constexpr auto kSlowRoundAfter = std::chrono::seconds(60);
 
+constexpr int kNoRank = -1;
+constexpr auto kAttemptEndMax = std::chrono::minutes(10);  // once a worker of it has ended
+
 bool in_worker() { return std::getenv("TRAINRUN_SOCKET") != nullptr; }
 
 std::string program_of(const TrainerOptions& options) {
@@ -96,6 +99,13 @@ AttemptFailure attempt_failure(const Dict& event) {
   return failure;
 }
 
+/// Return the rank whose failure is the root cause of the attempt's, if it is one rank's.
+int root_rank(const Dict& exception) {
+  const List ranks = trainer::list_of(exception, "ranks");
+  if (ranks.empty() || !ranks.front().is_dict()) return kNoRank;
+  return static_cast<int>(number_of(ranks.front().as<Dict>(), "rank").value_or(kNoRank));
+}
+
 }  // namespace
 
 struct Trainer::Impl {
@@ -119,6 +129,9 @@ struct Trainer::Impl {
   bool said_slow = false;
   bool has_workers = false;   // by what was read; `deferred` may not have been handled yet
   std::deque<Dict> deferred;  // came during a call
+  /// How the attempt that was called last has ended, as far as was read: the rank that is the root
+  /// cause, or kNoRank.
+  std::optional<int> ended_by;
   std::int64_t calls = 0;
 
   void begin();
@@ -126,6 +139,11 @@ struct Trainer::Impl {
   std::optional<Dict> next_event();
   std::map<int, Value> call(const std::string& name, const Value& argument,
                             const CallOptions& call_options);
+  trainer::CallAnswers call_once(const std::string& name, const Value& argument,
+                                 const CallOptions& call_options);
+  bool may_call_again(const trainer::CallAnswers& answers, bool ends_worker);
+  void defer(Dict event);
+  void catch_up();
   std::optional<Round> next();
   void handle(const Dict& event);
   void on_attempt(const Dict& event);
@@ -200,6 +218,10 @@ std::optional<Dict> Trainer::Impl::next_event() {
     const std::string name = text_of(event, "event").value_or("");
     if (name == "attempt") has_workers = true;
     if (name == "exception" || name == "restart" || name == "end") has_workers = false;
+    if (name == "exception")
+      ended_by = root_rank(event);
+    else if (name == "restart" && !ended_by)
+      ended_by = kNoRank;
     return event;
   } catch (const Failure& why) {
     throw ControllerError(fmt::format("train-run sent a line that is no event: {}", why.what()),
@@ -209,6 +231,15 @@ std::optional<Dict> Trainer::Impl::next_event() {
 
 std::map<int, Value> Trainer::Impl::call(const std::string& name, const Value& argument,
                                          const CallOptions& call_options) {
+  for (int left = call_options.retries;; --left) {
+    trainer::CallAnswers answers = call_once(name, argument, call_options);
+    const bool again = may_call_again(answers, call_options.ends_worker);
+    if (left <= 0 || !again) return std::move(answers).results(name);
+  }
+}
+
+trainer::CallAnswers Trainer::Impl::call_once(const std::string& name, const Value& argument,
+                                              const CallOptions& call_options) {
   using Clock = std::chrono::steady_clock;
   if (process == nullptr)
     throw Failure("invalid_argument", "call: this Trainer has not begun its job (start() does)");
@@ -219,6 +250,7 @@ std::map<int, Value> Trainer::Impl::call(const std::string& name, const Value& a
   bool sent = false;
   while (!answers.complete()) {
     if (!sent && has_workers) {
+      ended_by.reset();
       process->send(line);
       sent = true;
     }
@@ -226,9 +258,41 @@ std::map<int, Value> Trainer::Impl::call(const std::string& name, const Value& a
     if (!sent && Clock::now() >= until)
       throw Failure("timeout", "call of " + name + ": the run has no workers yet");
     auto event = next_event();
-    if (event && !answers.take(*event)) deferred.push_back(std::move(*event));
+    if (event && !answers.take(*event)) defer(std::move(*event));
   }
-  return std::move(answers).results(name);
+  return answers;
+}
+
+/// Return whether the call was lost with its attempt, or came when there was none, for another
+/// reason than an exception of the function. Waits until it is known how the attempt has ended.
+bool Trainer::Impl::may_call_again(const trainer::CallAnswers& answers, bool ends_worker) {
+  const bool ending = answers.has_lost() || (ends_worker && answers.first_thrown());
+  if (!ending && !ended_by) return false;
+  const auto until = std::chrono::steady_clock::now() + kAttemptEndMax;
+  while (!ended_by && !process->over() && std::chrono::steady_clock::now() < until)
+    if (auto event = next_event()) defer(std::move(*event));
+  return !ended_by || !answers.has_thrown(*ended_by);
+}
+
+/// Keep an event for later. The newest `logged` says what those before it have said.
+void Trainer::Impl::defer(Dict event) {
+  const auto is_logged = [](const Dict& one) { return text_of(one, "event") == "logged"; };
+  if (is_logged(event) && !deferred.empty() && is_logged(deferred.back())) deferred.pop_back();
+  deferred.push_back(std::move(event));
+}
+
+void Trainer::Impl::catch_up() {
+  for (;;) {
+    if (const auto round = log.next()) {
+      told(*round);
+    } else if (!deferred.empty()) {
+      const Dict event = std::move(deferred.front());
+      deferred.pop_front();
+      handle(event);
+    } else {
+      return;
+    }
+  }
 }
 
 /// Follow the run until the next round is complete.
@@ -439,6 +503,15 @@ void Trainer::start() { impl_->begin(); }
 std::map<int, Value> Trainer::call(const std::string& name, const Value& argument,
                                    const CallOptions& options) {
   return impl_->call(name, argument, options);
+}
+
+void Trainer::catch_up() { impl_->catch_up(); }
+
+std::filesystem::path Trainer::folder() const {
+  if (!impl_->log.folder().empty()) return impl_->log.folder();
+  for (const Dict& event : impl_->deferred)
+    if (text_of(event, "event") == "run") return text_of(event, "folder").value_or("");
+  return {};
 }
 
 RunResult Trainer::fit() {

@@ -32,6 +32,8 @@ bool CallAnswers::take(const Dict& event) {
   const auto error = text_of(event, "error");
   if (kind == "called") {
     error_ = error.value_or("");
+    if (const auto first = number_of(event, "first_thrown"))
+      first_thrown_ = static_cast<int>(*first);
     complete_ = true;
     return true;
   }
@@ -46,11 +48,23 @@ bool CallAnswers::take(const Dict& event) {
   return true;
 }
 
+bool CallAnswers::has_lost() const {
+  return std::any_of(kinds_.begin(), kinds_.end(),
+                     [](const auto& kind) { return kind.second == "lost"; });
+}
+
+bool CallAnswers::has_thrown(int rank) const {
+  const auto kind = kinds_.find(rank);
+  return kind != kinds_.end() && kind->second == "thrown";
+}
+
 std::map<int, Value> CallAnswers::results(const std::string& name) && {
   if (errors_.empty() && error_.empty()) return std::move(results_);
   std::string text = fmt::format("call of {}: {}", name, error_);
   if (!errors_.empty()) {
-    text += fmt::format("rank {}: {}", errors_.begin()->first, errors_.begin()->second);
+    auto shown = first_thrown_ ? errors_.find(*first_thrown_) : errors_.begin();
+    if (shown == errors_.end()) shown = errors_.begin();
+    text += fmt::format("rank {}: {}", shown->first, shown->second);
     if (errors_.size() > 1) text += fmt::format(" (and {} more ranks)", errors_.size() - 1);
   }
   throw CallFailed(text, std::move(results_), std::move(errors_), std::move(kinds_));

@@ -4,6 +4,8 @@
 #include <train/trainer.h>
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 
 namespace train::trainer {
@@ -20,6 +22,12 @@ class CallAnswers {
   /// Take an event in if it belongs to this call; return whether it does.
   bool take(const Dict& event);
   bool complete() const { return complete_; }
+  /// Return whether a rank has no result because its worker has ended, or because the function
+  /// threw.
+  bool has_lost() const;  // any rank
+  bool has_thrown(int rank) const;
+  /// Return which rank's function threw first, if any.
+  std::optional<int> first_thrown() const { return first_thrown_; }
   /// Return the results by rank; throws CallFailed if a rank has none.
   std::map<int, Value> results(const std::string& name) &&;
 
@@ -29,7 +37,8 @@ class CallAnswers {
   std::map<int, Value> results_;
   std::map<int, std::string> errors_;
   std::map<int, std::string> kinds_;
-  std::string error_;  // why nobody was called
+  std::string error_;                // why nobody was called
+  std::optional<int> first_thrown_;  // of the ranks whose function threw
 };
 
 }  // namespace train::trainer

@@ -204,12 +204,14 @@ TEST_F(PythonFrameworks, ADriverSteersPassesAndADeadWorkerCostsOne) {
       {R"(train {"batch_count": 4, "epoch": 1, "num_samples": 64})",
        R"(train {"batch_count": 4, "epoch": 3, "num_samples": 64})", "steps 1\n",
        R"(timed ["mean_apply_s", "mean_fwd_s", "mean_grad_s", "time_this_iter_s", "time_total_s"])",
-       "ValueError: a mistake of the operator", "rates [0.25]\n", "equal true\n", "loaded true\n",
-       "model true\n"})
+       "rank 0: ValueError: a mistake of the operator", "rank 1: ValueError: a mistake of the",
+       "rates [0.25]\n", "equal true\n", "loaded true\n", "model true\n"})
     EXPECT_TRUE(contains(whole, line)) << line << "\n" << whole;
 
   const std::string killed = steer("killed", "die");
-  EXPECT_EQ(cluster.run_json("killed").at("attempts").as_array().size(), 2u);
+  EXPECT_EQ(cluster.run_json("whole").at("attempts").as_array().size(), 3u)
+      << "after an exception, the workers start again";
+  EXPECT_EQ(cluster.run_json("killed").at("attempts").as_array().size(), 4u);
   EXPECT_NE(said(whole, "weights"), "");
   EXPECT_EQ(said(killed, "weights"), said(whole, "weights"));
   EXPECT_EQ(said(killed, "accuracy"), said(whole, "accuracy"));

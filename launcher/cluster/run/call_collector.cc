@@ -71,6 +71,9 @@ Task<CallAnswers> CallCollector::call(Attempt attempt, Places ranks, WorkerCall 
   }
   CallAnswers answers{.ranks = std::move(awaited.answers)};
   awaited_.erase(number);
+  const auto first = std::find_if(answers.ranks.begin(), answers.ranks.end(),
+                                  [](const auto& one) { return one.kind == kCallThrown; });
+  if (first != answers.ranks.end()) answers.first_thrown = first->rank;
   const auto by_rank = [](const RankAnswer& a, const RankAnswer& b) { return a.rank < b.rank; };
   std::sort(answers.ranks.begin(), answers.ranks.end(), by_rank);
   co_return answers;

@@ -66,6 +66,7 @@ std::vector<std::string> called_lines(std::int64_t id, const CallAnswers& answer
   }
   boost::json::object last{{"time", time}, {"event", "called"}, {"id", id}};
   if (!answers.error.empty()) last["error"] = answers.error;
+  if (answers.first_thrown) last["first_thrown"] = answers.first_thrown->value;
   lines.push_back(boost::json::serialize(last) + "\n");
   return lines;
 }

@@ -7,6 +7,7 @@
 #include <boost/json/value.hpp>
 #include <boost/system/error_code.hpp>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,8 @@ struct RankAnswer {
 struct CallAnswers {
   std::vector<RankAnswer> ranks = {};  // in their order
   std::string error = {};              // why nobody was called; else empty
+  /// Of those whose function threw, the one that answered first. The others may have waited for it.
+  std::optional<Rank> first_thrown = {};
   bool operator==(const CallAnswers&) const = default;
 };
 

@@ -142,6 +142,14 @@ struct CallOptions {
   std::vector<int> ranks = {};  // empty: all
   /// How long to wait for the workers' start, and then for the answers: 1 ms to 24 hours.
   std::chrono::milliseconds timeout{30'000};
+  /// How often to call the workers of the next attempt instead, if some have ended before they
+  /// answered: because a worker or node died, or the group has changed its size. If the attempt
+  /// failed by an exception of the function itself, which left the worker's loop, too, nobody is
+  /// called again. The functions must be such that it does no harm if they have run before.
+  int retries = 0;
+  /// An exception of the function ends its worker, too, as an operator's pass does. The call then
+  /// returns once the attempt has ended, so that the next one reaches the workers that follow.
+  bool ends_worker = false;
 };
 
 /// The n-th report of every rank of an attempt.
@@ -224,12 +232,18 @@ class Trainer {
   void start();
   /// Call a function that the workers' programs serve (<train/serve.h>), and return what they
   /// answer, by rank. Waits for the workers' start, and for the answers; what happens to the run
-  /// meanwhile is told afterwards. A call is never repeated: if the attempt ends before a rank has
-  /// answered, that is the rank's error. Only the thread that follows the run may call. Throws
+  /// meanwhile is told afterwards. Without `retries`, a call is never repeated: if the attempt ends
+  /// before a rank has answered, that is the rank's error. Only the thread that follows the run may
+  /// call. Throws
   /// CallFailed; Failure("invalid_argument") before start(), fit() or iterate(), and for an
   /// argument of more than 512 KiB; Failure("unavailable") once the run has ended.
   std::map<int, Value> call(const std::string& name, const Value& argument = {},
                             const CallOptions& options = {});
+  /// Tell the callbacks what has happened so far, without waiting for more: for a driver that calls
+  /// its workers and takes no rounds. On the thread that follows the run.
+  void catch_up();
+  /// Return the run's folder on this machine; empty until the run has begun.
+  std::filesystem::path folder() const;
   /// Ask the run to stop in good order, as a stop condition does: the workers checkpoint together,
   /// and the run succeeds. Any thread may call it; does not wait. Before the run has begun and
   /// after its end it does nothing.

@@ -24,6 +24,8 @@ from ._rounds import ReportLog, ReportRounds, Round
 _CALLBACK_FAILURES_MAX = 3  # in a row
 _SLOW_ROUND_AFTER = 60.0
 _ANSWER_GRACE = 30.0  # train-run answers when the call's time is over
+_NO_RANK = -1
+_ATTEMPT_END_MAX = 600.0  # once a worker of it has ended
 _CALL_BYTES_MAX = 512 << 10  # of a call's argument
 _LOOP_BYTES_MAX = 90 << 10  # of a pickled loop: Linux limits a word of a command to 128 KiB
 _SPEC_KEYS = (
@@ -129,6 +131,28 @@ class CallFailed(RuntimeError):
         super().__init__(text)
         self.results, self.errors = results, errors  #: of the ranks that have one, and why others do not; by rank
         self.kinds = kinds  #: of each error: thrown (by the function), refused (it was not called), lost (the worker ended), timeout
+
+
+@dataclass
+class _Answers:
+    """The answers to a call."""
+
+    results: dict[int, Any] = field(default_factory=dict)
+    errors: dict[int, str] = field(default_factory=dict)
+    kinds: dict[int, str] = field(default_factory=dict)
+    error: str = ""  # why nobody was called
+    first_thrown: Optional[int] = None  # of the ranks whose function raised
+
+    def of(self, name: str) -> dict[int, Any]:
+        """Return the results by rank; raise CallFailed if a rank has none."""
+        if not self.errors and not self.error:
+            return self.results
+        text = self.error
+        if self.errors:
+            shown = self.first_thrown if self.first_thrown in self.errors else min(self.errors)
+            more = f" (and {len(self.errors) - 1} more ranks)" if len(self.errors) > 1 else ""
+            text += f"rank {shown}: {self.errors[shown]}{more}"
+        raise CallFailed(f"call of {name}: {text}", self.results, self.errors, self.kinds)
 
 
 class Callback:
@@ -255,7 +279,7 @@ class Trainer:
         self._end: Optional[dict[str, Any]] = None
         self._begun = self._over = self._told_start = self._told_finish = self._stop_asked = False
         self._followed = self._has_workers = False
-        self._attempt = -1  # the newest that was read of
+        self._ended_by: Optional[int] = None  # how the attempt that was called last has ended: the root cause's rank, or _NO_RANK
         self._deferred: deque[dict[str, Any]] = deque()  # came during a call
         self._calls = 0
         self._moved, self._said_slow = time.monotonic(), False
@@ -280,11 +304,28 @@ class Trainer:
         from a loop over rounds."""
         self._begin()
 
-    def call(self, name: str, argument: Any = None, *, ranks: Optional[list[int]] = None, timeout: float = 30.0) -> dict[int, Any]:
+    def call(
+        self, name: str, argument: Any = None, *, ranks: Optional[list[int]] = None, timeout: float = 30.0, retries: int = 0,
+        ends_worker: bool = False,
+    ) -> dict[int, Any]:
         """Call a function that the workers serve (trainrun.serve), on these ranks or on all, and return what they answer, by rank.
         Waits for the workers' start, and for the answers, each for at most `timeout` seconds; what happens to the run meanwhile is
-        told afterwards. A call is never repeated. Only the thread that follows the run may call. Raises CallFailed, or Failure if
-        the run has not begun, or has ended."""
+        told afterwards. Only the thread that follows the run may call. Raises CallFailed, or Failure if the run has not begun, or
+        has ended.
+
+        `retries`: how often to call the workers of the next attempt instead, if some have ended before they answered: because a
+        worker or node died, or the group has changed its size. If the attempt failed by an exception of the function itself, which
+        left the worker's loop, too, nobody is called again. The function must be such that it does no harm if it has run before.
+
+        `ends_worker`: an exception of the function ends its worker, too. The call then returns once the attempt has ended, so that
+        the next one reaches the workers that follow."""
+        while True:
+            answers = self._call_once(name, argument, ranks, timeout)
+            if not self._may_call_again(answers, ends_worker) or retries <= 0:
+                return answers.of(name)
+            retries -= 1
+
+    def _call_once(self, name: str, argument: Any, ranks: Optional[list[int]], timeout: float) -> _Answers:
         if self._process is None:
             raise Failure("invalid_argument", "call: this Trainer has not begun its job (start() does)")
         self._calls += 1
@@ -297,12 +338,11 @@ class Trainer:
             raise Failure("invalid_argument", f"call of {name}: the argument holds a number that JSON lacks, NaN or an infinity") from None
         if len(_library.to_json(command)) >= _CALL_BYTES_MAX:
             raise Failure("invalid_argument", f"call of {name}: the argument may have {_CALL_BYTES_MAX >> 10} KiB of JSON")
-        results: dict[int, Any] = {}
-        errors: dict[int, str] = {}
-        kinds: dict[int, str] = {}
+        answers = _Answers()
         until, sent = time.monotonic() + timeout, False
         while True:
             if not sent and self._has_workers:
+                self._ended_by = None
                 self._process.send(command)
                 sent, until = True, time.monotonic() + timeout + _ANSWER_GRACE
             if self._process.over:
@@ -315,20 +355,13 @@ class Trainer:
             if event.get("id") != self._calls or event.get("event") not in ("answer", "called"):
                 self._defer(event)
             elif event["event"] == "called":
-                break
+                answers.error, answers.first_thrown = event.get("error") or "", event.get("first_thrown")
+                return answers
             elif "error" in event:
-                errors[event["rank"]] = event["error"]
-                kinds[event["rank"]] = event.get("kind", "")
+                answers.errors[event["rank"]] = event["error"]
+                answers.kinds[event["rank"]] = event.get("kind", "")
             else:
-                results[event["rank"]] = event.get("result")
-        if not errors and not event.get("error"):
-            return results
-        text = event.get("error") or ""
-        if errors:
-            first = min(errors)
-            text += f"rank {first}: {errors[first]}" + (f" (and {len(errors) - 1} more ranks)" if len(errors) > 1 else "")
-        raise CallFailed(f"call of {name}: {text}", results, errors, kinds)
-
+                answers.results[event["rank"]] = event.get("result")
     @property
     def folder(self) -> str:
         """The run's folder on this machine; empty until the run has begun."""
@@ -418,19 +451,27 @@ class Trainer:
         assert self._process is not None
         event = self._process.next_event(1.0)
         name = event.get("event") if event else None
-        if name == "attempt":
-            self._attempt = event["attempt"]
         if name in ("attempt", "exception", "restart", "end"):
             self._has_workers = name == "attempt"
+        if name == "exception":
+            self._ended_by = next((one["rank"] for one in event["ranks"]), _NO_RANK)
+        elif name == "restart" and self._ended_by is None:
+            self._ended_by = _NO_RANK
         return event
 
-    def _await_attempt(self, after: int) -> None:
-        """Wait until an attempt after this one has workers, or the run is over. What happens is told later."""
+    def _may_call_again(self, answers: _Answers, ends_worker: bool) -> bool:
+        """Return whether a call was lost with its attempt, or came when there was none, for another reason than an exception of the
+        function. Waits until it is known how the attempt has ended."""
         assert self._process is not None
-        while self._attempt <= after and not self._process.over:
+        ending = "lost" in answers.kinds.values() or (ends_worker and answers.first_thrown is not None)
+        if not ending and self._ended_by is None:
+            return False
+        until = time.monotonic() + _ATTEMPT_END_MAX
+        while self._ended_by is None and not self._process.over and time.monotonic() < until:
             event = self._next_event()
             if event is not None:
                 self._defer(event)
+        return self._ended_by is None or answers.kinds.get(self._ended_by) != "thrown"
 
     def _defer(self, event: dict[str, Any]) -> None:
         """Keep an event for later. The newest `logged` says what those before it have said."""
@@ -438,8 +479,9 @@ class Trainer:
             self._deferred.pop()
         self._deferred.append(event)
 
-    def _catch_up(self) -> None:
-        """Tell the callbacks what has happened so far, without waiting, for a driver that takes no rounds."""
+    def catch_up(self) -> None:
+        """Tell the callbacks what has happened so far, without waiting for more: for a driver that calls its workers and takes no
+        rounds. On the thread that follows the run."""
         while True:
             round = self._log.next()
             if round is not None:

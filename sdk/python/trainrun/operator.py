@@ -24,7 +24,7 @@ import os
 import shutil
 import time
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Optional, Union
+from typing import Any, Callable, Iterable, Iterator, Optional, Union
 
 import torch
 
@@ -42,6 +42,7 @@ _STATE = "operator.pt"
 _WAIT = 3600.0  # for the driver's next call; then the worker looks again
 _PASS_TIME_MAX = 24 * 3600.0
 _SETUP_TIME_MAX = 3600.0
+_RETRIES = 3
 _SCHEDULER_STEPS = ("batch", "epoch", "manual")
 
 
@@ -106,6 +107,7 @@ class TrainingOperator:
         self._passes = 0
         self._results: list[dict[str, Any]] = []  # of the newest pass, by rank
         self._trained_s = 0.0
+        self._failure: Optional[Exception] = None  # of a pass
 
     # ---- what programs override
 
@@ -239,7 +241,18 @@ class TrainingOperator:
         if checkpoint is None:
             operator._commit({"epoch": 0})  # a pass that fails is done again from here; its report() runs calls
         while True:
+            if operator._failure is not None:
+                raise operator._failure
             poll(_WAIT)
+
+    def _guarded(self, run_pass: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Do a pass. An exception ends the worker once its caller knows it: the other ranks may wait for this one in a collective
+        call, and the models are no longer the same."""
+        try:
+            return {"metrics": run_pass()}
+        except Exception as error:
+            self._failure = error
+            raise
 
     def _on_passes(self) -> int:
         return self._passes
@@ -249,9 +262,12 @@ class TrainingOperator:
         if number < self._passes:
             return {"again": self._results}  # it was done, and an answer was lost with its worker
         if number > self._passes:
-            raise Failure("unavailable", f"the workers have restored pass {self._passes}, and pass {number} is to follow: a checkpoint was not kept")
+            return _refusal(f"the workers have restored pass {self._passes}, and pass {number} is to follow: a checkpoint was not kept")
         if self._train_loader is None:
-            raise Failure("invalid_argument", "setup() has registered no train_loader")
+            return _refusal("setup() has registered no train_loader")
+        return self._guarded(lambda: self._train_pass(argument))
+
+    def _train_pass(self, argument: dict[str, Any]) -> dict[str, Any]:
         begun = time.monotonic()
         self._profile = {"fwd": 0.0, "grad": 0.0, "apply": 0.0} if argument["profile"] else None
         for model in self._models:
@@ -277,7 +293,10 @@ class TrainingOperator:
 
     def _on_validate(self, argument: dict[str, Any]) -> dict[str, Any]:
         if self._validation_loader is None:
-            raise Failure("invalid_argument", "setup() has registered no validation_loader")
+            return _refusal("setup() has registered no validation_loader")
+        return self._guarded(lambda: self._validation_pass(argument))
+
+    def _validation_pass(self, argument: dict[str, Any]) -> dict[str, Any]:
         for model in self._models:
             model.eval()
         info = {**argument["info"], "epoch": self.epoch}
@@ -380,10 +399,20 @@ def _first(loader: Any, count: Optional[int]) -> Iterator[Any]:
     return iter(loader) if count is None else itertools.islice(iter(loader), count)
 
 
-def _by_rank(answers: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the results of the ranks; those of a pass that had been done before are kept together."""
-    again: Optional[list[dict[str, Any]]] = answers[0].get("again")
-    return again if again is not None else [answers[rank] for rank in sorted(answers)]
+def _refusal(why: str) -> dict[str, Any]:
+    """What a call that is refused answers: it changes nothing, so that the workers can go on."""
+    return {"refused": why, "kind": "invalid_argument"}
+
+
+def _by_rank(call: str, answers: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the results of the ranks. Of a pass that had been done before, each answer has those of all ranks."""
+    for answer in answers.values():
+        if "refused" in answer:
+            raise Failure(answer["kind"], f"{call}: {answer['refused']}")
+        if "again" in answer:
+            again: list[dict[str, Any]] = answer["again"]
+            return again
+    return [answers[rank]["metrics"] for rank in sorted(answers)]
 
 
 def _reduced(ranks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -426,13 +455,13 @@ class OperatorTrainer:
         """Train one pass over the data, or its first num_steps batches, and return its metrics: num_samples, batch_count, epoch,
         train_loss, last_train_loss, time_this_iter_s, time_total_s, or what train_epoch() returns. reduce_results=False: a list by
         rank. profile: with mean_fwd_s, mean_grad_s and mean_apply_s of a batch. `info` goes to the operator's functions. A pass
-        whose workers die is done again, max_retries times. An exception of the operator is raised as CallFailed."""
+        whose workers die is done again, max_retries times. An exception of the operator is raised as CallFailed, and the workers
+        start again from the pass before, because some of them may wait for the one that raised it."""
         argument = {"num_steps": num_steps, "profile": profile, "info": info or {}}
         if self._passes is None:
-            self._passes = self._retried("passes", None, _SETUP_TIME_MAX)[0]
-        answers = self._retried("train", {"pass": self._passes, **argument}, timeout, max_retries)
+            self._passes = self._call("passes", None, _SETUP_TIME_MAX, _RETRIES)[0]
+        ranks = _by_rank("train", self._call("train", {"pass": self._passes, **argument}, timeout, max_retries, True))
         self._passes += 1
-        ranks = _by_rank(answers)
         return _reduced(ranks) if reduce_results else ranks
 
     def validate(
@@ -444,8 +473,7 @@ class OperatorTrainer:
         timeout: float = _PASS_TIME_MAX,
     ) -> Any:
         """Validate, and return the metrics: num_samples, batch_count, epoch, val_loss, val_accuracy, or what validate() returns."""
-        answers = self._retried("validate", {"num_steps": num_steps, "info": info or {}}, timeout)
-        ranks = _by_rank(answers)
+        ranks = _by_rank("validate", self._call("validate", {"num_steps": num_steps, "info": info or {}}, timeout, _RETRIES, True))
         return _reduced(ranks) if reduce_results else ranks
 
     def update_scheduler(self, metric: Optional[float] = None) -> list[float]:
@@ -491,30 +519,18 @@ class OperatorTrainer:
             self._trainer.__exit__(kind, error, trace)
 
     def _state_file(self) -> str:
-        name = self._retried("save", None, 600.0)[0]
+        name = self._call("save", None, 600.0, _RETRIES)[0]
         checkpoint = open_checkpoint(Path(self._trainer.folder, "checkpoints", name))
         if checkpoint is None:
             raise Failure("unavailable", f"{name} cannot be read here: the run's storage is elsewhere (use train-run checkpoint get)")
         return os.path.join(checkpoint.path, _STATE)
 
-    def _retried(self, name: str, argument: Any, timeout: float, retries: int = 3) -> dict[int, Any]:
-        """Call again if workers have died, which is in vain for an exception of the operator."""
-        while True:
-            attempt = self._trainer._attempt
-            try:
-                return self._call(name, argument, timeout)
-            except CallFailed as failed:
-                if retries <= 0 or "lost" not in failed.kinds.values():
-                    raise
-                retries -= 1
-                self._trainer._await_attempt(attempt)
-
-    def _call(self, name: str, argument: Any, timeout: float = 30.0) -> dict[int, Any]:
+    def _call(self, name: str, argument: Any, timeout: float = 30.0, retries: int = 0, ends_worker: bool = False) -> dict[int, Any]:
         try:
-            return self._trainer.call(f"operator.{name}", argument, timeout=timeout)
+            return self._trainer.call(f"operator.{name}", argument, timeout=timeout, retries=retries, ends_worker=ends_worker)
         except Failure as failure:
             if failure.kind == "unavailable":  # the run has ended, and its own error says why
                 self._trainer.result(force=True)
             raise
         finally:
-            self._trainer._catch_up()
+            self._trainer.catch_up()

@@ -47,10 +47,12 @@ class CallCollectorTest : public NetTest {
     return answers;
   }
   void answer(NodeId node, const CallWorkers& order, std::int32_t rank, const std::string& result,
-              const std::string& error = "") {
-    collector_.received(
-        {kAttempt, node},
-        WorkerAnswered{.rank = rank, .request = order.request, .result = result, .error = error});
+              const std::string& error = "", const std::string& kind = "") {
+    collector_.received({kAttempt, node}, WorkerAnswered{.rank = rank,
+                                                         .request = order.request,
+                                                         .result = result,
+                                                         .error = error,
+                                                         .kind = kind});
   }
 
   SystemClock clock_;
@@ -80,6 +82,19 @@ TEST_F(CallCollectorTest, ARankWithoutAWorkerHasAnErrorAndNobodyIsAsked) {
   EXPECT_THAT(answers.ranks, ElementsAre(RankAnswer{Rank{5}, "", "it has no worker now", "lost"}));
   EXPECT_TRUE(nodes_.orders.empty());
   EXPECT_EQ(call({}).error, "the run has no workers now");
+}
+
+TEST_F(CallCollectorTest, TheRankThatThrewFirstIsTold) {
+  nodes_.on_order = [&](NodeId node, const CallWorkers& order) {
+    if (node == kFirst) return;
+    answer(kFirst, order, 0, "", "it was refused", "refused");
+    answer(kSecond, order, 2, "", "a mistake", "thrown");
+    answer(kSecond, order, 1, "", "rank 2 is gone", "thrown");
+  };
+  const auto answers = call({{Rank{0}, kFirst}, {Rank{1}, kSecond}, {Rank{2}, kSecond}});
+  EXPECT_EQ(answers.first_thrown, Rank{2});
+  EXPECT_EQ(answers.ranks[1].rank, Rank{1});
+  EXPECT_EQ(call({{Rank{0}, std::nullopt}}).first_thrown, std::nullopt);
 }
 
 TEST_F(CallCollectorTest, WhatAProgramAnswersIsNotTrusted) {

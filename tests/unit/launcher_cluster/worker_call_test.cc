@@ -158,6 +158,8 @@ TEST(DriverCalls, AreReadAndAnsweredByLine) {
       ElementsAre(HasSubstr(R"("event":"answer","id":9,"rank":0,"result":1})"),
                   HasSubstr(R"("event":"answer","id":9,"rank":1,"error":"no","kind":"lost"})"),
                   HasSubstr(R"("event":"called","id":9})")));
+  EXPECT_THAT(called_lines(3, {.first_thrown = Rank{7}}, {}),
+              ElementsAre(HasSubstr(R"("event":"called","id":3,"first_thrown":7})")));
   EXPECT_THAT(called_lines(2, {.error = "no workers"}, {}),
               ElementsAre(HasSubstr(R"("event":"called","id":2,"error":"no workers"})")));
 }
