@@ -19,7 +19,8 @@ class Examples : public ::testing::Test {
   void prepare(const std::string& script, const std::vector<std::string>& arguments) {
     std::vector<std::string> argv = {"python3", kExamples + script};
     argv.insert(argv.end(), arguments.begin(), arguments.end());
-    Process& process = cluster.start(argv);
+    Process& process = cluster.start(
+        argv, {.env = {{"TRAINRUN_DEPS_DIR", TRAIN_DEPS_DIR}}, .prefix = {}, .cwd = ""});
     if (process.wait() != 0) throw std::runtime_error(script + " failed: " + process.err());
   }
   /// Run a spec of an example to its end as the run `name`.
@@ -235,6 +236,24 @@ TEST_F(Examples, DcganKeepsBothModelsAndBothOptimizers) {
   }
   EXPECT_LT(metric(plain.back(), "discriminator_loss"),
             metric(plain.front(), "discriminator_loss"));
+}
+
+TEST_F(Examples, ADriverTrainsUntilTheAccuracySuffices) {
+  prepare("mnist_ddp/prepare_data.py", {"--out", cluster.path("digits")});
+  Process& driver =
+      cluster.start({built("examples/driver"), cluster.path("digits"), "0.9"},
+                    {.env = {{"TRAINRUN_PROGRAM", built("train-run")}, {"RUNS", cluster.storage()}},
+                     .prefix = {},
+                     .cwd = ""});
+  EXPECT_EQ(driver.wait(Seconds(300)), 0) << driver.out() << driver.err();
+
+  EXPECT_TRUE(contains(driver.out(), "\npass 1: loss ")) << driver.out();
+  const std::size_t end = driver.out().find("\naccuracy 0.9");
+  ASSERT_NE(end, std::string::npos) << driver.out();
+  EXPECT_FALSE(contains(driver.out(), "\npass 20: ")) << "it stops once it is enough";
+  const auto exit = cluster.run_json("steered");
+  EXPECT_EQ(text_of(exit, "outcome"), "succeeded");
+  EXPECT_TRUE(nothing_left(cluster));
 }
 
 TEST_F(Examples, TabularPredictsWithThePreprocessorsOfItsCheckpoint) {

@@ -296,6 +296,14 @@ LoadedState load_checked(const sdk::CheckedFiles& files, const StateRefs& state)
 /// thread.
 std::function<void(const std::string& directory)> stage_state(const StateRefs& state);
 
+inline void collect_state(StateRefs& refs, const StateRefs& more) {
+  refs.modules.insert(refs.modules.end(), more.modules.begin(), more.modules.end());
+  refs.optimizers.insert(refs.optimizers.end(), more.optimizers.begin(), more.optimizers.end());
+  refs.sharded.insert(refs.sharded.end(), more.sharded.begin(), more.sharded.end());
+  refs.samplers.insert(refs.samplers.end(), more.samplers.begin(), more.samplers.end());
+  refs.stateful.insert(refs.stateful.end(), more.stateful.begin(), more.stateful.end());
+  if (more.epoch) refs.epoch = more.epoch;
+}
 inline void collect_state(StateRefs& refs, torch::optim::Optimizer& optimizer) {
   refs.optimizers.push_back(&optimizer);
 }
@@ -326,7 +334,8 @@ StateRefs state_of(State&&... state) {
 }  // namespace detail
 
 /// Save modules, optimizers, sharded states, samplers and Stateful objects in any number and order:
-/// from_state(model, optimizer, schedule, loader.sampler()). The copy is taken before this returns.
+/// from_state(model, optimizer, schedule, loader.sampler()); StateRefs stand for what they have.
+/// The copy is taken before this returns.
 template <class... State>
 Checkpoint Checkpoint::from_state(State&&... state) {
   return from_writer([write = detail::stage_state(detail::state_of(state...))](
