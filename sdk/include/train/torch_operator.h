@@ -258,16 +258,15 @@ class OperatorBase {
     collect_state(state_, model);
     auto pointer = ModuleOf<M>::pointer(model);
     models_.push_back(pointer);
-    if constexpr (requires(M & holder, torch::Tensor input) {
-                    { holder(input) } -> std::convertible_to<torch::Tensor>;
-                  })
-      forward_ = [model](const torch::Tensor& input) mutable {
-        return torch::Tensor(model(input));
-      };
-    else if constexpr (requires(torch::Tensor input) {
-                         { pointer->forward(input) } -> std::convertible_to<torch::Tensor>;
-                       })
-      forward_ = [pointer](const torch::Tensor& input) { return pointer->forward(input); };
+    // Asks the module: what prepare_model() has returned takes any arguments until it is called.
+    if constexpr (requires(torch::Tensor input) {
+                    { pointer->forward(input) } -> std::convertible_to<torch::Tensor>;
+                  }) {
+      if constexpr (requires { model.no_sync(); })
+        forward_ = [model](const torch::Tensor& input) { return torch::Tensor(model(input)); };
+      else
+        forward_ = [pointer](const torch::Tensor& input) { return pointer->forward(input); };
+    }
   }
 
   void serve_functions();
@@ -383,6 +382,16 @@ class TrainingOperator : public detail::OperatorBase {
     validation_ = opener(std::move(validation));
   }
 
+  Dict train_pass(std::optional<std::int64_t> num_steps, BatchInfo info) final {
+    Batches batches(train_(epoch()), num_steps);
+    return train_epoch(batches, info);
+  }
+  Dict validate_pass(std::optional<std::int64_t> num_steps, BatchInfo info) final {
+    Batches batches(validation_(0), num_steps);
+    const torch::NoGradGuard no_grad;
+    return validate(batches, info);
+  }
+
  private:
   using Next = typename Batches::Next;
   using Opener = std::function<Next(std::int64_t epoch)>;
@@ -432,15 +441,6 @@ class TrainingOperator : public detail::OperatorBase {
     };
   }
 
-  Dict train_pass(std::optional<std::int64_t> num_steps, BatchInfo info) final {
-    Batches batches(train_(epoch()), num_steps);
-    return train_epoch(batches, info);
-  }
-  Dict validate_pass(std::optional<std::int64_t> num_steps, BatchInfo info) final {
-    Batches batches(validation_(0), num_steps);
-    const torch::NoGradGuard no_grad;
-    return validate(batches, info);
-  }
   bool has_train_data() const final { return train_ != nullptr; }
   bool has_validation_data() const final { return validation_ != nullptr; }
 

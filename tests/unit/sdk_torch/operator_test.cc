@@ -49,6 +49,9 @@ struct Open : TrainingOperator<> {
   using TrainingOperator::register_schedule;
   using TrainingOperator::use_mixed_precision;
 
+  Dict pass(bool training, std::optional<std::int64_t> steps) {
+    return training ? train_pass(steps, {}) : validate_pass(steps, {});
+  }
   /// A model of one number, at first 1, that is trained with a learning rate of 0.5.
   void make_linear() {
     torch::nn::Linear model(torch::nn::LinearOptions(1, 2).bias(false));
@@ -167,6 +170,51 @@ TEST(TrainingOperator, SaysWhichFunctionToOverride) {
   EXPECT_EQ(refused(two), "");
   two.make_linear();  // a GAN has its own way
   EXPECT_NE(refused(two).find("one model"), std::string::npos);
+}
+
+struct PairImpl : torch::nn::Module {
+  torch::Tensor weight = register_parameter("weight", torch::ones({1}));
+  torch::Tensor forward(const torch::Tensor& a, const torch::Tensor& b) { return weight * a + b; }
+};
+TORCH_MODULE(Pair);
+
+TEST(TrainingOperator, TakesModelsOfAllKinds) {
+  Open of_two;
+  auto pair = of_two.register_model(Pair());
+  EXPECT_EQ(pair(torch::ones({1}), torch::ones({1})).item<double>(), 2);
+  of_two.register_optimizer<torch::optim::SGD>(pair->parameters(), torch::optim::SGDOptions(0.1));
+  of_two.register_criterion(torch::nn::MSELoss());
+  Example batch = rows({1}, {0});
+  EXPECT_THROW(of_two.train_batch(batch, {}), Failure);
+
+  const torch::nn::Sequential layers(torch::nn::Linear(1, 2), torch::nn::ReLU());
+  for (const bool local : {false, true}) {
+    Open op;
+    if (local)
+      op.register_local_model(layers);
+    else
+      op.register_model(layers);
+    EXPECT_EQ(op.output_of(torch::ones({3, 1})).sizes(), (std::vector<std::int64_t>{3, 2}));
+  }
+  Open prepared;
+  prepared.register_model(train::prepare_model(torch::nn::Linear(1, 2)));
+  EXPECT_EQ(prepared.output_of(torch::ones({3, 1})).size(1), 2);
+}
+
+TEST(TrainingOperator, BeginsEachPassAnew) {
+  Open op;
+  op.make_linear();
+  int asked = 0;
+  op.register_data(std::vector<Example>{rows({1}, {0}), rows({2}, {1})}, [&asked] {
+    ++asked;
+    return std::vector<Example>{rows({1}, {0})};
+  });
+  EXPECT_EQ(op.pass(true, std::nullopt).at("batch_count"), Value(2));
+  EXPECT_EQ(op.pass(true, 1).at("batch_count"), Value(1));
+  EXPECT_EQ(op.pass(true, std::nullopt).at("batch_count"), Value(2));
+  EXPECT_EQ(op.pass(false, std::nullopt).at("batch_count"), Value(1));
+  EXPECT_EQ(op.pass(false, std::nullopt).at("num_samples"), Value(1));
+  EXPECT_EQ(asked, 2);
 }
 
 struct OfBatches final : TrainingOperator<TorchBatch> {
