@@ -1,6 +1,8 @@
 // What an operator does with its batches, in a world of one: without a driver (docs/driver.md).
 #include <gtest/gtest.h>
 #include <train/torch_operator.h>
+#include <train/torch_shard.h>
+#include <train/torch_zero.h>
 
 #include <cmath>
 #include <limits>
@@ -199,6 +201,22 @@ TEST(TrainingOperator, TakesModelsOfAllKinds) {
   Open prepared;
   prepared.register_model(train::prepare_model(torch::nn::Linear(1, 2)));
   EXPECT_EQ(prepared.output_of(torch::ones({3, 1})).size(1), 2);
+}
+
+TEST(TrainingOperator, TrainsWhatIsDividedAmongTheRanks) {
+  Open sharded;
+  const auto model = sharded.register_model(train::fully_shard(torch::nn::Linear(1, 2)));
+  sharded.register_optimizer<ZeroOptimizer<torch::optim::AdamW>>(
+      std::vector<torch::Tensor>{torch::ones({1}).requires_grad_()});  // of another model
+  EXPECT_EQ(sharded.output_of(torch::ones({3, 1})).size(1), 2);
+
+  Open op;
+  const auto units = op.register_model(train::fully_shard(torch::nn::Linear(1, 2)));
+  op.register_optimizer<torch::optim::SGD>(units.parameters(), torch::optim::SGDOptions(0.5));
+  op.register_criterion(torch::nn::CrossEntropyLoss());
+  Example batch = rows({1, 1}, {0, 0});
+  const double first = op.train_batch(batch, {}).at("train_loss").as<double>();
+  EXPECT_LT(op.train_batch(batch, {}).at("train_loss").as<double>(), first);
 }
 
 TEST(TrainingOperator, BeginsEachPassAnew) {
