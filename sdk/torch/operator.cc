@@ -130,7 +130,11 @@ OperatorBase::Timed::Timed(OperatorBase& of, Part part)
 }
 
 OperatorBase::Timed::~Timed() {
-  if (sum_ != nullptr) *sum_ += now() - begun_;
+  if (sum_ == nullptr) return;
+  try {
+    *sum_ += now() - begun_;
+  } catch (...) {  // an error of the GPU comes again at its next use
+  }
 }
 
 double OperatorBase::Timed::now() {
@@ -207,6 +211,7 @@ void OperatorBase::serve_functions() {
 /// Do a pass. An exception ends the worker once its caller knows it: the other ranks may wait for
 /// this one in a collective call, and the models are no longer the same.
 Value OperatorBase::guarded_pass(const std::function<Value()>& pass) {
+  if (failure_) std::rethrow_exception(failure_);  // called before this worker has ended by it
   try {
     return pass();
   } catch (const Stopped&) {
@@ -219,7 +224,9 @@ Value OperatorBase::guarded_pass(const std::function<Value()>& pass) {
 
 Value OperatorBase::on_train(const Config& argument) {
   const auto number = argument.get<std::int64_t>("pass");
-  if (number < passes_) return Dict{{"again", results_}};  // an answer was lost with its worker
+  if (number < passes_)
+    return Dict{
+        {"again", get_context().world_rank() == 0 ? results_ : List()}};  // an answer was lost
   if (number > passes_)
     return refusal("the workers have restored pass " + std::to_string(passes_) + ", and pass " +
                    std::to_string(number) + " is to follow: a checkpoint was not kept");
@@ -242,6 +249,7 @@ Value OperatorBase::on_train(const Config& argument) {
     metrics["time_this_iter_s"] = took;
     metrics["time_total_s"] = trained_s_;
     if (profile) add_profile(metrics);
+    profile_.reset();
     results_ = all_gather(metrics);
     commit(metrics);
     return Dict{{"metrics", metrics}};
@@ -299,6 +307,7 @@ void OperatorBase::step_schedules(SchedulerStep step) {
 
 /// Commit a checkpoint of all that is registered, and return its name.
 std::string OperatorBase::commit(const Dict& metrics) {
+  if (failure_) std::rethrow_exception(failure_);
   report(metrics, Checkpoint::from_state(state_), {.upload = Upload::Sync});
   const auto kept = wait_for_checkpoint();
   if (!kept)

@@ -47,6 +47,8 @@ std::map<int, Value> OperatorTrainer::call(const std::string& name, const Value&
 
 std::vector<Dict> OperatorTrainer::pass(const std::string& name, Dict argument,
                                         const PassOptions& options) {
+  if (options.num_steps && *options.num_steps < 0)
+    throw Failure("invalid_argument", name + ": num_steps is negative");
   if (options.num_steps) argument["num_steps"] = *options.num_steps;
   argument["info"] = options.info;
   const std::string call_name = "operator." + name;
@@ -111,7 +113,8 @@ void OperatorTrainer::save(const std::filesystem::path& directory) {
   const auto failed = [&](const std::string& doing) {
     return Failure("io", fmt::format("{}: {}", doing, ec.message()));
   };
-  const fs::path target = fs::absolute(directory).lexically_normal();
+  fs::path target = fs::absolute(directory).lexically_normal();
+  if (!target.has_filename()) target = target.parent_path();  // "digits/"
   if (fs::exists(fs::symlink_status(target, ec)))
     throw Failure(
         "invalid_argument",
@@ -133,6 +136,7 @@ void OperatorTrainer::save(const std::filesystem::path& directory) {
 
 void OperatorTrainer::load(const std::filesystem::path& directory) {
   const std::string path = std::filesystem::absolute(directory).string();
+  passes_.reset();  // asked for anew, should the answer be lost
   passes_ = first_answer<std::int64_t>(
       "load", call("operator.load", path, {.timeout = kCheckpointTimeMax}));
 }

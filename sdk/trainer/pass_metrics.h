@@ -10,7 +10,7 @@
 namespace train::trainer {
 
 /// Read what the ranks' operators have answered to `call`. Of a pass that had been done before,
-/// each answer has the metrics of all ranks. Throws a Failure of the operator's kind for a call
+/// rank 0's answer has the metrics of all ranks. Throws a Failure of the operator's kind for a call
 /// that it refuses, and Failure("corrupt") for an answer that is none.
 std::vector<Dict> pass_metrics(const std::string& call, const std::map<int, Value>& answers);
 

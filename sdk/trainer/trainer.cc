@@ -216,7 +216,10 @@ std::optional<Dict> Trainer::Impl::next_event() {
   try {
     Dict event = parse_json(*line).as<Dict>();
     const std::string name = text_of(event, "event").value_or("");
-    if (name == "attempt") has_workers = true;
+    if (name == "attempt") {
+      has_workers = true;
+      ended_by.reset();  // that was told of an earlier one
+    }
     if (name == "exception" || name == "restart" || name == "end") has_workers = false;
     if (name == "exception")
       ended_by = root_rank(event);
@@ -233,7 +236,8 @@ std::map<int, Value> Trainer::Impl::call(const std::string& name, const Value& a
                                          const CallOptions& call_options) {
   for (int left = call_options.retries;; --left) {
     trainer::CallAnswers answers = call_once(name, argument, call_options);
-    const bool again = may_call_again(answers, call_options.ends_worker);
+    const bool wait = left > 0 || call_options.ends_worker;
+    const bool again = wait && may_call_again(answers, call_options.ends_worker);
     if (left <= 0 || !again) return std::move(answers).results(name);
   }
 }
@@ -266,12 +270,13 @@ trainer::CallAnswers Trainer::Impl::call_once(const std::string& name, const Val
 /// Return whether the call was lost with its attempt, or came when there was none, for another
 /// reason than an exception of the function. Waits until it is known how the attempt has ended.
 bool Trainer::Impl::may_call_again(const trainer::CallAnswers& answers, bool ends_worker) {
+  if (!answers.failed()) return false;
   const bool ending = answers.has_lost() || (ends_worker && answers.first_thrown());
   if (!ending && !ended_by) return false;
   const auto until = std::chrono::steady_clock::now() + kAttemptEndMax;
   while (!ended_by && !process->over() && std::chrono::steady_clock::now() < until)
     if (auto event = next_event()) defer(std::move(*event));
-  return !ended_by || !answers.has_thrown(*ended_by);
+  return ended_by ? !answers.has_thrown(*ended_by) : process->over();
 }
 
 /// Keep an event for later. The newest `logged` says what those before it have said.

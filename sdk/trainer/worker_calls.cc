@@ -64,6 +64,9 @@ std::map<int, Value> CallAnswers::results(const std::string& name) && {
   if (!errors_.empty()) {
     auto shown = first_thrown_ ? errors_.find(*first_thrown_) : errors_.begin();
     if (shown == errors_.end()) shown = errors_.begin();
+    // Of ranks with the same error, always the same one is named.
+    shown = std::find_if(errors_.begin(), errors_.end(),
+                         [&](const auto& one) { return one.second == shown->second; });
     text += fmt::format("rank {}: {}", shown->first, shown->second);
     if (errors_.size() > 1) text += fmt::format(" (and {} more ranks)", errors_.size() - 1);
   }

@@ -24,6 +24,7 @@ class CallAnswers {
   bool complete() const { return complete_; }
   /// Return whether a rank has no result because its worker has ended, or because the function
   /// threw.
+  bool failed() const { return !errors_.empty() || !error_.empty(); }
   bool has_lost() const;  // any rank
   bool has_thrown(int rank) const;
   /// Return which rank's function threw first, if any.

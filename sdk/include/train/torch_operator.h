@@ -430,13 +430,15 @@ class TrainingOperator : public detail::OperatorBase {
       std::shared_ptr<Range> range;
       Iterator iterator;
       End end;
-      bool begun = false;
+      bool begun = false, done = false;
     };
     // Makes no copy of the iterators, which may be those of the only pass.
     auto at = std::shared_ptr<At>(new At{range, std::begin(*range), std::end(*range)});
     return [at]() -> std::optional<Batch> {
+      if (at->done) return std::nullopt;
       if (std::exchange(at->begun, true)) ++at->iterator;
-      if (at->iterator == at->end) return std::nullopt;
+      at->done = at->iterator == at->end;
+      if (at->done) return std::nullopt;
       return Batch(*at->iterator);
     };
   }

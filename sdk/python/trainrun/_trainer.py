@@ -150,6 +150,7 @@ class _Answers:
         text = self.error
         if self.errors:
             shown = self.first_thrown if self.first_thrown in self.errors else min(self.errors)
+            shown = min(rank for rank, why in self.errors.items() if why == self.errors[shown])  # always the same one
             more = f" (and {len(self.errors) - 1} more ranks)" if len(self.errors) > 1 else ""
             text += f"rank {shown}: {self.errors[shown]}{more}"
         raise CallFailed(f"call of {name}: {text}", self.results, self.errors, self.kinds)
@@ -321,7 +322,8 @@ class Trainer:
         the next one reaches the workers that follow."""
         while True:
             answers = self._call_once(name, argument, ranks, timeout)
-            if not self._may_call_again(answers, ends_worker) or retries <= 0:
+            wait = retries > 0 or ends_worker
+            if not (wait and self._may_call_again(answers, ends_worker)) or retries <= 0:
                 return answers.of(name)
             retries -= 1
 
@@ -453,6 +455,8 @@ class Trainer:
         name = event.get("event") if event else None
         if name in ("attempt", "exception", "restart", "end"):
             self._has_workers = name == "attempt"
+        if name == "attempt":
+            self._ended_by = None  # that was told of an earlier one
         if name == "exception":
             self._ended_by = next((one["rank"] for one in event["ranks"]), _NO_RANK)
         elif name == "restart" and self._ended_by is None:
@@ -463,6 +467,8 @@ class Trainer:
         """Return whether a call was lost with its attempt, or came when there was none, for another reason than an exception of the
         function. Waits until it is known how the attempt has ended."""
         assert self._process is not None
+        if not answers.errors and not answers.error:
+            return False
         ending = "lost" in answers.kinds.values() or (ends_worker and answers.first_thrown is not None)
         if not ending and self._ended_by is None:
             return False
@@ -471,7 +477,9 @@ class Trainer:
             event = self._next_event()
             if event is not None:
                 self._defer(event)
-        return self._ended_by is None or answers.kinds.get(self._ended_by) != "thrown"
+        if self._ended_by is None:
+            return self._process.over
+        return answers.kinds.get(self._ended_by) != "thrown"
 
     def _defer(self, event: dict[str, Any]) -> None:
         """Keep an event for later. The newest `logged` says what those before it have said."""

@@ -260,7 +260,7 @@ class TrainingOperator:
     def _on_train(self, argument: dict[str, Any]) -> dict[str, Any]:
         number = argument["pass"]
         if number < self._passes:
-            return {"again": self._results}  # it was done, and an answer was lost with its worker
+            return {"again": self._results if self.world_rank == 0 else []}  # it was done, and an answer was lost with its worker
         if number > self._passes:
             return _refusal(f"the workers have restored pass {self._passes}, and pass {number} is to follow: a checkpoint was not kept")
         if self._train_loader is None:
@@ -409,9 +409,9 @@ def _by_rank(call: str, answers: dict[int, dict[str, Any]]) -> list[dict[str, An
     for answer in answers.values():
         if "refused" in answer:
             raise Failure(answer["kind"], f"{call}: {answer['refused']}")
-        if "again" in answer:
-            again: list[dict[str, Any]] = answer["again"]
-            return again
+    if "again" in answers[0]:
+        again: list[dict[str, Any]] = answers[0]["again"]
+        return again
     return [answers[rank]["metrics"] for rank in sorted(answers)]
 
 
@@ -496,6 +496,7 @@ class OperatorTrainer:
 
     def load(self, path: Union[str, os.PathLike[str]]) -> None:
         """Go on from what save() has written. The workers' nodes must see the file."""
+        self._passes = None  # asked for anew, should the answer be lost
         answers = self._call("load", os.path.abspath(path), 600.0)
         self._passes = answers[0]
 
