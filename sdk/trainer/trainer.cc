@@ -238,7 +238,7 @@ std::map<int, Value> Trainer::Impl::call(const std::string& name, const Value& a
     trainer::CallAnswers answers = call_once(name, argument, call_options);
     const bool wait = left > 0 || call_options.ends_worker;
     const bool again = wait && may_call_again(answers, call_options.ends_worker);
-    if (left <= 0 || !again) return std::move(answers).results(name);
+    if (left <= 0 || !again) return std::move(answers).results(name, call_options.ends_worker);
   }
 }
 

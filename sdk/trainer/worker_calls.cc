@@ -58,11 +58,11 @@ bool CallAnswers::has_thrown(int rank) const {
   return kind != kinds_.end() && kind->second == "thrown";
 }
 
-std::map<int, Value> CallAnswers::results(const std::string& name) && {
+std::map<int, Value> CallAnswers::results(const std::string& name, bool ends_worker) && {
   if (errors_.empty() && error_.empty()) return std::move(results_);
   std::string text = fmt::format("call of {}: {}", name, error_);
   if (!errors_.empty()) {
-    auto shown = first_thrown_ ? errors_.find(*first_thrown_) : errors_.begin();
+    auto shown = first_thrown_ && ends_worker ? errors_.find(*first_thrown_) : errors_.begin();
     if (shown == errors_.end()) shown = errors_.begin();
     // Of ranks with the same error, always the same one is named.
     shown = std::find_if(errors_.begin(), errors_.end(),

@@ -29,8 +29,9 @@ class CallAnswers {
   bool has_thrown(int rank) const;
   /// Return which rank's function threw first, if any.
   std::optional<int> first_thrown() const { return first_thrown_; }
-  /// Return the results by rank; throws CallFailed if a rank has none.
-  std::map<int, Value> results(const std::string& name) &&;
+  /// Return the results by rank; throws CallFailed if a rank has none. It names the
+  /// rank that threw first if the others may have ended with it, else the lowest.
+  std::map<int, Value> results(const std::string& name, bool ends_worker) &&;
 
  private:
   const std::int64_t id_;

@@ -143,13 +143,13 @@ class _Answers:
     error: str = ""  # why nobody was called
     first_thrown: Optional[int] = None  # of the ranks whose function raised
 
-    def of(self, name: str) -> dict[int, Any]:
+    def of(self, name: str, ends_worker: bool) -> dict[int, Any]:
         """Return the results by rank; raise CallFailed if a rank has none."""
         if not self.errors and not self.error:
             return self.results
         text = self.error
         if self.errors:
-            shown = self.first_thrown if self.first_thrown in self.errors else min(self.errors)
+            shown = self.first_thrown if ends_worker and self.first_thrown in self.errors else min(self.errors)
             shown = min(rank for rank, why in self.errors.items() if why == self.errors[shown])  # always the same one
             more = f" (and {len(self.errors) - 1} more ranks)" if len(self.errors) > 1 else ""
             text += f"rank {shown}: {self.errors[shown]}{more}"
@@ -324,7 +324,7 @@ class Trainer:
             answers = self._call_once(name, argument, ranks, timeout)
             wait = retries > 0 or ends_worker
             if not (wait and self._may_call_again(answers, ends_worker)) or retries <= 0:
-                return answers.of(name)
+                return answers.of(name, ends_worker)
             retries -= 1
 
     def _call_once(self, name: str, argument: Any, ranks: Optional[list[int]], timeout: float) -> _Answers:

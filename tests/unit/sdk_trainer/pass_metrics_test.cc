@@ -89,7 +89,7 @@ TEST(CallAnswers, TheRankThatThrewFirstIsNamed) {
   EXPECT_TRUE(answers.has_thrown(1));
   EXPECT_FALSE(answers.has_thrown(2));
   try {
-    std::move(answers).results("train");
+    std::move(answers).results("train", true);
     FAIL();
   } catch (const CallFailed& why) {
     EXPECT_STREQ(why.what(), "call of train: rank 1: a mistake (and 2 more ranks)");
