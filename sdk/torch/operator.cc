@@ -14,6 +14,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kWait = std::chrono::hours(1);  // for the driver's next call; then again
 constexpr const char* kSamples = "num_samples";
+// Of one rank, and of all together: what train-run takes, with a margin.
+constexpr std::size_t kAnswerBytesMax = 512u << 10, kAnswersBytesMax = 7u << 20;
 
 double seconds_of(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -196,11 +198,7 @@ void OperatorBase::serve_functions() {
   serve("operator.validate",
         [this](const Value& argument) { return on_validate(Config(argument.as<Dict>())); });
   serve("operator.save", [this](const Value&) { return Value(commit({{"epoch", epoch_}})); });
-  serve("operator.load", [this](const Value& path) {
-    restore(Checkpoint::open(path.as<std::string>()));
-    commit({{"epoch", epoch_}});
-    return Value(passes_);
-  });
+  serve("operator.load", [this](const Value& path) { return on_load(path.as<std::string>()); });
   serve("operator.update_scheduler", [this](const Value& metric) {
     List rates = step_manually(metric);
     commit({{"epoch", epoch_}});
@@ -213,7 +211,12 @@ void OperatorBase::serve_functions() {
 Value OperatorBase::guarded_pass(const std::function<Value()>& pass) {
   if (failure_) std::rethrow_exception(failure_);  // called before this worker has ended by it
   try {
-    return pass();
+    Value answer = pass();
+    const auto ranks = static_cast<std::size_t>(get_context().world_size());
+    const std::size_t size = to_json(answer).size();
+    if (size > std::min(kAnswerBytesMax, kAnswersBytesMax / ranks))
+      refuse("the metrics have " + std::to_string(size) + " bytes of JSON", "return less");
+    return answer;
   } catch (const Stopped&) {
     throw;
   } catch (...) {
@@ -271,6 +274,23 @@ Value OperatorBase::on_validate(const Config& argument) {
 std::optional<std::int64_t> OperatorBase::steps_of(const Config& argument) {
   if (!argument.contains("num_steps")) return std::nullopt;
   return argument.get<std::int64_t>("num_steps");
+}
+
+Value OperatorBase::on_load(const std::string& path) {
+  std::optional<Checkpoint> checkpoint;
+  std::string why;
+  try {
+    checkpoint = Checkpoint::open(path);
+  } catch (const Failure& failure) {
+    why = failure.what();
+  }
+  for (const Value& missing : all_gather(why))
+    if (missing != Value("")) return refusal(missing.as<std::string>());
+  return guarded_pass([&]() -> Value {
+    restore(*checkpoint);
+    commit({{"epoch", epoch_}});
+    return Dict{{"metrics", Dict{{"passes", passes_}}}};
+  });
 }
 
 void OperatorBase::add_profile(Dict& metrics) const {

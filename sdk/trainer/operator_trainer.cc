@@ -137,8 +137,9 @@ void OperatorTrainer::save(const std::filesystem::path& directory) {
 void OperatorTrainer::load(const std::filesystem::path& directory) {
   const std::string path = std::filesystem::absolute(directory).string();
   passes_.reset();  // asked for anew, should the answer be lost
-  passes_ = first_answer<std::int64_t>(
-      "load", call("operator.load", path, {.timeout = kCheckpointTimeMax}));
+  const auto answers =
+      call("operator.load", path, {.timeout = kCheckpointTimeMax, .ends_worker = true});
+  passes_ = trainer::pass_metrics("load", answers).front().at("passes").as<std::int64_t>();
 }
 
 RunResult OperatorTrainer::shutdown() {

@@ -68,7 +68,9 @@ class OperatorTrainer {
   /// Commit a checkpoint, and copy it into `directory`, which must not be there; it appears when it
   /// is complete. load(), Checkpoint::open() and resume_from_checkpoint of a spec read it.
   void save(const std::filesystem::path& directory);
-  /// Go on from such a directory, which the workers' nodes must see.
+  /// Go on from such a directory, which the workers' nodes must see. Throws
+  /// Failure("invalid_argument") where one does not, and then changes nothing. What does not fit
+  /// the operator is an exception of it: CallFailed, and the workers start again as they were.
   void load(const std::filesystem::path& directory);
 
   /// Stop the run in good order, and return its result.

@@ -272,6 +272,7 @@ class OperatorBase {
   void serve_functions();
   Value on_train(const Config& argument);
   Value on_validate(const Config& argument);
+  Value on_load(const std::string& path);
   static std::optional<std::int64_t> steps_of(const Config& argument);
   void add_profile(Dict& metrics) const;
   Value guarded_pass(const std::function<Value()>& pass);

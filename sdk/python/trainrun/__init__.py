@@ -15,6 +15,7 @@ has them. The functions call libtrainrun.so (<train/train_c.h>); nothing else is
 The first call of any function connects to the run. A child of os.fork() must not call any of them: each raises Failure there.
 """
 
+from ._calls import CallFailed
 from ._checkpoint import Checkpoint, ReportedCheckpoint
 from ._collectives import all_gather, barrier, broadcast_from_rank_zero, once_per_node, reduce
 from ._context import Context, get_context
@@ -41,7 +42,6 @@ from ._serve import poll, serve
 from ._trainer import (
     AttemptFailure,
     Callback,
-    CallFailed,
     ClusterError,
     ControllerError,
     HangError,

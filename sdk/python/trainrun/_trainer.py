@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Callable, Optional, Union
 
 from . import _library, _places
+from ._calls import CallAnswers
 from ._checkpoint import Checkpoint
 from ._driver import DriverProcess
 from ._errors import Failure
@@ -122,38 +123,6 @@ class ClusterError(TrainingFailed):
 
 class ControllerError(TrainingFailed):
     """train-run cannot be started, died, or cannot write the run's files."""
-
-
-class CallFailed(RuntimeError):
-    """Not every rank has answered a call with a result."""
-
-    def __init__(self, text: str, results: dict[int, Any], errors: dict[int, str], kinds: dict[int, str]) -> None:
-        super().__init__(text)
-        self.results, self.errors = results, errors  #: of the ranks that have one, and why others do not; by rank
-        self.kinds = kinds  #: of each error: thrown (by the function), refused (it was not called), lost (the worker ended), timeout
-
-
-@dataclass
-class _Answers:
-    """The answers to a call."""
-
-    results: dict[int, Any] = field(default_factory=dict)
-    errors: dict[int, str] = field(default_factory=dict)
-    kinds: dict[int, str] = field(default_factory=dict)
-    error: str = ""  # why nobody was called
-    first_thrown: Optional[int] = None  # of the ranks whose function raised
-
-    def of(self, name: str, ends_worker: bool) -> dict[int, Any]:
-        """Return the results by rank; raise CallFailed if a rank has none."""
-        if not self.errors and not self.error:
-            return self.results
-        text = self.error
-        if self.errors:
-            shown = self.first_thrown if ends_worker and self.first_thrown in self.errors else min(self.errors)
-            shown = min(rank for rank, why in self.errors.items() if why == self.errors[shown])  # always the same one
-            more = f" (and {len(self.errors) - 1} more ranks)" if len(self.errors) > 1 else ""
-            text += f"rank {shown}: {self.errors[shown]}{more}"
-        raise CallFailed(f"call of {name}: {text}", self.results, self.errors, self.kinds)
 
 
 class Callback:
@@ -327,7 +296,7 @@ class Trainer:
                 return answers.of(name, ends_worker)
             retries -= 1
 
-    def _call_once(self, name: str, argument: Any, ranks: Optional[list[int]], timeout: float) -> _Answers:
+    def _call_once(self, name: str, argument: Any, ranks: Optional[list[int]], timeout: float) -> CallAnswers:
         if self._process is None:
             raise Failure("invalid_argument", "call: this Trainer has not begun its job (start() does)")
         self._calls += 1
@@ -340,7 +309,7 @@ class Trainer:
             raise Failure("invalid_argument", f"call of {name}: the argument holds a number that JSON lacks, NaN or an infinity") from None
         if len(_library.to_json(command)) >= _CALL_BYTES_MAX:
             raise Failure("invalid_argument", f"call of {name}: the argument may have {_CALL_BYTES_MAX >> 10} KiB of JSON")
-        answers = _Answers()
+        answers = CallAnswers()
         until, sent = time.monotonic() + timeout, False
         while True:
             if not sent and self._has_workers:
@@ -463,7 +432,7 @@ class Trainer:
             self._ended_by = _NO_RANK
         return event
 
-    def _may_call_again(self, answers: _Answers, ends_worker: bool) -> bool:
+    def _may_call_again(self, answers: CallAnswers, ends_worker: bool) -> bool:
         """Return whether a call was lost with its attempt, or came when there was none, for another reason than an exception of the
         function. Waits until it is known how the attempt has ended."""
         assert self._process is not None

@@ -28,7 +28,7 @@ from typing import Any, Callable, Iterable, Iterator, Optional, Union
 
 import torch
 
-from . import _context, _report
+from . import _context, _library, _report
 from . import torch as _torch
 from ._checkpoint import Checkpoint
 from ._collectives import all_gather
@@ -36,13 +36,15 @@ from ._errors import Failure
 from ._result import Result, open_checkpoint
 from ._serve import poll, serve
 from ._staged import staged
-from ._trainer import CallFailed, Trainer
+from ._trainer import Trainer
 
 _STATE = "operator.pt"
 _WAIT = 3600.0  # for the driver's next call; then the worker looks again
 _PASS_TIME_MAX = 24 * 3600.0
 _SETUP_TIME_MAX = 3600.0
 _RETRIES = 3
+_ANSWER_BYTES_MAX = 512 << 10  # of one rank, and of all together: what train-run takes, with a margin
+_ANSWERS_BYTES_MAX = 7 << 20
 _SCHEDULER_STEPS = ("batch", "epoch", "manual")
 
 
@@ -248,8 +250,14 @@ class TrainingOperator:
     def _guarded(self, run_pass: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Do a pass. An exception ends the worker once its caller knows it: the other ranks may wait for this one in a collective
         call, and the models are no longer the same."""
+        if self._failure is not None:
+            raise self._failure  # called before this worker has ended by it
         try:
-            return {"metrics": run_pass()}
+            answer = {"metrics": run_pass()}
+            size = len(_library.to_json(answer))
+            if size > min(_ANSWER_BYTES_MAX, _ANSWERS_BYTES_MAX // self.world_size):
+                raise Failure("invalid_argument", f"the metrics have {size} bytes of JSON: return less")
+            return answer
         except Exception as error:
             self._failure = error
             raise
@@ -306,10 +314,17 @@ class TrainingOperator:
         """Commit a checkpoint, and return its name."""
         return self._commit({"epoch": self.epoch})
 
-    def _on_load(self, path: str) -> int:
+    def _on_load(self, path: str) -> dict[str, Any]:
+        missing = all_gather(None if os.path.isfile(path) else f"{path} is not there on the node of rank {self.world_rank}")
+        for why in missing:
+            if why is not None:
+                return _refusal(why)
+        return self._guarded(lambda: self._load(path))
+
+    def _load(self, path: str) -> dict[str, Any]:
         self._restore(path)
         self._commit({"epoch": self.epoch})
-        return self._passes
+        return {"passes": self._passes}
 
     def _on_update_scheduler(self, metric: Optional[float]) -> list[float]:
         self.step_schedulers(metric)
@@ -497,8 +512,8 @@ class OperatorTrainer:
     def load(self, path: Union[str, os.PathLike[str]]) -> None:
         """Go on from what save() has written. The workers' nodes must see the file."""
         self._passes = None  # asked for anew, should the answer be lost
-        answers = self._call("load", os.path.abspath(path), 600.0)
-        self._passes = answers[0]
+        answers = self._call("load", os.path.abspath(path), 600.0, 0, True)
+        self._passes = _by_rank("load", answers)[0]["passes"]
 
     def get_model(self) -> Any:
         """Return the model's state_dict on the CPU; a list, if there are several models."""

@@ -103,11 +103,7 @@ void ask_for_what_is_not_there(train::OperatorTrainer& trainer) {
   };
   refused("train", [&] { trainer.train(); });
   refused("validate", [&] { trainer.validate(); });
-  try {
-    trainer.load("nowhere");
-  } catch (const train::CallFailed& why) {
-    say("load", why.what());
-  }
+  refused("load", [&] { trainer.load("nowhere"); });
   say("rates", train::List{trainer.update_scheduler()[0]});
 }
 
