@@ -42,9 +42,9 @@ TEST_F(Operators, TheDriverSaysWhatComesNextAndADeadWorkerCostsAPass) {
         R"(train {"batch_count":4,"epoch":3,"num_samples":64})", "steps 1\n",
         R"(timed ["mean_apply_s","mean_fwd_s","mean_grad_s","time_this_iter_s","time_total_s"])",
         "rank 0: std::runtime_error: a mistake of the operator",
-        "rank 1: std::runtime_error: a mistake of the operator", "rates [0.25]\n", "equal true\n",
-        "trained true\n", "loaded true\n", "files true\n", "whole.saved is there already",
-        R"(outcome "succeeded")"})
+        "rank 1: std::runtime_error: a mistake of the operator", "rates [0.25]\n", "passes [4,4]\n",
+        "equal true\n", "trained true\n", "loaded true\n", "files true\n",
+        "whole.saved is there already", R"(outcome "succeeded")"})
     EXPECT_TRUE(contains(whole, line)) << line << "\n" << whole;
   EXPECT_EQ(attempts("whole"), 3u) << "after an exception, the workers start again";
 
@@ -52,6 +52,7 @@ TEST_F(Operators, TheDriverSaysWhatComesNextAndADeadWorkerCostsAPass) {
   EXPECT_EQ(attempts("killed"), 4u);
   EXPECT_NE(said(whole, "weights"), "");
   EXPECT_EQ(said(killed, "weights"), said(whole, "weights"));
+  EXPECT_EQ(said(killed, "passes"), "passes [4,4]");
   EXPECT_EQ(said(killed, "accuracy"), said(whole, "accuracy"));
   EXPECT_TRUE(nothing_left(cluster));
 }

@@ -49,6 +49,10 @@ struct Lines final : train::TrainingOperator<> {
     auto& optimizer =
         register_optimizer<torch::optim::SGD>(model->parameters(), torch::optim::SGDOptions(0.5));
     register_schedule(optimizer, train::lr::steps(1, 0.5), train::SchedulerStep::Manual);
+    auto& of_passes =
+        register_schedule(optimizer, train::lr::constant(), train::SchedulerStep::Epoch);
+    train::serve("passes",
+                 [&of_passes](const train::Value&) { return train::Value(of_passes.steps()); });
     register_criterion(torch::nn::CrossEntropyLoss());
     if (config.get<bool>("data", true)) register_data(loader(), loader());
     train::serve("weights", [this](const train::Value& digits) {
@@ -127,6 +131,7 @@ void drive(train::OperatorTrainer& trainer, const std::string& name) {
   }
   say("rates", train::List{trainer.update_scheduler()[0]});
   const auto ranks = trainer.apply_all_operators("weights", 6);
+  say("passes", trainer.apply_all_operators("passes"));
   say("equal", ranks.size() == 2 && ranks[0] == ranks[1]);
   say("weights", ranks[0]);
   trainer.save(name + ".saved");
