@@ -76,16 +76,17 @@ class Digits final : public train::TrainingOperator<train::TorchBatch> {
 train::Dict parquet(const std::string& path) { return {{"format", "parquet"}, {"path", path}}; }
 
 train::Dict spec_of(const std::string& data) {
-  const char* runs = std::getenv("RUNS");  // where to keep the run; by default below ~
-  train::Dict spec{{"run_config.name", "steered"},
-                   {"scaling_config.num_workers", 2},
+  train::Dict spec{{"scaling_config.num_workers", 2},
                    {"env", train::Dict{{"OMP_NUM_THREADS", "1"}}},
                    {"train_loop_config.lr", 0.1},
                    {"datasets.train", parquet(data + "/train.parquet")},
                    {"datasets.train.shuffle", train::Dict{{"seed", 1}}},
                    {"datasets.valid", parquet(data + "/valid.parquet")},
                    {"dataset_config.valid.split", true}};
-  if (runs != nullptr) spec["run_config.storage_path"] = runs;
+  if (const char* runs = std::getenv("RUNS")) {  // else below ~, by a name with the time
+    spec["run_config.storage_path"] = runs;
+    spec["run_config.name"] = "steered";
+  }
   return spec;
 }
 
