@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "sdk/client/progress.h"
 #include "sdk/torch/failure.h"
 
 namespace train::detail {
@@ -235,6 +236,7 @@ Value OperatorBase::on_train(const Config& argument) {
                    std::to_string(number) + " is to follow: a checkpoint was not kept");
   if (!has_train_data()) return refusal("setup() has registered no data to train on");
   return guarded_pass([&]() -> Value {
+    const sdk::InPhase training(Phase::Step);
     const Clock::time_point begun = Clock::now();
     const bool profile = argument.get<bool>("profile", false);
     profile_.reset();
@@ -262,6 +264,7 @@ Value OperatorBase::on_train(const Config& argument) {
 Value OperatorBase::on_validate(const Config& argument) {
   if (!has_validation_data()) return refusal("setup() has registered no data to validate on");
   return guarded_pass([&]() -> Value {
+    const sdk::InPhase validating(Phase::Validate);
     for (const auto& model : models_) model->eval();
     const BatchInfo info{
         .epoch = epoch_, .global_step = global_step_, .info = argument.get<Dict>("info", {})};
