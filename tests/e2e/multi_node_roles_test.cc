@@ -21,7 +21,15 @@ std::string say_script(const Cluster& cluster) {
       "say.sh",
       "echo place $ROLE_NAME $ROLE_RANK of $ROLE_WORLD_SIZE, $RANK of $WORLD_SIZE, local "
       "$LOCAL_RANK of $LOCAL_WORLD_SIZE, kind ${KIND:-none}\n"
-      "[ $ROLE_NAME = trainer ] && exit 0\n" +
+      "came=" +
+          cluster.path("came") +
+          "\n"
+          "if [ $ROLE_NAME = trainer ]; then\n"
+          "  until [ $(ls $came 2>/dev/null | wc -l) = $((WORLD_SIZE - ROLE_WORLD_SIZE)) ]; do\n"
+          "    sleep 0.02; done\n"
+          "  exit 0\n"
+          "fi\n"
+          "mkdir -p $came; : >$came/$RANK\n" +
           std::string(kServe));
 }
 
