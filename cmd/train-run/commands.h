@@ -43,6 +43,7 @@ struct RunCommand {
   std::string events = "some";    // or all: see ScreenOptions::all_events
   int driver_fd = -1;
   std::string on_driver_exit = "stop";  // or leave
+  int pace = 0;
   bool dry_run = false, print_config = false, force = false;
   bool detach = false;
   bool requeue = false;

@@ -178,6 +178,7 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text,
       return exit_code::kUsage;
     }
     run.driver_fd = options.driver_fd;
+    run.pace = options.pace;
   }
   if (!options.wait_for_debugger.empty()) {
     const auto ranks = RankSet::parse(options.wait_for_debugger);

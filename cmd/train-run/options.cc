@@ -5,6 +5,7 @@
 
 #include "cmd/train-run/parse_job.h"
 #include "launcher/cluster/run/detached_run.h"
+#include "launcher/core/report_pace.h"
 #include "launcher/report/log_printer.h"
 
 namespace train {
@@ -220,6 +221,12 @@ void add_driver_options(CLI::App* command, RunCommand& run) {
                    "When that program is gone: stop the run as SIGTERM does (default), or leave it "
                    "running")
       ->check(CLI::IsMember({"stop", "leave"}));
+  command
+      ->add_option("--pace", run.pace,
+                   "With --driver-fd: each report() of a worker waits while that program has not "
+                   "acknowledged so many rounds; 1: lock step. Default: workers never wait for it")
+      ->check(CLI::Range(1, kReportWindowMax))
+      ->needs("--driver-fd");
 }
 
 void add_debugger_option(CLI::App* command, std::string& ranks) {

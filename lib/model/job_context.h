@@ -18,9 +18,12 @@ struct JobContext {
   std::int64_t collective_timeout_ms = 1800000;
   std::string restore_dir = {};      // the checkpoint to start from; empty: none
   std::int64_t restored_epoch = -1;  // the `epoch` reported with it; −1: none
+  // report() returns while fewer of the rank's reports are unacknowledged; 0: it waits for none.
+  std::uint32_t report_window = 0;
   bool operator==(const JobContext&) const = default;
   TRAIN_FIELDS(run_id, run_name, config_json, metadata_json, datasets_json, master_addr,
-               master_port, collectives, collective_timeout_ms, restore_dir, restored_epoch)
+               master_port, collectives, collective_timeout_ms, restore_dir, restored_epoch,
+               report_window)
 };
 
 }  // namespace train

@@ -18,6 +18,7 @@ void SupervisedSession::report_with_checkpoint(const Metrics& metrics, std::stri
   const InPhase handing_over(Phase::Checkpoint);
   CheckpointStaged staged;
   staged.metadata_json = metadata_json(*checkpoint.impl());
+  std::uint64_t report_seq = 0;
   {
     const std::lock_guard order(checkpoint_order_);
     Lock lock(mutex_);
@@ -27,7 +28,7 @@ void SupervisedSession::report_with_checkpoint(const Metrics& metrics, std::stri
     // This may take long. If it throws, nothing was reported.
     stage_directory(*checkpoint.impl(), staged.dir);
     lock.lock();
-    staged.report_seq = queue_report(lock, packed);
+    staged.report_seq = report_seq = queue_report(lock, packed);
     staged.request = std::max(checkpoint_gate_.take_report(staged.report_seq),
                               std::exchange(checkpoint_request_, 0));
     checkpoint_seq_ = staged.checkpoint_seq;
@@ -40,6 +41,7 @@ void SupervisedSession::report_with_checkpoint(const Metrics& metrics, std::stri
   }
   Lock lock(mutex_);
   wait_at_gate(lock, metrics);
+  keep_pace(lock, metrics, report_seq);
 }
 
 /// Wait here while the launcher chooses where all ranks make a checkpoint that somebody asked for.

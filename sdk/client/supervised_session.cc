@@ -94,6 +94,7 @@ WorkerInfo to_worker_info(const Welcome& welcome) {
 SupervisedSession::SupervisedSession(JoinedSocket joined)
     : WorkerSession(to_worker_info(joined.welcome)),
       attempt_(joined.welcome.attempt),
+      report_window_(joined.welcome.run.report_window),
       calls_(ServedFunctions::of_process(),
              [this](ServedCalls::Answer answer) { push_answer(std::move(answer)); }) {
   stager_ = std::make_unique<CheckpointStager>([this](CheckpointStaged staged) {
@@ -163,6 +164,7 @@ void SupervisedSession::report(const Dict& metrics, const Checkpoint* checkpoint
   // Wake a sleeping link, which sends at once; a busy one looks again within a millisecond.
   const bool wake = link_sleeps_ || queue_.unsent_bytes() > kReportBatchBytesMax;
   link_sleeps_ = false;
+  if (report_window_ > 0) return keep_pace(lock, flat, report_seq);
   lock.unlock();
   if (wake) link_->wake();
 }
@@ -179,6 +181,30 @@ std::uint64_t SupervisedSession::queue_report(Lock& lock, std::string_view packe
     wait_for_checkpoint_order(lock);
   }
   return queue_.append(packed);
+}
+
+/// Hold a report() here while the driver has left too many rounds unacknowledged. It may call what
+/// this program serves meanwhile.
+void SupervisedSession::keep_pace(Lock& lock, const Metrics& metrics, std::uint64_t report_seq) {
+  if (report_window_ == 0 || stop_maker_ == std::this_thread::get_id()) return;
+  const auto is_ahead = [&] {
+    return !closed_ && !gate_.closed() && report_seq >= acknowledged_ + report_window_;
+  };
+  link_->wake();
+  std::optional<InPhase> reporting;
+  while (is_ahead()) {
+    if (calls_.waiting()) {
+      reporting.reset();
+      lock.unlock();
+      (void)calls_.run();
+      lock.lock();
+    } else {
+      if (!reporting) reporting.emplace(Phase::Report);
+      changed_.wait(lock);
+    }
+  }
+  check_usable();
+  if (gate_.closed()) wait_at_gate(lock, metrics);
 }
 
 /// Hold a report() here while the ranks come to rest (a graceful stop, or a meeting at a
@@ -574,8 +600,11 @@ Result<Unit> SupervisedSession::on_frame(const Frame& frame) {
                                              to_string(frame.type))};
                  },
                  [&](const AckReports& m) {
-                   for (const ReportAck& ack : m.acks)
-                     if (ack.rank == info().rank) queue_.acknowledge(ack.report_seq);
+                   for (const ReportAck& ack : m.acks) {
+                     if (ack.rank != info().rank) continue;
+                     queue_.acknowledge(ack.report_seq);
+                     acknowledged_ = std::max(acknowledged_, ack.report_seq);
+                   }
                  },
                  [&](CheckpointOutcome& m) { on_outcome(std::move(m)); },
                  [&](CollectiveResult& m) {

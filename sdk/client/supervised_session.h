@@ -72,6 +72,7 @@ class SupervisedSession final : public WorkerSession {
   void add_checkpoint_job(const Checkpoint& checkpoint, CheckpointStaged staged,
                           const Metrics& metrics);
   void wait_at_gate(Lock& lock, const Metrics& metrics);
+  void keep_pace(Lock& lock, const Metrics& metrics, std::uint64_t report_seq);
   void make_stop_checkpoint(Lock& lock, const Metrics& metrics, std::uint64_t report_seq,
                             std::uint64_t request);
   void wait_for_checkpoint_order(Lock& lock);
@@ -96,9 +97,11 @@ class SupervisedSession final : public WorkerSession {
   void on_take_memory_profile(const TakeMemoryProfile& message);
 
   const Attempt attempt_;
+  const std::uint32_t report_window_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // answers, room in the queue, steps of a stop, the link's end
   ReportQueue queue_;
+  std::uint64_t acknowledged_ = 0;  // the report_seq
   std::deque<Outgoing> outgoing_;
   std::optional<std::string> unsent_result_;
   bool link_sleeps_ = false;           // only wake() wakes it

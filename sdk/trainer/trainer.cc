@@ -133,9 +133,13 @@ struct Trainer::Impl {
   /// cause, or kNoRank.
   std::optional<int> ended_by;
   std::int64_t calls = 0;
+  int pace = 0;
+  std::optional<std::pair<int, std::uint64_t>>
+      given;  // attempt and number of an unacknowledged round
 
-  void begin();
-  void begin_unless_started();
+  void begin(const StartOptions& start);
+  void begin_unless_started(const StartOptions& start = {});
+  void acknowledge();
   std::optional<Dict> next_event();
   std::map<int, Value> call(const std::string& name, const Value& argument,
                             const CallOptions& call_options);
@@ -179,7 +183,7 @@ void Trainer::Impl::tell(const char* what, Call&& call) {
   }
 }
 
-void Trainer::Impl::begin() {
+void Trainer::Impl::begin(const StartOptions& start) {
   if (in_worker())
     throw Failure("invalid_argument",
                   "a Trainer runs in a worker of another run; start it in the driver, or use the "
@@ -188,6 +192,8 @@ void Trainer::Impl::begin() {
     throw Failure("invalid_argument", "this Trainer has run its job already: make another one");
   std::vector<std::string> argv{program_of(options), "run"};
   if (options.leave_run_on_exit) argv.insert(argv.end(), {"--on-driver-exit", "leave"});
+  pace = start.pace;
+  if (pace != 0) argv.insert(argv.end(), {"--pace", fmt::to_string(pace)});
   argv.insert(argv.end(), words.begin(), words.end());
   const auto program_words = std::find(argv.begin(), argv.end(), "--");
   argv.insert(program_words, options.arguments.begin(), options.arguments.end());
@@ -204,9 +210,24 @@ void Trainer::Impl::begin() {
   process = std::move(started);
 }
 
-void Trainer::Impl::begin_unless_started() {
-  if (process == nullptr || std::exchange(followed, true)) begin();
+void Trainer::Impl::begin_unless_started(const StartOptions& start) {
+  if (process == nullptr || std::exchange(followed, true)) {
+    begin(start);
+  } else if (start.pace != 0 && start.pace != pace) {
+    throw Failure("invalid_argument",
+                  fmt::format("iterate: this Trainer was started with pace {}, not {}: give the "
+                              "pace to start()",
+                              pace, start.pace));
+  }
   followed = true;
+}
+
+/// Tell train-run that this driver is done with the newest round, if workers may wait for that.
+void Trainer::Impl::acknowledge() {
+  const auto round = std::exchange(given, std::nullopt);
+  if (pace == 0 || !round) return;
+  process->send(fmt::format("{{\"command\": \"acknowledge\", \"attempt\": {}, \"round\": {}}}\n",
+                            round->first, round->second));
 }
 
 /// Return what train-run says next; nothing if it says nothing for a second.
@@ -290,6 +311,7 @@ void Trainer::Impl::catch_up() {
   for (;;) {
     if (const auto round = log.next()) {
       told(*round);
+      acknowledge();
     } else if (!deferred.empty()) {
       const Dict event = std::move(deferred.front());
       deferred.pop_front();
@@ -302,6 +324,7 @@ void Trainer::Impl::catch_up() {
 
 /// Follow the run until the next round is complete.
 std::optional<Round> Trainer::Impl::next() {
+  acknowledge();
   for (;;) {
     if (auto round = log.next()) {
       told(*round);
@@ -384,6 +407,7 @@ void Trainer::Impl::give_up_checkpoints(std::size_t keep) {
 void Trainer::Impl::told(const Round& round) {
   moved = std::chrono::steady_clock::now();
   said_slow = false;
+  given = {round.attempt, round.number};
   tell("handle_result", [&](Callback& callback) { callback.handle_result(round); });
   if (round.has_checkpoint)
     uncommitted.push_back(round);
@@ -503,7 +527,7 @@ void Trainer::add_callback(std::shared_ptr<Callback> callback) {
   impl_->listeners.push_back({std::move(callback)});
 }
 
-void Trainer::start() { impl_->begin(); }
+void Trainer::start(const StartOptions& options) { impl_->begin(options); }
 
 std::map<int, Value> Trainer::call(const std::string& name, const Value& argument,
                                    const CallOptions& options) {
@@ -526,8 +550,8 @@ RunResult Trainer::fit() {
   return impl_->ended();
 }
 
-Rounds Trainer::iterate() {
-  impl_->begin_unless_started();
+Rounds Trainer::iterate(const StartOptions& options) {
+  impl_->begin_unless_started(options);
   return Rounds(*impl_);
 }
 

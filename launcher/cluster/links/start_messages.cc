@@ -184,6 +184,7 @@ StartWorkers start_message(const JobSpec& spec, const RunIdentity& run, const St
       message.node_sizes.push_back(node.local_world_size);
   context.collectives = spec.collectives;
   context.collective_timeout_ms = to_ms(spec.collective_timeout);
+  context.report_window = run.pace;
   set_restore(context, action);
   return message;
 }

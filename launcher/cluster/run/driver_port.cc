@@ -10,6 +10,8 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/json.hpp>
+#include <limits>
+#include <optional>
 #include <utility>
 
 namespace train {
@@ -32,6 +34,26 @@ void tell_driver(int fd, const std::string& line) {
   (void)::send(fd, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+namespace {
+
+std::optional<DriverCommand> parse_acknowledgement(const boost::json::object& line) {
+  const auto number = [&](std::string_view name, std::int64_t max) -> std::optional<std::int64_t> {
+    const boost::json::value* value = line.if_contains(name);
+    if (value == nullptr || !value->is_int64()) return std::nullopt;
+    if (value->as_int64() < 0 || value->as_int64() > max) return std::nullopt;
+    return value->as_int64();
+  };
+  const auto attempt = number("attempt", std::numeric_limits<std::uint32_t>::max());
+  const auto round = number("round", std::numeric_limits<std::int64_t>::max());
+  if (!attempt || !round) return std::nullopt;
+  DriverCommand command{DriverCommand::Kind::Acknowledge};
+  command.attempt = Attempt{static_cast<std::uint32_t>(*attempt)};
+  command.rounds = static_cast<std::uint64_t>(*round);
+  return command;
+}
+
+}  // namespace
+
 Result<DriverCommand> parse_driver_command(std::string_view line) {
   constexpr std::size_t kShown = 200;
   const auto wrong = [&](std::string_view why) {
@@ -45,6 +67,11 @@ Result<DriverCommand> parse_driver_command(std::string_view line) {
   if (command == nullptr || !command->is_string())
     return wrong("the driver sent a line without a command");
   if (command->as_string() == "stop") return DriverCommand{DriverCommand::Kind::Stop};
+  if (command->as_string() == "acknowledge") {
+    const auto acknowledged = parse_acknowledgement(parsed.as_object());
+    if (!acknowledged) return wrong("the driver sent an acknowledgement without attempt or round");
+    return *acknowledged;
+  }
   if (command->as_string() != "call") return wrong("the driver sent an unknown command");
   const boost::json::value* id = parsed.as_object().if_contains("id");
   if (id == nullptr || !id->is_int64()) return wrong("the driver sent a call without an id");

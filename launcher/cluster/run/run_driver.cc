@@ -62,6 +62,7 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       output_(record_->folder(), clock_, links_, screen_, summary_builder_),
       shards_(executor_, scope_, clock_, *record_, spec_.run_config.checkpoint_config.replicas,
               links_, *this, screen_),
+      pace_(options.pace > 0),
       downloader_(executor_, clock_, disk_, *record_, shards_.relay(), screen_),
       changed_(executor_),
       flushed_more_(executor_),
@@ -89,6 +90,7 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       time_notes_(clock_, disk_, record_->folder(), controller_),
       code_(spec_, record_->folder(), options.restarted) {
   const std::optional<LivingAttempt>& living = record_->start().living;
+  run_.pace = static_cast<std::uint32_t>(options_.pace);
   if (options_.driver_fd >= 0) connect_driver();
   // A living attempt's placement follows the spec that it began with.
   ranks_ = spec_.scaling_config.num_workers.max;
@@ -114,11 +116,14 @@ void RunDriver::connect_driver() {
         if (!command.wrong.empty()) return answer(CallAnswers{.error = command.wrong});
         return inspection_.call(command.call, answer);
       }
+      case DriverCommand::Kind::Acknowledge:
+        return send_acks(pace_.acknowledged(command.attempt, command.rounds));
     }
   };
   handlers.gone = [this](const std::string& why) {
     if (finished_) return;
     screen_.warn(fmt::format("the driver is gone: {}", why));
+    send_acks(pace_.driver_gone());
     const bool leave = options_.outlives_driver || controller_.is_stopping();
     if (!leave) feed(StopAsked{StopKind::Terminate, "its driver is gone"});
   };
@@ -383,6 +388,9 @@ void RunDriver::feed(const RunEvent& event) {
   shards_.saw(event);
   if (finished_) return;
   log_.event(event);
+  if (const auto* exited = std::get_if<RankExited>(&event);
+      exited != nullptr && exited->rank.value < controller_.world_size())
+    send_acks(pace_.rank_ended(exited->attempt));
   for (const RunAction& action : controller_.handle(event, clock_.now())) {
     log_.action(action);
     perform(action);
@@ -660,13 +668,17 @@ void RunDriver::on_data_bound(const DataBoundWatch::Change& change) {
       {{"event", change.bound ? "data_bound" : "data_bound_cleared"}, {"text", change.text}});
 }
 
-void RunDriver::on_report_news(ReportPipeline::News news) {
+void RunDriver::send_acks(const ReportPace::Acks& due) {
   std::map<std::pair<Attempt, NodeId>, AckReports> acks;
-  for (const auto& [attempt, ack] : news.acks) {
+  for (const auto& [attempt, ack] : due) {
     if (const auto node = controller_.node_of(attempt, Rank{ack.rank}))
       acks[{attempt, *node}].acks.push_back(ack);
   }
   for (const auto& [to, message] : acks) links_.send(to.second, encode(message, to.first));
+}
+
+void RunDriver::on_report_news(ReportPipeline::News news) {
+  send_acks(pace_.written(news.acks));
   if (news.logged) screen_.events().logged(*news.logged, screen_.moment());
   flushed_ = std::max(flushed_, news.flushed);
   screen_.events().flushed(flushed_);

@@ -42,6 +42,7 @@
 #include "launcher/cluster/run/slurm_job.h"
 #include "launcher/cluster/run/stop_requests.h"
 #include "launcher/cluster/run/time_notes.h"
+#include "launcher/core/report_pace.h"
 #include "launcher/core/run_controller.h"
 #include "lib/base/exit_code.h"
 #include "lib/net/notifier.h"
@@ -99,6 +100,7 @@ class RunDriver final : private LinkObserver {
   void on_node_status(const std::string& name, NodeStatus status);
   void on_data_bound(const DataBoundWatch::Change& change);
   void on_report_news(ReportPipeline::News news);
+  void send_acks(const ReportPace::Acks& due);
   RunPrograms::Setup setup();
   void on_set_up();
   void on_setup_failed(const SetupFailure& failure);
@@ -133,6 +135,7 @@ class RunDriver final : private LinkObserver {
   int ranks_ = 0;  // the most that an attempt can have
   std::uint64_t flushed_ = 0;
   std::vector<Start> starts_;  // of one event: sent together
+  ReportPace pace_;
   int releases_ = 0;
   int exit_code_ = exit_code::kBug;
   bool ending_ = false, finished_ = false, stop_asked_ = false;

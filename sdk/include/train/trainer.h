@@ -1,8 +1,8 @@
 // Runs a job from a program: the driver starts train-run as its child, follows the run, and may
-// stop it. The driver's life does not hold up training: workers never wait for it. When the driver
-// dies, train-run stops the run in good order. docs/driver.md has the whole picture, and the
-// protocol for other languages. (Semantics: Ray Train's Trainer, TrainingIterator and
-// TrainingCallback.)
+// stop it. The driver's life does not hold up training: workers wait for it only if it has asked
+// for a pace. When the driver dies, train-run stops the run in good order. docs/driver.md has the
+// whole picture, and the protocol for other languages. (Semantics: Ray Train's Trainer,
+// TrainingIterator and TrainingCallback.)
 //
 //   train::Trainer trainer("job.yaml", {{"train_loop_config.lr", 1e-3}});
 //   const train::RunResult result = trainer.fit();
@@ -199,6 +199,15 @@ struct TrainerOptions {
   bool leave_run_on_exit = false;
 };
 
+struct StartOptions {
+  /// How many rounds the workers may be ahead of the driver, 1 to 64: a worker's report() returns
+  /// once fewer than so many of its rounds are unacknowledged. The driver acknowledges a round when
+  /// it asks for the next one. 1 is lock step: no rank begins a step before the driver is done with
+  /// the one before, so that stop() stops all ranks at exactly that step. 0: workers never wait for
+  /// the driver. Once the driver is gone, or a rank has ended, nobody waits any more.
+  int pace = 0;
+};
+
 class Rounds;
 
 class Trainer {
@@ -225,11 +234,12 @@ class Trainer {
   /// Failure("invalid_argument") the second time, and inside a worker.
   RunResult fit();
   /// Begin the job, and give its rounds as they are complete, instead of fit(). The loop over them
-  /// ends with the run; then call result().
-  Rounds iterate();
+  /// ends with the run; then call result(). Throws Failure("invalid_argument") for another pace
+  /// than start()'s.
+  Rounds iterate(const StartOptions& options = {});
   /// Begin the job, and return; fit() or iterate() then follow it. Workers can be called from now
   /// on, also from callbacks, and from a loop over rounds.
-  void start();
+  void start(const StartOptions& options = {});
   /// Call a function that the workers' programs serve (<train/serve.h>), and return what they
   /// answer, by rank. Waits for the workers' start, and for the answers; what happens to the run
   /// meanwhile is told afterwards. Without `retries`, a call is never repeated: if the attempt ends

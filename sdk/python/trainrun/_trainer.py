@@ -252,6 +252,8 @@ class Trainer:
         self._ended_by: Optional[int] = None  # how the attempt that was called last has ended: the root cause's rank, or _NO_RANK
         self._deferred: deque[dict[str, Any]] = deque()  # came during a call
         self._calls = 0
+        self._pace = 0
+        self._given: Optional[Round] = None  # not acknowledged yet
         self._moved, self._said_slow = time.monotonic(), False
 
     def add_callback(self, callback: Callback) -> None:
@@ -263,16 +265,21 @@ class Trainer:
             pass
         return self._ended()
 
-    def iterate(self) -> Iterator[Round]:
+    def iterate(self, pace: int = 0) -> Iterator[Round]:
         """Begin the job, and give its rounds as they are complete. After the last one, call result(). If the run succeeds, and its
-        ranks have made unequal numbers of reports, raises Failure ("ranks_disagree"), unless the run was stopped."""
-        yield from self._rounds()
+        ranks have made unequal numbers of reports, raises Failure ("ranks_disagree"), unless the run was stopped.
+
+        `pace`: how many rounds the workers may be ahead of the driver, 1 to 64: a worker's report() returns once fewer than so many
+        of its rounds are unacknowledged. The driver acknowledges a round when it asks for the next one. 1 is lock step: no rank
+        begins a step before the driver is done with the one before, so that stop() stops all ranks at exactly that step. 0: workers
+        never wait for the driver. Once the driver is gone, or a rank has ended, nobody waits any more."""
+        yield from self._rounds(pace)
         self._check_equal()
 
-    def start(self) -> None:
+    def start(self, pace: int = 0) -> None:
         """Begin the job, and return; fit() or iterate() then follow it. Workers can be called from now on, also from callbacks, and
-        from a loop over rounds."""
-        self._begin()
+        from a loop over rounds. `pace`: see iterate()."""
+        self._begin(pace)
 
     def call(
         self, name: str, argument: Any = None, *, ranks: Optional[list[int]] = None, timeout: float = 30.0, retries: int = 0,
@@ -333,6 +340,7 @@ class Trainer:
                 answers.kinds[event["rank"]] = event.get("kind", "")
             else:
                 answers.results[event["rank"]] = event.get("result")
+
     @property
     def folder(self) -> str:
         """The run's folder on this machine; empty until the run has begun."""
@@ -375,7 +383,7 @@ class Trainer:
 
     # ---- the run
 
-    def _begin(self) -> None:
+    def _begin(self, pace: int) -> None:
         if os.environ.get("TRAINRUN_SOCKET"):
             raise Failure(
                 "invalid_argument",
@@ -383,17 +391,20 @@ class Trainer:
             )
         if self._begun:
             raise Failure("invalid_argument", "this Trainer has run its job already: make another one")
-        self._begun = True
+        self._begun, self._pace = True, pace
+        words = self._words[:1] + ["--pace", str(pace)] + self._words[1:] if pace else self._words
         program = self._program or os.environ.get("TRAINRUN_PROGRAM")
         try:
             program = program or _places.program("train-run")
-            self._process = DriverProcess(program, self._words, self._show_output)
+            self._process = DriverProcess(program, words, self._show_output)
         except OSError as error:
             raise ControllerError(f"cannot start '{program or 'train-run'}': {error.strerror or error}", Result()) from None
 
-    def _rounds(self) -> Iterator[Round]:
+    def _rounds(self, pace: int = 0) -> Iterator[Round]:
         if self._process is None or self._followed:
-            self._begin()
+            self._begin(pace)
+        elif pace and pace != self._pace:
+            raise Failure("invalid_argument", f"iterate: this Trainer was started with pace {self._pace}, not {pace}: give it to start()")
         self._followed = True
         while (round := self._next()) is not None:
             yield round
@@ -401,6 +412,7 @@ class Trainer:
     def _next(self) -> Optional[Round]:
         """Follow the run until the next round is complete."""
         assert self._process is not None
+        self._acknowledge()
         while True:
             round = self._log.next()
             if round is not None:
@@ -463,6 +475,7 @@ class Trainer:
             round = self._log.next()
             if round is not None:
                 self._told(round)
+                self._acknowledge()
             elif self._deferred:
                 self._handle(self._deferred.popleft())
             else:
@@ -495,7 +508,14 @@ class Trainer:
             self._give_up_checkpoints(0)
             self._end = event
 
+    def _acknowledge(self) -> None:
+        """Tell train-run that this driver is done with the newest round, if workers may wait for that."""
+        round, self._given = self._given, None
+        if self._pace and round is not None and self._process is not None:
+            self._process.send({"command": "acknowledge", "attempt": round.attempt, "round": round.number})
+
     def _told(self, round: Round) -> None:
+        self._given = round
         self._moved, self._said_slow = time.monotonic(), False
         self._tell("handle_result", round)
         if round.has_checkpoint:

@@ -23,7 +23,8 @@ inline JobContext job_context() {
           .collectives = "gloo",
           .collective_timeout_ms = 10,
           .restore_dir = "r",
-          .restored_epoch = 11};
+          .restored_epoch = 11,
+          .report_window = 12};
 }
 
 inline std::vector<Frame> golden_frames() {

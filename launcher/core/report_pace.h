@@ -1,0 +1,53 @@
+// Holds back what workers wait for: under a driver's pace, a report is acknowledged only once the
+// driver has, too. A round is the n-th report of every rank of an attempt. Pure.
+//
+// Workers count their own reports that are not acknowledged (JobContext::report_window), so that a
+// launcher that dies, or is followed by one without a driver, needs to tell them nothing.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "lib/base/ids.h"
+#include "lib/wire/attempt_messages.h"
+
+namespace train {
+
+/// The most rounds that a driver may leave unacknowledged: reports of the greatest size must fit
+/// into half of a worker's queue, so that no rank ever waits for room while its group pauses.
+inline constexpr int kReportWindowMax = 64;
+
+class ReportPace {
+ public:
+  using Acks = std::vector<std::pair<Attempt, ReportAck>>;
+
+  /// `paced`: there is a driver that acknowledges rounds.
+  explicit ReportPace(bool paced) : paced_(paced) {}
+
+  /// These reports are on disk. Return which acknowledgements to send now.
+  Acks written(const Acks& acks);
+  /// The driver is done with the attempt's first `rounds` rounds. The methods from here on return
+  /// the acknowledgements that are due by that.
+  Acks acknowledged(Attempt attempt, std::uint64_t rounds);
+  /// A rank of the attempt that trains has ended: rounds may never be complete, so that nobody
+  /// waits for one.
+  Acks rank_ended(Attempt attempt);
+  /// There is no driver any more.
+  Acks driver_gone();
+
+ private:
+  struct Known {
+    std::uint64_t written = 0, sent = 0;  // report_seq
+  };
+  void begin(Attempt attempt);
+  Acks due();
+
+  bool paced_;
+  Attempt attempt_{};  // the newest
+  std::uint64_t rounds_ = 0;
+  std::map<std::int32_t, Known> ranks_;
+};
+
+}  // namespace train
