@@ -61,6 +61,8 @@ class ServedCalls {
 
   /// A call has come. One that is to run at once begins to.
   void add(Call call);
+  /// Return whether this thread runs a call.
+  static bool in_call();
   /// Return whether run() would run a call on this thread. Cheap if there is none.
   bool waiting() const { return waiting_.load(std::memory_order_relaxed) && !in_call(); }
   /// Run the calls that wait for the loop, on this thread; none from within a call. Return how
@@ -71,7 +73,6 @@ class ServedCalls {
   void close(const std::string& why);
 
  private:
-  static bool in_call();  // on this thread
   void run_at_once();
   Answer call(const Call& call) const;
 

@@ -187,6 +187,7 @@ std::uint64_t SupervisedSession::queue_report(Lock& lock, std::string_view packe
 /// this program serves meanwhile.
 void SupervisedSession::keep_pace(Lock& lock, const Metrics& metrics, std::uint64_t report_seq) {
   if (report_window_ == 0 || stop_maker_ == std::this_thread::get_id()) return;
+  if (ServedCalls::in_call()) return;  // its caller waits for the answer
   const auto is_ahead = [&] {
     return !closed_ && !gate_.closed() && report_seq >= acknowledged_ + report_window_;
   };

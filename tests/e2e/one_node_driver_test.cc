@@ -236,6 +236,61 @@ TEST_F(Drivers, AStoppedDriverHoldsUpNobody) {
   driver.signal(SIGKILL);
 }
 
+TEST_F(Drivers, APaceOfOneIsLockStep) {
+  Process& driver =
+      drive("pace", job("mode: epochs, epochs: 1000000, checkpoint_every: 0, on_stop: true"));
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+
+  EXPECT_EQ(told(driver, "Failure "),
+            Words{"Failure invalid_argument: iterate: this Trainer was started with pace 1, not 2: "
+                  "give the pace to start()"});
+  EXPECT_EQ(told(driver, "round "),
+            (Words{"round 0.1 ordinal 1 0 0: 2 reports", "round 0.2 ordinal 2 1 1: 4 reports",
+                   "round 0.3 ordinal 3 2 2: 6 reports"}))
+      << "nobody has begun the next step, nor after stop()";
+  EXPECT_TRUE(contains(driver.out(), R"(result succeeded code 0 metrics {"epoch":2)"))
+      << driver.out();
+  EXPECT_TRUE(contains(driver.out(), R"(newest {"epoch":-1,"on_stop":true})")) << driver.out();
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
+TEST_F(Drivers, APaceHoldsNobodyOnceARankHasEnded) {
+  Process& driver = drive("pace", job("mode: uneven"));
+  EXPECT_EQ(driver.wait(), 1);
+  EXPECT_TRUE(contains(driver.out(),
+                       "Failure ranks_disagree: the ranks have made unequal numbers "
+                       "of reports: rank 0 0, rank 1 3"))
+      << driver.out() << driver.err();
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
+TEST_F(Drivers, APaceHoldsNobodyOnceTheDriverIsGone) {
+  Process& driver = drive("leave-pace", job("mode: epochs, epochs: 50, checkpoint_every: 0"));
+  ASSERT_TRUE(wait_until([&] { return !told(driver, "round ").empty() || !driver.running(); }))
+      << driver.err();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_FALSE(exists(cluster.run_dir("job") + "/exit.json")) << "the workers wait for the driver";
+  driver.signal(SIGKILL);
+  driver.wait();
+
+  ASSERT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+  EXPECT_EQ(cluster.exit_json("job").at("code").to_number<int>(), 0);
+}
+
+TEST_F(Drivers, APaceHoldsNobodyOnceTheLauncherHasDied) {
+  Process& driver = drive("leave-pace", job("mode: epochs, epochs: 50, checkpoint_every: 0"));
+  ASSERT_TRUE(wait_until([&] { return !told(driver, "round ").empty() || !driver.running(); }))
+      << driver.err();
+  for (const Seen& seen : cluster.processes("--pace")) send_signal(seen.pid, SIGKILL);
+  driver.signal(SIGKILL);
+  driver.wait();
+
+  Process& resumed = cluster.train_run({"resume", cluster.run_dir("job")});
+  EXPECT_EQ(resumed.wait(), 0) << resumed.err();
+  EXPECT_TRUE(nothing_left(cluster));
+  expect_one_attempt(cluster, "job", 2, 50);
+}
+
 /// A driver made by hand: this test itself.
 class Protocol : public Drivers {
  protected:

@@ -210,6 +210,16 @@ TEST_F(PythonDrivers, RoundsComeWhileTheRunGoesOn) {
       << driver.out();
 }
 
+TEST_F(PythonDrivers, APaceOfOneIsLockStep) {
+  Process& driver =
+      drive("pace", job("mode: epochs, epochs: 1000000, checkpoint_every: 0, on_stop: true"));
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+  EXPECT_EQ(told(driver, "round "),
+            (Words{"round 0.1 ordinal 1 0 0: 2 reports", "round 0.2 ordinal 2 1 1: 4 reports",
+                   "round 0.3 ordinal 3 2 2: 6 reports"}));
+  EXPECT_TRUE(contains(driver.out(), R"(newest {"epoch": -1, "on_stop": true})")) << driver.out();
+}
+
 TEST_F(PythonDrivers, RoundsThatAreDoneAgainSaySo) {
   Process& driver =
       drive("iterate", job("mode: epochs, epochs: 3, checkpoint_every: 0, die_rank: 0, "

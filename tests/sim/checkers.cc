@@ -265,6 +265,25 @@ void Checkers::released(const WorkerLocation& location, std::uint64_t handed_ove
                            location.rank().value, location.attempt.value, kept));
 }
 
+// S22: no rank is further ahead of the driver than its pace allows, unless the driver is gone, or a
+// rank has ended.
+void Checkers::driver_acknowledged(Attempt attempt, std::uint64_t rounds) {
+  progress();
+  std::uint64_t& known = view(attempt).rounds;
+  known = std::max(known, rounds);
+}
+
+void Checkers::goes_on(const WorkerLocation& location, std::uint64_t report_seq,
+                       std::uint32_t window) {
+  const AttemptView& attempt = view(location.attempt);
+  if (nobody_paces_ || static_cast<int>(attempt.live.size()) < attempt.world_size) return;
+  if (report_seq >= attempt.rounds + window)
+    fail("S22", fmt::format("rank {} of attempt {} goes on after report {}, the driver has taken "
+                            "{} rounds, and is {} behind at most",
+                            location.rank().value, location.attempt.value, report_seq,
+                            attempt.rounds, window));
+}
+
 void Checkers::links_of_node(std::size_t links) {
   if (links > kLinksOfNodeMax)
     fail("S12", fmt::format("a traind has {} connections of launchers", links));

@@ -69,6 +69,13 @@ class Checkers {
   void checkpoint_asked(const std::string& id);                  // L7
   void checkpoint_answered(const CheckpointAnswered& answered);  // S19
 
+  // the driver: S22
+  void driver_acknowledged(Attempt attempt, std::uint64_t rounds);
+  void nobody_paces() { nobody_paces_ = true; }
+  /// The rank leaves the report for its next step, though the ranks are to be no more rounds ahead
+  /// of the driver than `window`.
+  void goes_on(const WorkerLocation& location, std::uint64_t report_seq, std::uint32_t window);
+
   // ingest workers: S21, L8
   void ingest_serves(Attempt attempt, const IngestPlace& place);
   void ingest_gone(Attempt attempt, const std::string& name);
@@ -130,6 +137,7 @@ class Checkers {
     std::vector<Reports> reports;
     std::map<std::uint64_t, std::set<Rank>> stored;  // by checkpoint_seq
     std::uint64_t committed_seq = 0;
+    std::uint64_t rounds = 0;                // that the driver has acknowledged
     std::optional<CheckpointInfo> restored;  // from its begin
     std::set<std::string> served, serving;   // ingest workers, ever and now, by name
     std::set<std::pair<std::string, std::string>> served_as;  // by name and Flight server
@@ -193,6 +201,7 @@ class Checkers {
   std::optional<Attempt> pausing_, finish_checked_;
   bool quick_links_ = true;  // to all nodes
   bool stop_asked_ = false;
+  bool nobody_paces_ = false;
   int groups_that_hung_ = 0, rosters_compared_ = 0;
   std::set<NodeId> stuck_nodes_;  // where a worker could not be killed, now or before
   std::optional<TimePoint> gone_by_, progress_by_;

@@ -374,6 +374,30 @@ void add_ingest(Plan& plan) {
   if (random.chance(0.5)) ingest.nodes = {std::string(kAnyNode)};
 }
 
+// In one seed of five, a driver has started the launcher. It stalls or dies, and in most of these
+// seeds, ranks wait for it.
+void add_driver(Plan& plan) {
+  Random random(plan.seed * 5003 + 13);  // own generator, as above
+  if (!plan.habits.has_sdk || !random.chance(0.2)) return;
+  DriverHabits& driver = plan.driver;
+  driver.pace = random.chance(0.8) ? random.between(1, 4) : 0;
+  driver.round_max = milliseconds(random.between(0, plan.habits.steps > 30 ? 20 : 300));
+  driver.leaves = random.chance(0.5);
+  if (driver.pace != 0) plan.report_window = 64;  // as the SDK's, room for more than any pace
+  for (int stalls = random.between(0, 2); stalls > 0; --stalls)
+    plan.faults.push_back({.at = milliseconds(random.between(0, 8000)),
+                           .kind = FaultKind::StallDriver,
+                           .node = 0,
+                           .pick = 0,
+                           .length = milliseconds(random.between(100, 15000))});
+  if (random.chance(0.4))
+    plan.faults.push_back({.at = milliseconds(random.between(0, 8000)),
+                           .kind = FaultKind::KillDriver,
+                           .node = 0,
+                           .pick = 0,
+                           .length = {}});
+}
+
 }  // namespace
 
 std::string_view to_string(Site site) {
@@ -389,7 +413,8 @@ bool Plan::only_worker_faults() const {
     return f.kind == FaultKind::CrashWorker || f.kind == FaultKind::OomWorker ||
            f.kind == FaultKind::HangWorker || f.kind == FaultKind::StopWorker ||
            f.kind == FaultKind::SlowWorker || f.kind == FaultKind::WedgeWorker ||
-           f.kind == FaultKind::KillIngest;
+           f.kind == FaultKind::KillIngest || f.kind == FaultKind::StallDriver ||
+           f.kind == FaultKind::KillDriver;
   });
 }
 
@@ -466,6 +491,7 @@ Plan make_plan(std::uint64_t seed, const PlanShape& shape) {
   if (!large && shape.lasts == Duration{0}) add_hangs(plan);
   if (!large && shape.lasts == Duration{0} && seed % 10 != 7) add_ingest(plan);
   if (!large) go_on_after_the_condition(plan);
+  if (shape.lasts == Duration{0}) add_driver(plan);
   end_faults(plan);
   return plan;
 }

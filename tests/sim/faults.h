@@ -38,8 +38,9 @@ enum class FaultKind {
   SlowWorker,     // its next step takes `length` longer
   WedgeWorker,    // waits in the kernel for `length`: nothing ends it before
   KillIngest,     // an ingest worker dies
+  StallDriver,    // takes no rounds for `length`
+  KillDriver,     // for good
 };
-inline constexpr int kFaultKinds = static_cast<int>(FaultKind::KillIngest) + 1;
 
 struct Fault {
   Duration at{};
@@ -91,12 +92,20 @@ enum class Site {
 inline constexpr int kSites = static_cast<int>(Site::StartSlow) + 1;
 std::string_view to_string(Site site);
 
+/// The program that has started the launcher, and follows the run.
+struct DriverHabits {
+  int pace = 0;          // rounds that ranks may be ahead of it; 0: any number
+  Duration round_max{};  // what it takes for a round, at most
+  bool leaves = false;   // the run goes on without it
+};
+
 struct Plan {
   std::uint64_t seed = 0;
   int nodes = 1;
   double cpus_per_node = 4;
   JobSpec spec;
   Habits habits;
+  DriverHabits driver;
   std::vector<LinkHabits> links;  // by node
   std::vector<Fault> faults;
   std::vector<StopRequest> stops;

@@ -73,6 +73,12 @@ void Injector::inject(const Fault& fault) {
       return begin_rival(fault);
     case FaultKind::KillLauncher:
       return sim_.kill_launcher(fault.length);
+    case FaultKind::StallDriver:
+      sim_.timeline.trace("fault: the driver stalls for {}", format_duration(fault.length));
+      return launcher_->driver().stall(fault.length);
+    case FaultKind::KillDriver:
+      sim_.timeline.trace("fault: the driver dies");
+      return launcher_->driver().die();
     case FaultKind::KillIngest:
       for (const auto& supervisor : node.supervisors())
         if (supervisor->alive() && supervisor->ingest().kill(fault.pick)) return;

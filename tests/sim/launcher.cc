@@ -54,10 +54,23 @@ SimLauncher::SimLauncher(Sim& sim, Nodes& nodes, SimFolder& folder, std::uint64_
       nodes_(nodes),
       folder_(folder),
       generation_(generation),
-      run_{"", "sim", generation_, "", ""},
+      has_driver_(folder.journal.empty()),
+      run_{.run_id = "",
+           .name = "sim",
+           .generation = generation_,
+           .location = "",
+           .storage_marker = "",
+           .pace = has_driver_ ? static_cast<std::uint32_t>(sim.plan.driver.pace) : 0},
       start_(start_from(folder, sim.plan, generation_)),
       controller_(spec_of(sim), start_, sim.timeline.now()),
-      stop_rules_(rules_of(sim.plan.spec)) {
+      stop_rules_(rules_of(sim.plan.spec)),
+      pace_(run_.pace > 0),
+      driver_(sim, {[this](Attempt attempt, std::uint64_t rounds) {
+                      if (finished_ || dead_) return;
+                      sim_.check.driver_acknowledged(attempt, rounds);
+                      acknowledge(pace_.acknowledged(attempt, rounds));
+                    },
+                    [this] { on_driver_gone(); }}) {
   for (const auto& [attempt, ranks] : folder.reports) {
     for (const auto& [rank, last] : ranks) trackers_[attempt].restore(rank, last);
   }
@@ -179,6 +192,14 @@ void SimLauncher::ask_to_stop(StopKind kind, const std::string& reason) {
   feed(StopAsked{kind, reason});
 }
 
+void SimLauncher::on_driver_gone() {
+  if (finished_ || dead_ || !has_driver_) return;
+  sim_.check.nobody_paces();
+  if (sim_.mutant != Mutant::PaceOutlivesDriver) acknowledge(pace_.driver_gone());
+  if (!sim_.plan.driver.leaves && !controller_.is_stopping())
+    ask_to_stop(StopKind::Terminate, "its driver is gone");
+}
+
 void SimLauncher::ask_checkpoint() {
   if (finished_ || dead_ || controller_.done()) return;
   const std::string id = fmt::format("{}", ++checkpoints_asked_);
@@ -189,6 +210,10 @@ void SimLauncher::ask_checkpoint() {
 
 void SimLauncher::feed(const RunEvent& event) {
   if (finished_ || dead_) return;
+  if (const auto* exited = std::get_if<RankExited>(&event);
+      exited != nullptr && exited->rank.value < controller_.world_size() &&
+      sim_.mutant != Mutant::PaceOutlivesRank)
+    acknowledge(pace_.rank_ended(exited->attempt));
   if (const auto lacking = checkpoint_without_space(event)) sim_.check.lacked_space(*lacking);
   const bool forgotten = sim_.mutant == Mutant::LackOfSpaceForgotten;
   for (const RunAction& action :
@@ -301,7 +326,10 @@ void SimLauncher::perform(const RunAction& action) {
                                 to_string(changed.to), to_string(changed.trigger), changed.reason);
             remember(record_of(changed));
           },
-          [&](const AttemptBegun& begun) { remember(record_of(begun)); },
+          [&](const AttemptBegun& begun) {
+            driver_.attempt_began(begun.attempt, begun.placement.world_size);
+            remember(record_of(begun));
+          },
           [&](const AttemptEnded& ended) {
             if (sim_.plan.dies_at_end && sim_.faults_go_on() && sim_.timeline.random.chance(0.5)) {
               later(sim_.between(Duration{0}, milliseconds(30)),
@@ -440,7 +468,7 @@ void SimLauncher::finish() {
 
 void SimLauncher::add(Item item) {
   if (sim_.mutant == Mutant::AckBeforeWrite && !item.flushed)
-    acknowledge(item.attempt, {{Rank{item.batch.rank}, item.batch.first_report_seq}});
+    acknowledge({{item.attempt, {item.batch.rank, item.batch.first_report_seq}}});
   queue_.push_back(std::move(item));
   sim_.check.reports_waiting(queue_.size(), said_again_);
   if (!std::exchange(writing_, true)) write_soon();
@@ -459,7 +487,16 @@ void SimLauncher::write() {
     if (!item.flushed) take(item);
   }
   if (sim_.mutant != Mutant::AcksForgotten) {
-    for (auto& [attempt, tracker] : trackers_) acknowledge(attempt, tracker.synced());
+    ReportPace::Acks synced;
+    for (auto& [attempt, tracker] : trackers_) {
+      for (const auto& [rank, last] : tracker.synced())
+        synced.emplace_back(attempt, ReportAck{rank.value, last});
+    }
+    acknowledge(sim_.mutant == Mutant::PaceNotKept ? synced : pace_.written(synced));
+    if (has_driver_) {
+      for (const auto& [attempt, ack] : synced)
+        driver_.logged(attempt, Rank{ack.rank}, ack.report_seq);
+    }
   }
   for (const Item& item : items) {
     if (item.flushed) item.flushed();
@@ -488,14 +525,16 @@ void SimLauncher::take(const Item& item) {
   later(Duration{0}, [this, reason = *met] { ask_to_stop(StopKind::StopCondition, reason); });
 }
 
-void SimLauncher::acknowledge(Attempt attempt,
-                              const std::vector<std::pair<Rank, std::uint64_t>>& acks) {
-  const auto& origins = origins_[attempt];
+void SimLauncher::acknowledge(const ReportPace::Acks& acks) {
+  const auto to = [&](std::size_t i) {
+    const auto& [attempt, ack] = acks[i];
+    return std::pair(attempt, origins_[attempt][ack.rank]);
+  };
   for (std::size_t i = 0; i < acks.size();) {  // ranks of one node are adjacent
-    const int node = origins[acks[i].first.value];
+    const auto [attempt, node] = to(i);
     AckReports message;
-    for (; i < acks.size() && origins[acks[i].first.value] == node; ++i)
-      message.acks.push_back({acks[i].first.value, acks[i].second});
+    for (; i < acks.size() && to(i) == std::pair(attempt, node); ++i)
+      message.acks.push_back(acks[i].second);
     send(NodeId{node}, frame_of(attempt, std::move(message)));
   }
 }

@@ -9,10 +9,12 @@
 
 #include "launcher/cluster/links/controller_messages.h"
 #include "launcher/cluster/links/start_messages.h"
+#include "launcher/core/report_pace.h"
 #include "launcher/core/run_controller.h"
 #include "launcher/core/sequence_tracker.h"
 #include "lib/observe/stop_rules.h"
 #include "tests/sim/daemon_link.h"
+#include "tests/sim/driver.h"
 #include "tests/sim/run_folder.h"
 
 namespace train::sim {
@@ -27,6 +29,7 @@ class SimLauncher {
   void ask_to_stop(StopKind kind, const std::string& reason = "asked");
   void ask_checkpoint();
   SimDaemonLink& link(int node) { return *links_[node]; }
+  SimDriver& driver() { return driver_; }
   bool finished() const { return finished_; }
   bool alive() const { return !dead_; }
   const RunController& controller() const { return controller_; }
@@ -69,7 +72,8 @@ class SimLauncher {
   void write_soon();
   void write();
   void take(const Item& item);
-  void acknowledge(Attempt attempt, const std::vector<std::pair<Rank, std::uint64_t>>& acks);
+  void acknowledge(const ReportPace::Acks& acks);
+  void on_driver_gone();
   void when_flushed(std::function<void()> what) { add({{}, {}, std::move(what)}); }
   template <class F>
   void later(Duration delay, F&& what) {
@@ -82,6 +86,7 @@ class SimLauncher {
   Nodes& nodes_;
   SimFolder& folder_;
   const Generation generation_;
+  const bool has_driver_;  // it dies with the first launcher
   const RunIdentity run_;
   const RunStart start_;
   RunController controller_;
@@ -91,6 +96,8 @@ class SimLauncher {
   std::size_t said_again_ = 0;  // resends by supervisors since the queue was empty
   bool writing_ = false;
   std::map<Attempt, SequenceTracker> trackers_;
+  ReportPace pace_;
+  SimDriver driver_;
   std::map<Attempt, std::vector<int>> origins_;  // node of each rank, for reports
   std::set<NodeId> lost_;                        // at some time
   std::optional<TimePoint> armed_;

@@ -51,6 +51,9 @@ enum class Mutant {
   AnotherCheckpointNamed,  // S19: who asked for a checkpoint is told of the one before
   AnswersForgotten,        // L7: nobody passes on what a request has led to
   TimeBookedTwice,         // S20: training counts twice
+  PaceNotKept,             // S22: reports are acknowledged before the driver has
+  PaceOutlivesDriver,      // L1: ranks wait for a driver that is dead
+  PaceOutlivesRank,        // L4: ranks wait for rounds that will never be complete
   RosterOfAnotherAttempt,  // S21: the next attempt's ranks are told of the first one's ingest
   RosterNotRepeated,       // L8: a rank that says hello late hears of no ingest worker
   ServingForgotten,        // L8: nobody hears that an ingest worker has replaced one that died

@@ -67,6 +67,7 @@ void Checkers::launcher_began(std::uint64_t generation, const std::optional<Livi
 // Forget the launcher's decisions that nobody has written down: they did not happen.
 void Checkers::launcher_died() {
   launcher_away_ = true;
+  nobody_paces_ = true;        // its driver is gone with it
   checkpoints_asked_.clear();  // whoever asked is told that the launcher has died
   for (auto& [id, attempt] : attempts_) {
     attempt.ended = attempt.ended && attempt.end_journaled;

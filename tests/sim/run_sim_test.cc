@@ -153,7 +153,8 @@ INSTANTIATE_TEST_SUITE_P(
         Found{Mutant::RunsPastTheQuestion, "S16"}, Found{Mutant::AnotherCheckpointNamed, "S19"},
         Found{Mutant::RosterOfAnotherAttempt, "S21"}, Found{Mutant::RosterNotRepeated, "L8"},
         Found{Mutant::ServingForgotten, "L8"}, Found{Mutant::TimeBookedTwice, "S20"},
-        Found{Mutant::AnswersForgotten, "L7"}),
+        Found{Mutant::AnswersForgotten, "L7"}, Found{Mutant::PaceNotKept, "S22"},
+        Found{Mutant::PaceOutlivesDriver, "L1"}, Found{Mutant::PaceOutlivesRank, "L4"}),
     [](const auto& info) { return std::string(to_string(info.param.mutant)); });
 
 }  // namespace

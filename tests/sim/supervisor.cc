@@ -343,8 +343,7 @@ void SimSupervisor::spawn(Rank rank) {
   Seat& seat = seats_.at(rank);
   if (!seat.from_standby && sim_.faults_go_on() && sim_.timeline.random.chance(plan.spawn_fails))
     return feed(WorkerSpawnFailed{rank, Error{Errc::ResourceExhausted, "fork: out of memory"}});
-  workers_.push_back(std::make_unique<SimWorker>(
-      sim_, host_, location_of(rank), std::max<std::int64_t>(0, start_->run.restored_epoch)));
+  workers_.push_back(std::make_unique<SimWorker>(sim_, host_, location_of(rank), start_->run));
   SimWorker* worker = seat.worker = workers_.back().get();
   sim_.check.worker_started(*worker);
   if (worker->location().ranks.trains()) sim_.check.begins_from(worker->location(), start_->run);

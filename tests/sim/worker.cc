@@ -12,8 +12,12 @@ constexpr int kPouredMax = 20;
 
 }  // namespace
 
-SimWorker::SimWorker(Sim& sim, SimHost& host, WorkerLocation location, std::int64_t first_step)
-    : sim_(sim), host_(host), location_(location), step_(first_step) {}
+SimWorker::SimWorker(Sim& sim, SimHost& host, WorkerLocation location, const JobContext& context)
+    : sim_(sim),
+      host_(host),
+      location_(location),
+      step_(std::max<std::int64_t>(0, context.restored_epoch)),
+      report_window_(context.report_window) {}
 
 void SimWorker::start(LinkPtr link, std::function<void(SimEnd)> reaped) {
   link_ = std::move(link);
@@ -201,7 +205,8 @@ void SimWorker::report() {
       habits.asks_checkpoint_requested ? checkpoint_gate_.take_call(++checkpoint_calls_) : 0;
   std::int64_t count = 1;
   if (habits.barrier_every == 0 && habits.checkpoint_every == 0 && !gate_.stopping() &&
-      sim_.plan.checkpoint_requests.empty() && sim_.unlucky(Site::ReportsPoured))
+      report_window_ == 0 && sim_.plan.checkpoint_requests.empty() &&
+      sim_.unlucky(Site::ReportsPoured))
     count =
         std::min<std::int64_t>(sim_.timeline.random.between(1, kPouredMax), habits.steps - step_);
   const std::uint64_t first = report_seq_ + 1;
@@ -235,6 +240,10 @@ void SimWorker::after_report() {
       report_seq_, sim_.plan.habits.stop_checkpoint || last_checkpoint_report_seq_ == report_seq_);
   if (next == sdk::StopGate::Next::Stop) return leave(0);
   if (next == sdk::StopGate::Next::GoOn) {
+    if (report_window_ > 0 && !gate_.closed()) {
+      if (report_seq_ >= acknowledged_ + report_window_) return;
+      sim_.check.goes_on(location_, report_seq_, report_window_);
+    }
     in_report_ = false;
     return go_on();
   }
@@ -264,9 +273,14 @@ void SimWorker::received(const SimFrame& frame) {
   if (stopped_) return deferred_.push_back([this, frame] { received(frame); });
   if (!may_act()) return;
   if (const auto* acks = frame.get<AckReports>()) {
-    for (const ReportAck& ack : acks->acks)
+    for (const ReportAck& ack : acks->acks) {
       std::erase_if(unacknowledged_, [&](std::uint64_t last) { return last <= ack.report_seq; });
-    if (waits_for_room_) report();
+      acknowledged_ = std::max(acknowledged_, ack.report_seq);
+    }
+    if (waits_for_room_)
+      report();
+    else
+      after_report();
   } else if (const auto* outcome = frame.get<CheckpointOutcome>()) {
     resolved_ = std::max(resolved_, outcome->checkpoint_seq);
     if (waits_for_room_) report();

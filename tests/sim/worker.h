@@ -33,7 +33,7 @@ struct SimEnd {
 
 class SimWorker {
  public:
-  SimWorker(Sim& sim, SimHost& host, WorkerLocation location, std::int64_t first_step);
+  SimWorker(Sim& sim, SimHost& host, WorkerLocation location, const JobContext& context);
 
   /// Begin to run. The worker is side 0 of `link`. The parent calls `reaped` once, when it sees the
   /// worker's end.
@@ -115,7 +115,9 @@ class SimWorker {
   std::uint64_t report_seq_ = 0, checkpoint_seq_ = 0, last_checkpoint_report_seq_ = 0,
                 barriers_ = 0;
   std::vector<std::uint64_t> unacknowledged_;  // last report_seqs of batches
-  std::uint64_t resolved_ = 0;                 // checkpoints
+  const std::uint32_t report_window_;
+  std::uint64_t acknowledged_ = 0;  // the report_seq
+  std::uint64_t resolved_ = 0;      // checkpoints
   std::optional<WorkerPaused> announced_;
   IngestRoster roster_;
   std::optional<TimePoint> hello_at_;

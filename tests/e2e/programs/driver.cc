@@ -4,11 +4,14 @@
 #include <train/trainer.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 namespace {
 
@@ -98,10 +101,33 @@ void call_workers(Trainer& trainer) {
   refused("after");
 }
 
+std::size_t reports_in(const std::filesystem::path& folder) {
+  std::ifstream log(folder / "metrics.jsonl");
+  std::size_t count = 0;
+  for (std::string line; std::getline(log, line);) ++count;
+  return count;
+}
+
+/// Take rounds in lock step with the workers: between two of them, no rank reports again.
+void keep_pace(Trainer& trainer) {
+  trainer.start({.pace = 1});
+  try {
+    trainer.iterate({.pace = 2});
+  } catch (const Failure& failure) {
+    say(fmt::format("Failure {}: {}", failure.kind(), failure.what()));
+  }
+  for (const Round& round : trainer.iterate({.pace = 1})) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    say(fmt::format("{}: {} reports", text_of(round), reports_in(trainer.folder())));
+    if (round.number == 3) trainer.stop();
+  }
+  say(*trainer.result());
+}
+
 int drive(const std::string& mode, const std::string& job) {
   TrainerOptions options;
   options.show_output = mode != "quiet";
-  options.leave_run_on_exit = mode == "leave";
+  options.leave_run_on_exit = mode.starts_with("leave");
   Trainer trainer(std::filesystem::path(job), {}, options);
   if (mode == "fit" || mode == "quiet") {
     say(trainer.fit());
@@ -118,8 +144,10 @@ int drive(const std::string& mode, const std::string& job) {
     say(*trainer.result(/*force=*/true));
   } else if (mode == "call") {
     call_workers(trainer);
-  } else if (mode == "leave" || mode == "stall") {
-    Rounds rounds = trainer.iterate();
+  } else if (mode == "pace") {
+    keep_pace(trainer);
+  } else if (mode == "leave" || mode == "stall" || mode == "leave-pace") {
+    Rounds rounds = trainer.iterate({.pace = mode == "leave-pace" ? 1 : 0});
     say(text_of(*rounds.next()));
     ::pause();
   } else {

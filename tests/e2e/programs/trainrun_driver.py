@@ -157,6 +157,15 @@ def drive(mode, job):
             trainer.fit()
         except trainrun.Failure as failure:
             say(failure.kind, failure)
+    elif mode == "pace":
+        trainer = trainrun.Trainer(job)
+        for round in trainer.iterate(pace=1):
+            time.sleep(0.3)
+            with open(os.path.join(trainer.folder, "metrics.jsonl")) as log:
+                say(f"{text_of(round)}: {len(log.readlines())} reports")
+            if round.number == 3:
+                trainer.stop()
+        say_result(trainer.result())
     elif mode == "stop":
         with trainrun.Trainer(job) as trainer:
             rounds = trainer.iterate()

@@ -66,6 +66,22 @@ TEST(DriverCommands, AreReadOrNamed) {
   for (const char* line :
        {"", "stop", "{", "[]", "{}", R"({"command": null})", R"({"command": "Stop"})"})
     EXPECT_FALSE(parse_driver_command(line)) << line;
+  const auto acknowledged =
+      parse_driver_command(R"({"command": "acknowledge", "attempt": 2, "round": 70000000000})");
+  ASSERT_TRUE(acknowledged);
+  EXPECT_EQ(acknowledged->kind, DriverCommand::Kind::Acknowledge);
+  EXPECT_EQ(acknowledged->attempt, Attempt{2});
+  EXPECT_EQ(acknowledged->rounds, 70'000'000'000u);
+  for (const char* rest :
+       {"", R"(, "attempt": 0)", R"(, "attempt": -1, "round": 1)",
+        R"(, "attempt": 4294967296, "round": 1)", R"(, "attempt": 0, "round": 9223372036854775808)",
+        R"(, "attempt": 0, "round": -1)", R"(, "attempt": 0, "round": "1")"}) {
+    const auto wrong = parse_driver_command(fmt::format(R"({{"command": "acknowledge"{}}})", rest));
+    ASSERT_FALSE(wrong) << rest;
+    EXPECT_TRUE(wrong.error().message.starts_with(
+        "the driver sent an acknowledgement without attempt or round"))
+        << wrong.error().message;
+  }
   const std::string deep(100'000, '[');
   const auto nested = parse_driver_command(deep);
   ASSERT_FALSE(nested);
