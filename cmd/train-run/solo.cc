@@ -12,10 +12,13 @@
 
 #include "cmd/exit_code_of.h"
 #include "cmd/train-run/exec_program.h"
+#include "cmd/train-run/solo_run.h"
 #include "daemon/supervisor/workers/worker_environment.h"
 #include "launcher/cluster/links/start_messages.h"
+#include "launcher/cluster/run/driver_port.h"
 #include "launcher/cluster/run/folder_owner.h"
 #include "launcher/core/placement.h"
+#include "launcher/report/summary.h"
 #include "launcher/spec/secrets.h"
 #include "lib/base/file_descriptor.h"
 #include "lib/base/print.h"
@@ -39,7 +42,7 @@ Result<Unit> check_options(const RunCommand& options) {
   };
   const char* kInPlace = "the program runs in place of train-run";
   if (options.detach) return cannot("--detach", "the program has this terminal");
-  if (options.driver_fd >= 0) return cannot("--driver-fd", kInPlace);
+  if (options.pace > 0) return cannot("--pace", "the program waits for nobody");
   if (options.output == "json") return cannot("--output json", kInPlace);
   if (options.events == "all") return cannot("--events all", kInPlace);
   if (options.with_parent > 0) return cannot("--member", kInPlace);
@@ -152,17 +155,26 @@ int run_solo(const ParsedSpec& parsed, const SpecSource& source, const RunComman
   const std::string name = name_of(spec, source);
   const RunFolder folder(join_path(spec.run_config.storage_path, std::string(kPrefix) + name));
   if (options.dry_run) return show(spec, name, folder);
-  if (const auto checked = check_options(options); !checked) {
-    print_error(checked.error());
-    return exit_code::kUsage;
+  const auto refuse = [&](const Error& error, int code) {
+    print_error(error);
+    if (options.driver_fd >= 0) tell_driver(options.driver_fd, refusal_event(code, error) + "\n");
+    return code;
+  };
+  if (options.driver_fd >= 0) {
+    if (const auto checked = check_driver_socket(options.driver_fd); !checked) {
+      print_error(checked.error());
+      return exit_code::kUsage;
+    }
   }
+  if (const auto checked = check_options(options); !checked)
+    return refuse(checked.error(), exit_code::kUsage);
   for (const std::string& warning : parsed.warnings) print_err("{}\n", Lines{warning});
   ::umask(static_cast<mode_t>(spec.run_config.umask.bits));
   const auto env = prepare(spec, name, folder, source.environment);
-  if (!env) {
-    print_error(env.error());
-    return env.error().code == Errc::InvalidSpec ? exit_code::kBadSpec : exit_code_of(env.error());
-  }
+  if (!env)
+    return refuse(env.error(), env.error().code == Errc::InvalidSpec ? exit_code::kBadSpec
+                                                                     : exit_code_of(env.error()));
+  if (options.driver_fd >= 0) return run_solo_for_driver({spec, name, folder, *env}, options);
   print_err("train-run: num_workers is 0: {} runs alone, in place of train-run; its folder: {}\n",
             name, folder.path());
   ::clearenv();

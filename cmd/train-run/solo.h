@@ -1,5 +1,6 @@
 // num_workers: 0: the program runs alone, in place of train-run, so that the terminal and the
-// debugger are its own. No traind, no supervision, no restart.
+// debugger are its own. No traind, no supervision, no restart. Of a driver's train-run it is a
+// child (solo_run.h).
 #pragma once
 
 #include <map>

@@ -104,6 +104,8 @@ std::string summary_text(const RunSummary& summary, TextStyle style);
 std::string exit_json(const RunSummary& summary);
 /// Return the last line of --output json: {"event":"end", and the members of exit.json}.
 std::string end_event(const RunSummary& summary);
+/// Return that line of a run that was refused before it had a folder, without its newline.
+std::string refusal_event(int code, const Error& error);
 /// What an attempt's failed ranks tell a driver.
 struct ExceptionNews {
   std::uint32_t attempt = 0;

@@ -148,6 +148,12 @@ std::string end_event(const RunSummary& summary) {
   return std::move(json.end()).take() + "\n";
 }
 
+std::string refusal_event(int code, const Error& error) {
+  JsonWriter json;
+  json.object().member("event", "end").member("code", code).member("cause", error.message);
+  return std::move(json.end()).take();
+}
+
 std::string exception_event(const ExceptionNews& news, std::chrono::system_clock::time_point at) {
   constexpr std::size_t kWhatBytesMax = 8u << 10, kStackBytesMax = 32u << 10;
   JsonWriter json;

@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 #include <cstdio>
 #include <cstdlib>
 
 #include "lib/base/report_line.h"
 #include "lib/base/time.h"
 #include "lib/base/user_account.h"
+#include "lib/base/utf8.h"
 #include "lib/base/write_all.h"
 #include "lib/storage/own_folder.h"
 #include "lib/storage/run_folder.h"
@@ -85,8 +87,12 @@ void join_run_folder(const std::string& path, WorkerInfo& info) {
   }
 }
 
-SoloSession::SoloSession(WorkerInfo info, std::string checkpoints)
-    : WorkerSession(std::move(info)),
+SoloSession::SoloSession(WorkerInfo worker, std::string checkpoints)
+    : WorkerSession(std::move(worker)),
+      stop_file_(
+          info().run_dir.empty()
+              ? ""
+              : join_path(RunFolder(info().run_dir).attempt(Attempt{info().attempt}), "stop")),
       store_(fs_, std::move(checkpoints)),
       stager_([this](CheckpointStaged staged) { resolve(std::move(staged)); }) {}
 
@@ -100,7 +106,7 @@ void SoloSession::print(const std::string& line) const {
 
 void SoloSession::report(const Dict& metrics, const Checkpoint* checkpoint) {
   const Metrics flat = flatten(metrics);
-  const std::lock_guard order(report_order_);
+  std::unique_lock order(report_order_);
   if (finished_) throw Failure("unavailable", "report: the loop is over");
   if (info().validating && checkpoint != nullptr)
     throw Failure("invalid_argument", "report: a process that validates makes no checkpoints");
@@ -121,6 +127,29 @@ void SoloSession::report(const Dict& metrics, const Checkpoint* checkpoint) {
         "trainrun: without train-run only rank 0's checkpoints are kept, not those of rank %d\n",
         info().rank);
   }
+  order.unlock();
+  if (should_stop()) stop_at_report(kept, flat);
+}
+
+bool SoloSession::should_stop() const {
+  return !stop_file_.empty() && ::access(stop_file_.c_str(), F_OK) == 0;
+}
+
+/// Stop the loop at the newest report: with its checkpoint, or that of on_stop's function.
+void SoloSession::stop_at_report(bool has_checkpoint, const Metrics& metrics) {
+  thread_local bool in_function = false;
+  if (in_function) return;  // a report from within on_stop's function
+  if (const auto make = stop_function(); make && !has_checkpoint) {
+    struct Leave {
+      ~Leave() { in_function = false; }
+    } leave;
+    in_function = true;
+    const Checkpoint checkpoint = make();
+    const std::lock_guard order(report_order_);
+    stager_.add(stage(metrics, report_seq_, checkpoint));
+  }
+  (void)wait_for_checkpoint();
+  throw Stopped("somebody has asked the program to stop");
 }
 
 /// Append the report to the attempt's metrics.jsonl. After an error it stays as it is, with at most
@@ -139,6 +168,19 @@ void SoloSession::log(const ReportRecord& report) {
   log_failed_ = true;
   std::fprintf(stderr, "trainrun: reports are not kept from now on: %s\n",
                written.error().describe().c_str());
+}
+
+/// Append a line to solo.jsonl of the attempt, if there is a run's folder. Best effort.
+void SoloSession::say(const boost::json::object& saying) {
+  if (info().run_dir.empty() || info().rank != 0) return;
+  const std::string path =
+      join_path(RunFolder(info().run_dir).attempt(Attempt{info().attempt}), "solo.jsonl");
+  const std::lock_guard lock(sayings_mutex_);
+  if (sayings_.get() < 0)
+    sayings_.reset(
+        ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (sayings_.get() >= 0)
+    (void)write_all(sayings_.get(), boost::json::serialize(saying) + "\n", path);
 }
 
 /// Put the files into the staging folder, and return a job for the stager's thread that does the
@@ -224,6 +266,8 @@ void SoloSession::resolve(CheckpointStaged staged) {
                  committed.error().describe().c_str());
   } else {
     print(fmt::format("checkpoint of report {}: {}", staged.report_seq, *committed));
+    say({{"checkpoint", committed->substr(committed->rfind('/') + 1)},
+         {"report_seq", staged.report_seq}});
   }
   {
     const std::lock_guard lock(mutex_);
@@ -313,12 +357,23 @@ void SoloSession::set_result(std::string json) {
   result_ = std::move(json);
 }
 
+void SoloSession::send_error(const UserError& error) {
+  constexpr std::size_t kSaidBytesMax = 128u << 10;
+  const auto cut = [](const std::string& text) { return utf8_text(text, kSaidBytesMax); };
+  say({{"error",
+        {{"type", cut(error.type)}, {"what", cut(error.what)}, {"stack", cut(error.stack)}}}});
+}
+
 void SoloSession::finish() {
   stager_.drain();
   const std::lock_guard order(report_order_);
   if (finished_) return;
   finished_ = true;
-  if (result_) print("result: " + *result_);
+  if (result_) {
+    print("result: " + *result_);
+    boost::system::error_code unread;
+    say({{"result", boost::json::parse(*result_, unread)}});
+  }
   if (folder_lock_) remove_folder(staging_folder(store_.folder()));
   std::fflush(stdout);
 }

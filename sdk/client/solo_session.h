@@ -3,10 +3,13 @@
 // lib/storage's format. Under torchrun it keeps only rank 0's, because nobody gathers the other
 // ranks' shards. If train-run has started it alone (num_workers: 0), it has a run's folder: rank
 // 0's reports go into metrics.jsonl of its attempt, too, and checkpoints into the run's
-// checkpoints.
+// checkpoints. Whoever follows it there (cmd/train-run/solo_record.h) finds in solo.jsonl of the
+// attempt {"checkpoint": NAME, "report_seq": N} of each that is kept, {"result": …}, and {"error":
+// {type, what, stack}} of an exception; and asks it to stop at its next report by a file `stop`.
 #pragma once
 
 #include <atomic>
+#include <boost/json/object.hpp>
 #include <condition_variable>
 #include <memory>
 #include <optional>
@@ -31,25 +34,27 @@ void join_run_folder(const std::string& path, WorkerInfo& info);
 
 class SoloSession final : public WorkerSession {
  public:
-  SoloSession(WorkerInfo info, std::string checkpoints);
+  SoloSession(WorkerInfo worker, std::string checkpoints);
 
   void report(const Dict& metrics, const Checkpoint* checkpoint) override;
   std::optional<std::filesystem::path> wait_for_checkpoint() override;
   std::vector<AnsweredCheckpoint> reported_checkpoints(bool validated,
                                                        std::chrono::milliseconds) override;
-  bool should_stop() const override { return false; }
+  bool should_stop() const override;
   bool checkpoint_requested() override { return false; }
   std::vector<std::string> all_gather(const std::string& name, const std::string& mine,
                                       std::chrono::milliseconds timeout) override;
   void once_per_node(const std::string& name, const std::function<void()>& f) override;
   void set_result(std::string json) override;
-  void send_error(const UserError&) override {}  // run() prints it
+  void send_error(const UserError& error) override;  // run() prints it, too
   void flush(std::chrono::milliseconds) override {}
   void finish() override;
   void abandon_in_fork_child() override {}
 
  private:
   void log(const ReportRecord& report);
+  void say(const boost::json::object& saying);
+  void stop_at_report(bool has_checkpoint, const Metrics& metrics);
   CheckpointStager::Job stage(const Metrics& metrics, std::uint64_t report_seq,
                               const Checkpoint& checkpoint);
   void open_store();
@@ -57,6 +62,7 @@ class SoloSession final : public WorkerSession {
   Result<std::string> commit(const CheckpointStaged& staged, Metrics metrics);
   void print(const std::string& line) const;
 
+  const std::string stop_file_;  // empty: nobody can ask
   PosixFileSystem fs_;
   CheckpointStore store_;
   /// Lets one program at a time commit here; taken by the first checkpoint.
@@ -64,6 +70,8 @@ class SoloSession final : public WorkerSession {
   std::mutex report_order_;
   std::uint64_t report_seq_ = 0;
   FileDescriptor log_;  // metrics.jsonl of the attempt, if there is a run's folder
+  std::mutex sayings_mutex_;
+  FileDescriptor sayings_;  // solo.jsonl, likewise
   bool log_failed_ = false;
   std::uint64_t checkpoint_seq_ = 0;
   std::mutex mutex_;

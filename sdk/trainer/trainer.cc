@@ -35,7 +35,10 @@ constexpr auto kSlowRoundAfter = std::chrono::seconds(60);
 constexpr int kNoRank = -1;
 constexpr auto kAttemptEndMax = std::chrono::minutes(10);  // once a worker of it has ended
 
-bool in_worker() { return std::getenv("TRAINRUN_SOCKET") != nullptr; }
+/// Return whether train-run has started this process as a worker, or alone (num_workers: 0).
+bool in_worker() {
+  return std::getenv("TRAINRUN_SOCKET") != nullptr || std::getenv("TRAINRUN_SOLO_DIR") != nullptr;
+}
 
 std::string program_of(const TrainerOptions& options) {
   if (!options.program.empty()) return options.program;

@@ -137,6 +137,145 @@ TEST(Solo, TakesNoFolderOfAnotherUser) {
       << run.err();
 }
 
+/// Programs that run alone for a driver.
+class SoloDrivers : public testing::Test {
+ protected:
+  Process& drive(const std::string& mode, const std::string& job, StartOptions options = {}) {
+    options.env["TRAINRUN_PROGRAM"] = built("train-run");
+    return cluster.start({program("driver"), mode, job}, options);
+  }
+  Cluster cluster;
+};
+
+TEST_F(SoloDrivers, FitReturnsTheResult) {
+  Process& driver = drive("fit", training(cluster, "mode: epochs, epochs: 3, checkpoint_every: 2"));
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+  EXPECT_TRUE(contains(driver.out(), "result succeeded code 0 metrics {\"attempt\":0,\"epoch\":2,"))
+      << driver.out();
+  EXPECT_TRUE(contains(driver.out(), R"( checkpoints 1 newest {"epoch":1})")) << driver.out();
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
+TEST_F(SoloDrivers, ALaterRunGoesOnFromTheCheckpoint) {
+  ASSERT_EQ(drive("fit", training(cluster, "mode: epochs, epochs: 2")).wait(), 0);
+  Process& driver = drive("iterate", training(cluster, "mode: epochs, epochs: 4"));
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+  EXPECT_TRUE(contains(driver.out(),
+                       "round 1.1 ordinal 1 checkpoint 2\n"
+                       "round 1.2 ordinal 2 checkpoint 3\n"))
+      << driver.out();
+  EXPECT_EQ(
+      cluster.json_lines(cluster.read(cluster.run_dir("_solo-job") + "/metrics.jsonl")).size(), 4u);
+}
+
+TEST_F(SoloDrivers, CallbacksAreToldInOrder) {
+  Process& driver =
+      drive("callbacks", training(cluster, "mode: epochs, epochs: 2, checkpoint_every: 2"));
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+  const std::string out = driver.out();
+  std::size_t at = 0;
+  for (const char* line :
+       {"start _solo-job\n", "handle round 0.1 ordinal 1 0\n", "after 0.1 none\n",
+        "handle round 0.2 ordinal 2 checkpoint 1\n", "after 0.2 {\"epoch\":1}\n", "finish \n"}) {
+    const std::size_t found = out.find(line, at);
+    ASSERT_NE(found, std::string::npos) << line << "\n" << out;
+    at = found;
+  }
+}
+
+TEST_F(SoloDrivers, AFailureHasTheExceptionsText) {
+  Process& driver = drive("fit", training(cluster, "mode: fail, fail_rank: 0"));
+  EXPECT_EQ(driver.wait(), 1);
+  EXPECT_TRUE(contains(driver.out(), "WorkerGroupError rank 0 on ")) << driver.out();
+  EXPECT_TRUE(contains(driver.out(), "\n  rank 0: exited 1  the learning rate")) << driver.out();
+  EXPECT_TRUE(contains(driver.out(), "result failed code 1 ")) << driver.out();
+}
+
+TEST_F(SoloDrivers, AStopIsInGoodOrder) {
+  Process& driver = drive("stop", training(cluster,
+                                           "mode: epochs, epochs: 1000000, "
+                                           "checkpoint_every: 0, on_stop: true"));
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+  EXPECT_TRUE(contains(driver.out(), "result succeeded code 0")) << driver.out();
+  EXPECT_TRUE(contains(driver.out(), R"(newest {"epoch":-1,"on_stop":true})")) << driver.out();
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
+TEST_F(SoloDrivers, AProgramThatDoesNotReportIsEnded) {
+  const std::string job =
+      cluster.job("job", "command: [sh, -c, 'echo here; exec sleep 1000']" + kAlone,
+                  "  failure_config: {stop_grace: 1s}\n");
+  Process& driver = drive("fit", job);
+  ASSERT_TRUE(wait_until([&] { return contains(driver.out(), "here"); })) << driver.err();
+  for (const Seen& seen : cluster.processes("--driver-fd")) send_signal(seen.pid, SIGTERM);
+  EXPECT_EQ(driver.wait(), 1);
+  EXPECT_TRUE(contains(driver.out(), "PreemptionError the run was stopped: SIGTERM"))
+      << driver.out();
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
+TEST_F(SoloDrivers, TheProgramOfADriverThatIsKilledStopsInGoodOrder) {
+  Process& driver = drive("stall", training(cluster,
+                                            "mode: epochs, epochs: 1000000, "
+                                            "checkpoint_every: 0, on_stop: true"));
+  ASSERT_TRUE(wait_until([&] { return contains(driver.out(), "round "); })) << driver.err();
+  driver.signal(SIGKILL);
+  driver.wait();
+  ASSERT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+  EXPECT_EQ(cluster.exit_json("_solo-job").at("code").to_number<int>(), 75);
+  EXPECT_EQ(cluster.checkpoints("_solo-job").size(), 1u);
+}
+
+TEST_F(SoloDrivers, TheProgramDiesWithTrainRun) {
+  Process& driver = drive("stall", training(cluster,
+                                            "mode: epochs, epochs: 1000000, "
+                                            "checkpoint_every: 0"));
+  ASSERT_TRUE(wait_until([&] { return contains(driver.out(), "round "); })) << driver.err();
+  for (const Seen& seen : cluster.processes("--driver-fd")) send_signal(seen.pid, SIGKILL);
+  driver.signal(SIGKILL);
+  driver.wait();
+  EXPECT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+}
+
+TEST_F(SoloDrivers, TheProgramHasTheTerminalsInput) {
+  Process& driver =
+      drive("fit", shell(cluster, "read line; echo got $line; exit 3"),
+            {.env = {}, .prefix = {"sh", "-c", "echo typed | (exec \"$@\")", "sh"}, .cwd = ""});
+  EXPECT_EQ(driver.wait(), 1);
+  EXPECT_TRUE(contains(driver.out(), "got typed\n")) << driver.out();
+  EXPECT_TRUE(contains(driver.out(), "result failed code 3 ")) << driver.out();
+}
+
+TEST_F(SoloDrivers, AProgramThatIsItsOwnWorkersRunsAlone) {
+  Process& driver =
+      cluster.start({program("driver"), "self"}, {.env = {{"TRAINRUN_PROGRAM", built("train-run")},
+                                                          {"RUNS", cluster.storage()},
+                                                          {"WORKERS", "0"}},
+                                                  .prefix = {},
+                                                  .cwd = ""});
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+  EXPECT_TRUE(contains(driver.out(), R"(metrics {"epoch":1} returned "trained" checkpoints 0)"))
+      << driver.out();
+}
+
+TEST_F(SoloDrivers, WhatNeedsWorkersIsNamed) {
+  Process& missing = drive("fit", cluster.job("job", "command: [./nothing]" + kAlone));
+  EXPECT_EQ(missing.wait(), 1);
+  EXPECT_TRUE(contains(missing.out(), "starting ./nothing: No such file or directory"))
+      << missing.out() << missing.err();
+  Process& paced = drive("leave-pace", training(cluster, "mode: metrics"));
+  EXPECT_EQ(paced.wait(), 1);
+  EXPECT_TRUE(contains(paced.out(),
+                       "SpecError --pace and num_workers: 0 exclude each other: the "
+                       "program waits for nobody"))
+      << paced.out();
+  Process& called = drive("call", training(cluster, "mode: metrics"));
+  EXPECT_EQ(called.wait(), 1);
+  EXPECT_TRUE(contains(called.out() + called.err(),
+                       "with num_workers: 0 nobody can call the program's functions"))
+      << called.out() << called.err();
+}
+
 TEST(Solo, ShowsWhatWouldRun) {
   Cluster cluster;
   Process& run = cluster.train_run({shell(cluster, "true"), "--dry-run"});

@@ -36,8 +36,7 @@ namespace {
 
 int refuse(const RunOptions& options, const Error& error, int code) {
   print_error("train-run", error);
-  const std::string end = boost::json::serialize(
-      boost::json::object{{"event", "end"}, {"code", code}, {"cause", error.message}});
+  const std::string end = refusal_event(code, error);
   if (options.output == OutputMode::Json) print_json(end);
   if (options.driver_fd >= 0) tell_driver(options.driver_fd, end + "\n");
   return code;

@@ -384,7 +384,7 @@ class Trainer:
     # ---- the run
 
     def _begin(self, pace: int) -> None:
-        if os.environ.get("TRAINRUN_SOCKET"):
+        if os.environ.get("TRAINRUN_SOCKET") or os.environ.get("TRAINRUN_SOLO_DIR"):
             raise Failure(
                 "invalid_argument",
                 "a Trainer runs in a worker of another run: start it in the driver only (if __name__ == '__main__': ...)",

@@ -161,10 +161,10 @@ int drive(const std::string& mode, const std::string& job) {
 int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "self") {
     const char* runs = std::getenv("RUNS");
-    Dict spec{
-        {"scaling_config", Dict{{"num_workers", 2}, {"resources_per_worker", Dict{{"CPU", 0}}}}},
-        {"run_config", Dict{{"name", "self"}, {"storage_path", runs == nullptr ? "" : runs}}},
-        {"train_loop_config", Dict{{"epochs", 2}}}};
+    Dict spec{{"scaling_config", Dict{{"num_workers", std::getenv("WORKERS") != nullptr ? 0 : 2},
+                                      {"resources_per_worker", Dict{{"CPU", 0}}}}},
+              {"run_config", Dict{{"name", "self"}, {"storage_path", runs == nullptr ? "" : runs}}},
+              {"train_loop_config", Dict{{"epochs", 2}}}};
     if (const char* project = std::getenv("SHIP"); project != nullptr)
       spec.insert({{"ship", true}, {"working_dir", project}});
     Trainer trainer(argc, argv, spec, [](const Config& config) {

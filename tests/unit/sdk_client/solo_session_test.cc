@@ -176,6 +176,65 @@ TEST_F(Solo, ResumesFromTheNewestWholeCheckpoint) {
   EXPECT_EQ(restored(), std::pair(folder("checkpoint_000001"), std::optional<std::int64_t>(6)));
 }
 
+/// With the folder that train-run gives a program that it starts alone.
+class SoloRun : public Solo {
+ protected:
+  WorkerInfo joined() {
+    WorkerInfo info;
+    join_run_folder((root / "run").string(), info);
+    return info;
+  }
+  fs::path attempt() const { return root / "run/attempts/000"; }
+};
+
+TEST_F(SoloRun, SaysWhatBecomesOfItsCheckpointsAndItsResult) {
+  SoloSession solo(joined(), checkpoints.string());
+  const Checkpoint whole = writing("weights");
+  const Checkpoint broken =
+      Checkpoint::from_writer([](const fs::path&) { throw std::runtime_error("disk on fire"); });
+  solo.report({{"loss", 2}}, &broken);
+  (void)solo.wait_for_checkpoint();
+  solo.report({{"loss", 1}}, &whole);
+  (void)solo.wait_for_checkpoint();
+  solo.send_error(
+      {.what = std::string(1 << 20, 'x'), .type = "std::runtime_error", .stack = "\xff"});
+  solo.set_result(R"({"accuracy":0.5})");
+  solo.finish();
+
+  std::ifstream file(attempt() / "solo.jsonl");
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0], R"({"checkpoint":"checkpoint_000001","report_seq":2})");
+  EXPECT_LT(lines[1].size(), 140'000u);
+  EXPECT_EQ(lines[2], R"({"result":{"accuracy":0.5}})");
+}
+
+TEST_F(SoloRun, StopsAtTheReportAfterItWasAskedAndMakesACheckpoint) {
+  SoloSession solo(joined(), checkpoints.string());
+  solo.on_stop([&] {
+    solo.report({{"from", "on_stop"}}, nullptr);
+    return writing("stopped");
+  });
+  solo.report({{"epoch", 1}}, nullptr);
+  EXPECT_FALSE(solo.should_stop());
+  std::ofstream(attempt() / "stop").close();
+  EXPECT_TRUE(solo.should_stop());
+
+  EXPECT_EQ(failure_of([&] {
+              solo.report({{"epoch", 2}}, nullptr);
+            }),
+            "stopped: somebody has asked the program to stop");
+
+  EXPECT_EQ(find(1)->manifest->metrics, (Metrics{{"epoch", std::int64_t{2}}}));
+  EXPECT_EQ(failure_of([&] {
+              const Checkpoint own = writing("own");
+              solo.report({{"epoch", 3}}, &own);
+            }),
+            "stopped: somebody has asked the program to stop");
+  EXPECT_EQ(solo.wait_for_checkpoint(), checkpoints / "checkpoint_000002") << "not a third";
+}
+
 TEST_F(Solo, RemovesWhatAKilledProgramStaged) {
   fs::create_directories(checkpoints / ".staging-1/ckpt-1/sub");
   std::ofstream(checkpoints / ".staging-1/ckpt-1/sub/state") << "half";
