@@ -24,13 +24,13 @@ ReportPace::Acks ReportPace::written(const Acks& acks) {
 }
 
 ReportPace::Acks ReportPace::acknowledged(Attempt attempt, std::uint64_t rounds) {
-  if (attempt != attempt_) return {};
+  if (attempt > attempt_) begin(attempt);
+  if (attempt < attempt_) return {};
   rounds_ = std::max(rounds_, rounds);
   return due();
 }
 
-ReportPace::Acks ReportPace::rank_ended(Attempt attempt) {
-  if (attempt > attempt_) begin(attempt);
+ReportPace::Acks ReportPace::let_go(Attempt attempt) {
   return acknowledged(attempt, std::numeric_limits<std::uint64_t>::max());
 }
 

@@ -15,8 +15,8 @@
 
 namespace train {
 
-/// The most rounds that a driver may leave unacknowledged: reports of the greatest size must fit
-/// into half of a worker's queue, so that no rank ever waits for room while its group pauses.
+/// The most rounds that a driver may leave unacknowledged: so many reports of the greatest size fit
+/// into a worker's queue, so that no rank waits for room there while its group pauses.
 inline constexpr int kReportWindowMax = 64;
 
 class ReportPace {
@@ -31,9 +31,9 @@ class ReportPace {
   /// The driver is done with the attempt's first `rounds` rounds. The methods from here on return
   /// the acknowledgements that are due by that.
   Acks acknowledged(Attempt attempt, std::uint64_t rounds);
-  /// A rank of the attempt that trains has ended: rounds may never be complete, so that nobody
-  /// waits for one.
-  Acks rank_ended(Attempt attempt);
+  /// Hold nobody of the attempt any more: a rank that trains has ended, so that rounds may never be
+  /// complete; or it began under another launcher, whose pace its workers have.
+  Acks let_go(Attempt attempt);
   /// There is no driver any more.
   Acks driver_gone();
 

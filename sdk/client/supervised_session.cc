@@ -153,13 +153,14 @@ void SupervisedSession::report(const Dict& metrics, const Checkpoint* checkpoint
   if (request != 0) {
     link_->wake();
     make_stop_checkpoint(lock, flat, report_seq, request);
-    return wait_at_gate(lock, flat);
+    wait_at_gate(lock, flat);
+    return keep_pace(lock, flat, report_seq);
   }
   if (gate_.closed()) {
     link_->wake();
     const InPhase reporting(Phase::Report);
     wait_at_gate(lock, flat);
-    return;
+    return keep_pace(lock, flat, report_seq);
   }
   // Wake a sleeping link, which sends at once; a busy one looks again within a millisecond.
   const bool wake = link_sleeps_ || queue_.unsent_bytes() > kReportBatchBytesMax;
@@ -186,14 +187,19 @@ std::uint64_t SupervisedSession::queue_report(Lock& lock, std::string_view packe
 /// Hold a report() here while the driver has left too many rounds unacknowledged. It may call what
 /// this program serves meanwhile.
 void SupervisedSession::keep_pace(Lock& lock, const Metrics& metrics, std::uint64_t report_seq) {
-  if (report_window_ == 0 || stop_maker_ == std::this_thread::get_id()) return;
+  if (report_window_ == 0) return;
+  link_->wake();
+  if (stop_maker_ == std::this_thread::get_id()) return;
   if (ServedCalls::in_call()) return;  // its caller waits for the answer
   const auto is_ahead = [&] {
-    return !closed_ && !gate_.closed() && report_seq >= acknowledged_ + report_window_;
+    return !closed_ && !gate_.stopping() && report_seq >= acknowledged_ + report_window_;
   };
-  link_->wake();
   std::optional<InPhase> reporting;
   while (is_ahead()) {
+    if (gate_.closed()) {  // ranks meet at a checkpoint: perhaps at this report
+      wait_at_gate(lock, metrics);
+      if (!is_ahead()) break;
+    }
     if (calls_.waiting()) {
       reporting.reset();
       lock.unlock();

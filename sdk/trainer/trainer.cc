@@ -214,7 +214,7 @@ void Trainer::Impl::begin(const StartOptions& start) {
 }
 
 void Trainer::Impl::begin_unless_started(const StartOptions& start) {
-  if (process == nullptr || std::exchange(followed, true)) {
+  if (process == nullptr || followed) {
     begin(start);
   } else if (start.pace != 0 && start.pace != pace) {
     throw Failure("invalid_argument",

@@ -269,7 +269,8 @@ TEST_F(Drivers, APaceHoldsNobodyOnceTheDriverIsGone) {
   ASSERT_TRUE(wait_until([&] { return !told(driver, "round ").empty() || !driver.running(); }))
       << driver.err();
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  EXPECT_FALSE(exists(cluster.run_dir("job") + "/exit.json")) << "the workers wait for the driver";
+  EXPECT_EQ(cluster.json_lines(cluster.read(cluster.run_dir("job") + "/metrics.jsonl")).size(), 2u)
+      << "the workers wait for the driver";
   driver.signal(SIGKILL);
   driver.wait();
 
@@ -281,6 +282,9 @@ TEST_F(Drivers, APaceHoldsNobodyOnceTheLauncherHasDied) {
   Process& driver = drive("leave-pace", job("mode: epochs, epochs: 50, checkpoint_every: 0"));
   ASSERT_TRUE(wait_until([&] { return !told(driver, "round ").empty() || !driver.running(); }))
       << driver.err();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_EQ(cluster.json_lines(cluster.read(cluster.run_dir("job") + "/metrics.jsonl")).size(), 2u)
+      << "the workers wait for the driver";
   for (const Seen& seen : cluster.processes("--pace")) send_signal(seen.pid, SIGKILL);
   driver.signal(SIGKILL);
   driver.wait();

@@ -196,6 +196,7 @@ void SimLauncher::on_driver_gone() {
   if (finished_ || dead_ || !has_driver_) return;
   sim_.check.nobody_paces();
   if (sim_.mutant != Mutant::PaceOutlivesDriver) acknowledge(pace_.driver_gone());
+  run_.pace = 0;
   if (!sim_.plan.driver.leaves && !controller_.is_stopping())
     ask_to_stop(StopKind::Terminate, "its driver is gone");
 }
@@ -213,7 +214,7 @@ void SimLauncher::feed(const RunEvent& event) {
   if (const auto* exited = std::get_if<RankExited>(&event);
       exited != nullptr && exited->rank.value < controller_.world_size() &&
       sim_.mutant != Mutant::PaceOutlivesRank)
-    acknowledge(pace_.rank_ended(exited->attempt));
+    acknowledge(pace_.let_go(exited->attempt));
   if (const auto lacking = checkpoint_without_space(event)) sim_.check.lacked_space(*lacking);
   const bool forgotten = sim_.mutant == Mutant::LackOfSpaceForgotten;
   for (const RunAction& action :

@@ -87,7 +87,7 @@ class SimLauncher {
   SimFolder& folder_;
   const Generation generation_;
   const bool has_driver_;  // it dies with the first launcher
-  const RunIdentity run_;
+  RunIdentity run_;
   const RunStart start_;
   RunController controller_;
   StopRules stop_rules_;

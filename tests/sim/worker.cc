@@ -240,7 +240,7 @@ void SimWorker::after_report() {
       report_seq_, sim_.plan.habits.stop_checkpoint || last_checkpoint_report_seq_ == report_seq_);
   if (next == sdk::StopGate::Next::Stop) return leave(0);
   if (next == sdk::StopGate::Next::GoOn) {
-    if (report_window_ > 0 && !gate_.closed()) {
+    if (report_window_ > 0 && !gate_.stopping()) {
       if (report_seq_ >= acknowledged_ + report_window_) return;
       sim_.check.goes_on(location_, report_seq_, report_window_);
     }

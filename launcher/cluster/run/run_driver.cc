@@ -97,6 +97,7 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
   for (const RoleSpec& role : spec_.scaling_config.other_roles) ranks_ += role.workers;
   if (living) ranks_ = std::max(ranks_, workers_of_all_roles(living->placement));
   if (!living) return;
+  (void)pace_.let_go(living->id);
   summary_builder_.placed(living->placement);
   screen_.placed(living->id, living->placement, spec_.scaling_config);
   samples_.placed(living->placement, spec_.scaling_config, living->node_names);
@@ -117,13 +118,16 @@ void RunDriver::connect_driver() {
         return inspection_.call(command.call, answer);
       }
       case DriverCommand::Kind::Acknowledge:
-        return send_acks(pace_.acknowledged(command.attempt, command.rounds));
+        if (command.attempt <= controller_.attempt())
+          send_acks(pace_.acknowledged(command.attempt, command.rounds));
+        return;
     }
   };
   handlers.gone = [this](const std::string& why) {
     if (finished_) return;
     screen_.warn(fmt::format("the driver is gone: {}", why));
     send_acks(pace_.driver_gone());
+    run_.pace = 0;
     const bool leave = options_.outlives_driver || controller_.is_stopping();
     if (!leave) feed(StopAsked{StopKind::Terminate, "its driver is gone"});
   };
@@ -390,7 +394,7 @@ void RunDriver::feed(const RunEvent& event) {
   log_.event(event);
   if (const auto* exited = std::get_if<RankExited>(&event);
       exited != nullptr && exited->rank.value < controller_.world_size())
-    send_acks(pace_.rank_ended(exited->attempt));
+    send_acks(pace_.let_go(exited->attempt));
   for (const RunAction& action : controller_.handle(event, clock_.now())) {
     log_.action(action);
     perform(action);

@@ -51,24 +51,26 @@ TEST(ReportPace, RepeatsToARankThatMissedAnAcknowledgement) {
 TEST(ReportPace, HoldsNobodyOnceARankHasEnded) {
   ReportPace pace(true);
   EXPECT_EQ(text(pace.written(acks(0, {{0, 5}, {1, 3}}))), Texts{});
-  EXPECT_EQ(text(pace.rank_ended(Attempt{0})), (Texts{"0: 0=5", "0: 1=3"}));
+  EXPECT_EQ(text(pace.let_go(Attempt{0})), (Texts{"0: 0=5", "0: 1=3"}));
   EXPECT_EQ(text(pace.written(acks(0, {{0, 6}}))), (Texts{"0: 0=6"}));
 }
 
 TEST(ReportPace, HoldsNobodyIfARankEndsBeforeAnyReport) {
   ReportPace pace(true);
-  EXPECT_EQ(text(pace.rank_ended(Attempt{2})), Texts{});
+  EXPECT_EQ(text(pace.let_go(Attempt{2})), Texts{});
   EXPECT_EQ(text(pace.written(acks(2, {{0, 1}}))), (Texts{"2: 0=1"}));
 }
 
 TEST(ReportPace, BeginsAnewWithEachAttempt) {
   ReportPace pace(true);
-  EXPECT_EQ(text(pace.rank_ended(Attempt{0})), Texts{});
+  EXPECT_EQ(text(pace.let_go(Attempt{0})), Texts{});
   EXPECT_EQ(text(pace.written(acks(1, {{0, 1}}))), Texts{});
   EXPECT_EQ(text(pace.written(acks(0, {{0, 9}}))), (Texts{"0: 0=9"})) << "nobody waits there";
   EXPECT_EQ(text(pace.acknowledged(Attempt{0}, 7)), Texts{}) << "was on the way";
-  EXPECT_EQ(text(pace.rank_ended(Attempt{0})), Texts{}) << "likewise";
+  EXPECT_EQ(text(pace.let_go(Attempt{0})), Texts{}) << "likewise";
   EXPECT_EQ(text(pace.acknowledged(Attempt{1}, 1)), (Texts{"1: 0=1"}));
+  EXPECT_EQ(text(pace.acknowledged(Attempt{3}, 2)), Texts{}) << "its reports are yet to be written";
+  EXPECT_EQ(text(pace.written(acks(3, {{0, 4}}))), (Texts{"3: 0=2"}));
 }
 
 TEST(ReportPace, HoldsNobodyWithoutItsDriver) {

@@ -74,6 +74,7 @@ TEST(Pace, CallsRunWhileAReportWaits) {
   serve("where", [&](const Value&) {
     ran = std::this_thread::get_id();
     paced.worker.session->report({{"from", "a call"}}, nullptr);  // waits for nobody
+    paced.worker.supervisor.wait_for_reports(2);                  // and is sent at once
     return Value(true);
   });
   std::thread::id reported;
@@ -102,6 +103,29 @@ TEST(Pace, AStopMeetsTheRankAtTheReportThatWaits) {
   paced.worker.supervisor.wait_for<CheckpointStaged>();
   paced.worker.supervisor.send(PauseWorkers{.step = "finish", .reason = "its driver asked it to"});
   EXPECT_EQ(first.get(), "its driver asked it to");
+}
+
+TEST(Pace, HoldsAReportAtWhichACheckpointWasAskedFor) {
+  Paced paced(1);
+  paced.worker.session->on_stop([] { return writing("asked for"); });
+  paced.worker.supervisor.send(RequestCheckpoint{.request = 5, .step = "ask"});
+  paced.worker.supervisor.wait_for<CheckpointPosition>();
+  paced.worker.supervisor.send(RequestCheckpoint{.request = 5, .step = "make", .report_seq = 1});
+  auto first = paced.report();
+  EXPECT_EQ(paced.worker.supervisor.wait_for<CheckpointStaged>().request, 5u);
+  EXPECT_TRUE(paced.waits(first));
+  paced.acknowledge(1);
+  EXPECT_EQ(first.get(), "");
+}
+
+TEST(Pace, HoldsWhileRanksMeetAtACheckpointElsewhere) {
+  Paced paced(1);
+  auto first = paced.report();
+  paced.worker.supervisor.wait_for_reports(1);
+  paced.worker.supervisor.send(PauseWorkers{.step = "pause", .at_checkpoint = true});
+  EXPECT_TRUE(paced.waits(first)) << "it carries no checkpoint: they meet later";
+  paced.acknowledge(1);
+  EXPECT_EQ(first.get(), "");
 }
 
 TEST(Pace, NobodyWaitsForASupervisorThatIsGone) {
