@@ -182,7 +182,8 @@ class SoloRun {
   }
 
   asio::awaitable<void> follow() {
-    tell(progress_.run_opened(program_.name, program_.folder.path(), log_.size().value_or(0),
+    const auto logged = log_.size();
+    tell(progress_.run_opened(program_.name, program_.folder.path(), logged ? *logged : 0,
                               moment()));
     tell(progress_.started(1, 1, moment()));
     begin_attempt();
