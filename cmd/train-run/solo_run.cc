@@ -188,12 +188,12 @@ class SoloRun {
     tell(progress_.started(1, 1, moment()));
     begin_attempt();
     asio::steady_timer timer(executor_);
-    for (bool ended = false; !ended;) {
-      ended = has_ended();  // before looking: then everything is there
-      look();
-      if (ended) break;
-      end_if_due();
-      timer.expires_after(kLookEvery);
+    for (;;) {
+      const bool ended = has_ended();  // before looking: then everything is there
+      const bool more = look();
+      if (ended && !more) break;
+      if (!ended) end_if_due();
+      timer.expires_after(more ? Duration{0} : kLookEvery);  // the driver may say something
       boost::system::error_code ignored;
       co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
     }
@@ -208,10 +208,11 @@ class SoloRun {
   }
 
   bool has_ended() {
+    if (ended_) return true;
     pid_t pid = 0;
     do pid = ::waitpid(pid_, &status_, WNOHANG);
     while (pid < 0 && errno == EINTR);
-    return pid == pid_;
+    return ended_ = pid == pid_;
   }
 
   void end_if_due() {
@@ -222,8 +223,11 @@ class SoloRun {
     terminate_at_ = clock_.now() + kKillAfter;
   }
 
-  void look() {
-    while (auto news = record_.take()) take(*news);
+  /// Return whether there was something new, and so may be more.
+  bool look() {
+    auto news = record_.take();
+    if (news) take(*news);
+    return news.has_value();
   }
 
   void take(SoloRecord::News& news) {
@@ -336,6 +340,7 @@ class SoloRun {
   std::map<std::uint64_t, Metrics> with_checkpoint_;  // reports whose checkpoint is not committed
   std::optional<Outcome> stop_asked_;                 // the end that it leads to
   TimePoint terminate_at_{};
+  bool ended_ = false;  // the program
   bool terminated_ = false, interrupted_ = false, ending_ = false, warned_ = false;
 };
 

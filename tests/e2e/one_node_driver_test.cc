@@ -248,7 +248,7 @@ TEST_F(Drivers, APaceOfOneIsLockStep) {
             (Words{"round 0.1 ordinal 1 0 0: 2 reports", "round 0.2 ordinal 2 1 1: 4 reports",
                    "round 0.3 ordinal 3 2 2: 6 reports"}))
       << "nobody has begun the next step, nor after stop()";
-  EXPECT_TRUE(contains(driver.out(), R"(result succeeded code 0 metrics {"epoch":2)"))
+  EXPECT_TRUE(contains(driver.out(), R"(result succeeded code 0 metrics {"attempt":0,"epoch":2)"))
       << driver.out();
   EXPECT_TRUE(contains(driver.out(), R"(newest {"epoch":-1,"on_stop":true})")) << driver.out();
   EXPECT_TRUE(nothing_left(cluster));

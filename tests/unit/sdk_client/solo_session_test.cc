@@ -207,7 +207,7 @@ TEST_F(SoloRun, SaysWhatBecomesOfItsCheckpointsAndItsResult) {
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[0], R"({"checkpoint":"checkpoint_000001","report_seq":2})");
   EXPECT_LT(lines[1].size(), 140'000u);
-  EXPECT_EQ(lines[2], R"({"result":{"accuracy":0.5}})");
+  EXPECT_EQ(lines[2], R"({"result":{"accuracy":5E-1}})");
 }
 
 TEST_F(SoloRun, StopsAtTheReportAfterItWasAskedAndMakesACheckpoint) {
