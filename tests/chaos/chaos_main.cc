@@ -73,12 +73,13 @@ class Round {
   void say_shape() const {
     const Shape& shape = plan_.shape();
     say(fmt::format(
-        "round {}: {} steps of {} ms, {} workers, {} stand by, a checkpoint every {} steps{}{}{}",
+        "round {}: {} steps of {} ms, {} workers, {} stand by, a checkpoint every {} steps{}{}{}{}",
         number_, shape.steps, shape.step_ms,
         shape.elastic() ? fmt::format("{} to {}", shape.workers_min, shape.workers_max)
                         : fmt::format("{}", shape.workers_max),
         shape.standbys, shape.checkpoint_every, shape.agrees ? ", collectives" : "",
-        shape.relayed ? ", relayed" : "", shape.fake_clock ? ", clock faked" : ""));
+        shape.relayed ? ", relayed" : "", shape.fake_clock ? ", clock faked" : "",
+        shape.pace == 0 ? "" : fmt::format(", a driver's pace {}", shape.pace)));
   }
 
   // Inject faults until the run ends, but not forever: once the faults stop, the run must end.

@@ -136,6 +136,10 @@ std::optional<std::string> Injector::apply(const PlannedFault& fault) {
       return stop(world_.daemon_pid(fault.node), fault);
     case Fault::StopLauncher:
       return stop(world_.launcher_pid(), fault);
+    case Fault::KillDriver:
+      return kill(world_.drivers(), fault);
+    case Fault::StopDriver:
+      return stop(picked(world_.drivers(), fault.pick), fault);
     case Fault::StepClock:
       world_.step_clock(fault.amount);
       return fmt::format("by {:+} s", fault.amount);

@@ -5,11 +5,11 @@
 namespace train::chaos {
 namespace {
 
-constexpr std::array<std::string_view, 17> kNames{
+constexpr std::array<std::string_view, 19> kNames{
     "kill worker", "kill supervisor", "kill traind",  "kill launcher", "lose node",
     "stop worker", "stop supervisor", "stop traind",  "stop launcher", "cut link",
     "deafen node", "mute node",       "lose packets", "delay link",    "reset link",
-    "drain node",  "step clock"};
+    "drain node",  "step clock",      "kill driver",  "stop driver"};
 
 constexpr std::array kKills{Fault::KillWorker, Fault::KillSupervisor, Fault::KillDaemon,
                             Fault::KillLauncher};
@@ -35,15 +35,19 @@ RoundPlan::RoundPlan(const PlanOptions& options, int round, double seconds)
     shape_.agrees = below(2) == 0;
     shape_.relayed = below(2) == 0;
     shape_.fake_clock = below(2) == 0 && options.clock_can_be_faked;
+    if (below(2) == 0) shape_.pace = std::array{1, 4, 16}[below(3)];
     for (std::size_t i = 0; i < kNames.size(); ++i) {
       const Fault fault = static_cast<Fault>(i);
       const bool of_relay = fault == Fault::DelayLink || fault == Fault::ResetLink;
       if (of_relay && !shape_.relayed) continue;
       if (fault == Fault::StepClock && !shape_.fake_clock) continue;
+      const bool of_driver = fault == Fault::KillDriver || fault == Fault::StopDriver;
+      if (of_driver && shape_.pace == 0) continue;
       possible_.push_back(fault);
     }
   }
   shape_.steps = static_cast<std::int64_t>(seconds * 1000 / shape_.step_ms);
+  if (shape_.pace != 0) shape_.steps /= 2;  // each takes longer
 }
 
 PlannedFault RoundPlan::next() {
@@ -60,6 +64,7 @@ PlannedFault RoundPlan::next() {
     case Fault::StopSupervisor:
     case Fault::StopDaemon:
     case Fault::StopLauncher:
+    case Fault::StopDriver:
     case Fault::CutLink:
     case Fault::DeafenNode:
     case Fault::MuteNode:

@@ -27,6 +27,8 @@ enum class Fault {
   ResetLink,
   DrainNode,
   StepClock,
+  KillDriver,
+  StopDriver,
 };
 std::string_view to_string(Fault fault);
 
@@ -41,6 +43,7 @@ struct Shape {
   bool agrees = false;      // a collective before each checkpoint
   bool relayed = false;     // a relay is between the launcher and all nodes
   bool fake_clock = false;  // for the launcher and the workers
+  int pace = 0;             // of a driver, which the launcher has then; 0: it has none
 
   bool elastic() const { return workers_min != workers_max; }
   double seconds() const { return static_cast<double>(steps) * step_ms / 1000; }

@@ -115,8 +115,22 @@ void World::start_launcher() {
         {"FAKETIME_CACHE_DURATION", "1"},     {"FAKETIME_DONT_FAKE_MONOTONIC", "1"},
         {"DONT_FAKE_MONOTONIC", "1"},         {"NO_FAKE_STAT", "1"}};
   }
-  launcher_ = &cluster_->train_run(words, options);
+  if (shape_.pace != 0) {  // becomes train-run
+    words.insert(words.begin(), {"python3", TRAIN_CHAOS_DRIVER, fmt::to_string(shape_.pace),
+                                 e2e::built("train-run")});
+    if (words[4] != "resume") words.insert(words.begin() + 4, "run");
+    launcher_ = &cluster_->start(words, options);
+  } else {
+    launcher_ = &cluster_->train_run(words, options);
+  }
   resume_at_.reset();
+}
+
+std::vector<pid_t> World::drivers() const {
+  std::vector<pid_t> pids;
+  for (const e2e::Seen& seen : cluster_->processes(TRAIN_CHAOS_DRIVER))
+    if (launcher_ != nullptr && seen.pid != launcher_->pid()) pids.push_back(seen.pid);
+  return pids;
 }
 
 std::optional<pid_t> World::launcher_pid() {

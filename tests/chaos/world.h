@@ -47,6 +47,7 @@ class World {
 
   // ---- processes
   std::optional<pid_t> launcher_pid();
+  std::vector<pid_t> drivers() const;  // one at most
   std::optional<pid_t> daemon_pid(int node);
   std::vector<pid_t> supervisors_on(int node) const;
   std::vector<pid_t> workers_on(int node) const;
