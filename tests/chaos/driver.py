@@ -1,4 +1,4 @@
-"""Becomes train-run, and follows it from a child process, as a driver that has asked for a pace: driver.py PACE TRAIN-RUN ARGUMENT...
+"""Becomes train-run, and follows it from a child process, as a driver that has asked for a pace: driver.py PACE TRAIN-RUN COMMAND ARGUMENT...
 
 The driver acknowledges a round when every rank has reported it, now and then late. It ends with train-run."""
 
@@ -48,8 +48,7 @@ def main():
         os._exit(0)
     os.set_inheritable(theirs.fileno(), True)
     words = ["--driver-fd", str(theirs.fileno()), "--on-driver-exit", "leave", "--pace", sys.argv[1]]
-    first = 4 if sys.argv[3] == "resume" else 3
-    os.execv(sys.argv[2], sys.argv[2:first] + words + sys.argv[first:])
+    os.execv(sys.argv[2], sys.argv[2:4] + words + sys.argv[4:])
 
 
 main()

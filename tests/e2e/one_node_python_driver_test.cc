@@ -61,6 +61,26 @@ TEST_F(PythonDrivers, AFunctionIsTheTrainingLoop) {
   EXPECT_TRUE(nothing_left(cluster));
 }
 
+TEST_F(PythonDrivers, WithoutWorkersALoopRunsAlone) {
+  Process& driver = drive("alone");
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+  EXPECT_EQ(told(driver, "round "),
+            (Words{"round 0.1 ordinal 1 checkpoint 0", "round 0.2 ordinal 2 checkpoint 1"}));
+  EXPECT_EQ(told(driver, "result "),
+            Words{R"(result succeeded code 0 metrics {"epoch": 1, "rank": 0} returned )"
+                  R"({"rank": 0} checkpoints 2 newest {"epoch": 1})"});
+  EXPECT_EQ(told(driver, "ValueError "), Words{"ValueError the learning rate is 0"});
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
+TEST_F(PythonDrivers, WithoutWorkersALoopCanBeDebugged) {
+  Process& driver =
+      drive("debugged", "", {"sh", "-c", "printf 'loss = 0.5\nc\n' | (exec \"$@\")", "sh"});
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+  EXPECT_TRUE(contains(driver.out(), "(Pdb) ")) << driver.out();
+  EXPECT_TRUE(contains(driver.out(), R"(metrics {"loss": 0.5})")) << driver.out();
+}
+
 TEST_F(PythonDrivers, ALoopIsShippedWithItsFile) {
   for (const char* mode : {"shipped", "shipped-by-override"}) {
     std::filesystem::remove_all(cluster.run_dir("job"));

@@ -30,6 +30,12 @@ def loop(config):
     return {"rank": context.get_world_rank()}
 
 
+def debugged_loop():
+    loss = 0.25
+    breakpoint()
+    trainrun.report({"loss": loss})
+
+
 def place_loop():
     """Say where the code is, and what is there."""
     trainrun.report({"files": len(os.listdir("."))})
@@ -105,15 +111,30 @@ class Printer(trainrun.Callback):
         say("finish", repr(error))
 
 
-def of_loop(function, **config):
+def of_loop(function, scaling=None, **config):
     return trainrun.Trainer(function, train_loop_config={"epochs": 2, **config},
-                            scaling_config={"num_workers": 2, "resources_per_worker": {"CPU": 0}},
+                            scaling_config=scaling or {"num_workers": 2, "resources_per_worker": {"CPU": 0}},
                             run_config={"name": "job", "storage_path": os.environ["RUNS"]})
 
 
 def drive(mode, job):
     if mode == "loop":
         say_result(of_loop(loop).fit())
+    elif mode == "alone":
+        trainer = of_loop(loop, scaling={"num_workers": 0})
+        for round in trainer.iterate():
+            say(text_of(round))
+        say_result(trainer.result())
+        try:
+            of_loop(loop, scaling={"num_workers": 0}, epochs=0, fail=0).fit()
+        except trainrun.WorkerGroupError as error:
+            say(error.worker_failures[0].type, error.worker_failures[0].what)
+    elif mode == "debugged":
+        typed, typing = os.pipe()  # in place of a terminal
+        os.write(typing, b"loss = 0.5\nc\n")
+        os.close(typing)
+        os.dup2(typed, 0)
+        say_result(of_loop(debugged_loop, scaling={"num_workers": 0}).fit())
     elif mode.startswith("shipped"):
         here, files = os.path.dirname(os.path.abspath(__file__)), [os.path.basename(__file__)]
         how = {"ship": files} if mode == "shipped" else {"overrides": {"ship": files}}
