@@ -263,7 +263,7 @@ TEST_F(SoloDrivers, WhatNeedsWorkersIsNamed) {
   EXPECT_EQ(missing.wait(), 1);
   EXPECT_TRUE(contains(missing.out(), "starting ./nothing: No such file or directory"))
       << missing.out() << missing.err();
-  Process& paced = drive("leave-pace", training(cluster, "mode: metrics"));
+  Process& paced = drive("pace", training(cluster, "mode: metrics"));
   EXPECT_EQ(paced.wait(), 1);
   EXPECT_TRUE(contains(paced.out(),
                        "SpecError --pace and num_workers: 0 exclude each other: the "
@@ -271,8 +271,9 @@ TEST_F(SoloDrivers, WhatNeedsWorkersIsNamed) {
       << paced.out();
   Process& called = drive("call", training(cluster, "mode: metrics"));
   EXPECT_EQ(called.wait(), 1);
-  EXPECT_TRUE(contains(called.out() + called.err(),
-                       "with num_workers: 0 nobody can call the program's functions"))
+  EXPECT_TRUE(contains(
+      called.out(),
+      "CallFailed call of add: with num_workers: 0 nobody can call the program's functions"))
       << called.out() << called.err();
 }
 

@@ -192,6 +192,8 @@ int main(int argc, char** argv) {
     say(fmt::format("ClusterError {}", error.what()));
   } catch (const ControllerError& error) {
     say(fmt::format("ControllerError {}", error.what()));
+  } catch (const CallFailed& error) {
+    say(fmt::format("CallFailed {}", error.what()));
   } catch (const Failure& error) {
     say(fmt::format("Failure {}: {}", error.kind(), error.what()));
   }
