@@ -28,7 +28,8 @@ class ReportLog {
   /// Return the next round that is complete, or nothing. Throws Failure("io" or "corrupt").
   std::optional<Round> next();
 
-  const std::string& folder() const { return folder_; }  // empty until it is known
+  const std::string& folder() const { return folder_; }   // empty until it is known
+  int newest_attempt() const { return newest_attempt_; }  // that has begun; −1: none has
   ReportRounds& rounds() { return rounds_; }
   const ReportRounds& rounds() const { return rounds_; }
 

@@ -128,6 +128,7 @@ struct Trainer::Impl {
   std::deque<Round> uncommitted;          // told, but their checkpoints are not committed yet
   std::optional<AttemptFailure> failure;  // the newest attempt's
   std::optional<Dict> end;
+  std::exception_ptr failed;  // what ended() has thrown
   std::chrono::steady_clock::time_point moved = std::chrono::steady_clock::now();
   bool said_slow = false;
   bool has_workers = false;   // by what was read; `deferred` may not have been handled yet
@@ -163,6 +164,7 @@ struct Trainer::Impl {
   void tell(const char* what, Call&& call);
   void finish(const std::string& error);
   RunResult ended();
+  RunResult result_of_end();
 };
 
 template <class Call>
@@ -370,10 +372,10 @@ void Trainer::Impl::handle(const Dict& event) {
 }
 
 void Trainer::Impl::on_attempt(const Dict& event) {
-  give_up_checkpoints(0);
+  const int attempt = static_cast<int>(number_of(event, "attempt").value_or(0));
+  if (attempt != log.newest_attempt()) give_up_checkpoints(0);  // else these workers' commits go on
   failure.reset();
-  log.attempt_began(static_cast<int>(number_of(event, "attempt").value_or(0)),
-                    static_cast<int>(number_of(event, "world_size").value_or(0)),
+  log.attempt_began(attempt, static_cast<int>(number_of(event, "world_size").value_or(0)),
                     text_of(event, "resumes_from").value_or(""), event.contains("found_running"));
   moved = std::chrono::steady_clock::now();
 }
@@ -450,8 +452,17 @@ void Trainer::Impl::finish(const std::string& error) {
   tell("finish_training", [&](Callback& callback) { callback.finish_training(error); });
 }
 
-/// Return the result, or throw what the run's end calls for.
 RunResult Trainer::Impl::ended() {
+  try {
+    return result_of_end();
+  } catch (const TrainingFailed&) {
+    failed = std::current_exception();
+    throw;
+  }
+}
+
+/// Return the result, or throw what the run's end calls for.
+RunResult Trainer::Impl::result_of_end() {
   const int code = process->wait();
   RunResult result;
   const bool has_run = !log.folder().empty() && end && end->contains("outcome");
@@ -567,6 +578,7 @@ void Trainer::stop() {
 std::optional<RunResult> Trainer::result(bool force) {
   if (impl_->process == nullptr)
     throw Failure("invalid_argument", "this Trainer has not run its job yet");
+  if (impl_->over && impl_->failed) std::rethrow_exception(impl_->failed);
   if (impl_->over)
     throw Failure("invalid_argument", "the result of this Trainer has been returned already");
   if (!impl_->process->over()) {

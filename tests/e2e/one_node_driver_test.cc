@@ -165,6 +165,13 @@ TEST_F(Drivers, AFailureSaysWhoFailedAndHow) {
   EXPECT_TRUE(contains(driver.out(), "result failed code 1 ")) << driver.out();
 }
 
+TEST_F(Drivers, AFailureIsThrownEachTime) {
+  Process& driver = drive("twice", job("mode: fail, fail_rank: 1"));
+  EXPECT_EQ(driver.wait(), 1);
+  EXPECT_TRUE(contains(driver.out(), "first rank 1 on ")) << driver.out();
+  EXPECT_TRUE(contains(driver.out(), "WorkerGroupError rank 1 on ")) << driver.out();
+}
+
 TEST_F(Drivers, MistakesInTheSpecAreQuoted) {
   Process& driver =
       drive("quiet", cluster.job("job", "comand: [true]\nscaling_config: {num_workers: -4}"));

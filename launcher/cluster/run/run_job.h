@@ -29,9 +29,9 @@ struct RunOptions {
   OutputMode output = OutputMode::Plain;
   bool color = false;
   ScreenOptions screen = {};
-  int driver_fd = -1;                              // the socket to a driver; −1: none
-  int pace = 0;  // rounds that workers may be ahead of the driver; 0: any number
-  bool outlives_driver = false;                    // else the run stops when the driver is gone
+  int driver_fd = -1;            // the socket to a driver; −1: none
+  int pace = 0;                  // rounds that workers may be ahead of the driver; 0: any number
+  bool outlives_driver = false;  // else the run stops when the driver is gone
   LogFormat log_format = LogFormat::Logfmt;        // of train-run.log
   std::string wait_for_debugger = {};              // the ranks that wait for one; empty: none
   std::map<std::string, std::string> environment;  // the submitter's; workers get it

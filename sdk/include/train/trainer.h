@@ -258,9 +258,9 @@ class Trainer {
   /// and the run succeeds. Any thread may call it; does not wait. Before the run has begun and
   /// after its end it does nothing.
   void stop();
-  /// Return the result once iterate()'s rounds are over; throws as fit() does. If rounds are left
-  /// and `force`, stop the run, wait for its checkpoints and end, and return the result; without
-  /// `force`, return nothing.
+  /// Return the result once iterate()'s rounds are over; throws as fit() does, each time. If rounds
+  /// are left and `force`, stop the run, wait for its checkpoints and end, and return the result;
+  /// without `force`, return nothing.
   std::optional<RunResult> result(bool force = false);
 
   struct Impl;

@@ -247,6 +247,7 @@ class Trainer:
         self._uncommitted: deque[Round] = deque()
         self._failure: Optional[AttemptFailure] = None
         self._end: Optional[dict[str, Any]] = None
+        self._error_of_run: Optional[TrainingFailed] = None
         self._begun = self._over = self._told_start = self._told_finish = self._stop_asked = False
         self._followed = self._has_workers = False
         self._ended_by: Optional[int] = None  # how the attempt that was called last has ended: the root cause's rank, or _NO_RANK
@@ -360,6 +361,8 @@ class Trainer:
         for its end; without, return None."""
         if self._process is None:
             raise Failure("invalid_argument", "this Trainer has not run its job yet")
+        if self._over and self._error_of_run:
+            raise self._error_of_run
         if self._over:
             raise Failure("invalid_argument", "the result of this Trainer has been returned already")
         if not self._process.over:
@@ -592,9 +595,9 @@ class Trainer:
             self._finish(None)
             return result
         text = result.cause or self._process.errors().rstrip("\n") or f"train-run ended with {code}"
-        error = self._error(code, text, result)
-        self._finish(error)
-        raise error
+        self._error_of_run = self._error(code, text, result)
+        self._finish(self._error_of_run)
+        raise self._error_of_run
 
     def _result_on_disk(self) -> Result:
         """Return what exit.json says. A run that another train-run has taken over has none yet."""

@@ -144,6 +144,13 @@ int drive(const std::string& mode, const std::string& job) {
     say(*trainer.result(/*force=*/true));
   } else if (mode == "call") {
     call_workers(trainer);
+  } else if (mode == "twice") {
+    try {
+      trainer.fit();
+    } catch (const WorkerGroupError& error) {
+      say(fmt::format("first {}", error.what()));
+    }
+    trainer.result();
   } else if (mode == "pace") {
     keep_pace(trainer);
   } else if (mode == "leave" || mode == "stall" || mode == "leave-pace") {

@@ -152,7 +152,12 @@ def drive(mode, job):
         except trainrun.TrainingFailed as failed:
             say(type(failed).__name__, failed.result.outcome)
     elif mode == "failing":
-        of_loop(loop, fail=1).fit()
+        trainer = of_loop(loop, fail=1)
+        try:
+            trainer.fit()
+        except trainrun.WorkerGroupError as error:
+            say("first", error)
+        trainer.result()
     elif mode == "closure":
         say_result(of_loop(lambda: trainrun.report({"epoch": 7})).fit())
     elif mode == "two":
