@@ -20,9 +20,9 @@ using yaml::in_quotes;
 using yaml::Node;
 
 constexpr std::int64_t kTimeMax = std::int64_t{1} << 53;  // doubles hold such numbers exactly
-constexpr std::array<std::string_view, 11> kKeys{
-    "metric", "mode",   "time_attribute", "search",    "num_trials", "max_concurrent_trials",
-    "seed",   "points", "parameters",     "scheduler", "keep_trials"};
+constexpr std::array<std::string_view, 12> kKeys{
+    "metric", "mode",   "time_attribute", "search",    "num_trials",  "max_concurrent_trials",
+    "seed",   "points", "parameters",     "scheduler", "keep_trials", "lock_step"};
 constexpr std::array<std::string_view, 5> kRangeWords{"const", "choice", "uniform", "log_uniform",
                                                       "int"};
 constexpr std::array<std::string_view, 5> kTypeWords{"const", "categorical", "double", "int",
@@ -504,6 +504,8 @@ void read_key(Reading& reading, const Cursor::Entry& entry, SearchSpec& sweep) {
   } else if (entry.key == "keep_trials") {
     if (value.node().text != "all")
       sweep.keep_trials = static_cast<int>(value.integer(1, kTrialsMax).value_or(1));
+  } else if (entry.key == "lock_step") {
+    sweep.lock_step = value.boolean().value_or(false);
   } else if (entry.key == "seed") {
     sweep.seed = value.integer(0, std::numeric_limits<std::int64_t>::max()).value_or(0);
   } else if (entry.key == "parameters") {

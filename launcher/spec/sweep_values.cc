@@ -113,6 +113,7 @@ json::object sweep_values(const SearchSpec& sweep) {
   values["num_trials"] = sweep.num_trials;
   if (sweep.max_concurrent_trials) values["max_concurrent_trials"] = *sweep.max_concurrent_trials;
   if (sweep.keep_trials) values["keep_trials"] = *sweep.keep_trials;
+  if (sweep.lock_step) values["lock_step"] = true;
   values["seed"] = sweep.seed;
   if (!sweep.points.empty())
     values["points"] = json::array(sweep.points.begin(), sweep.points.end());
@@ -140,6 +141,10 @@ json::object sweep_schema() {
        json::object{{"description", "How many of the best trials keep their checkpoints."},
                     {"oneOf", json::array{json::object{{"const", "all"}},
                                           whole(1, kTrialsMax, "So many.")}}}},
+      {"lock_step", json::object{{"type", "boolean"},
+                                 {"description",
+                                  "Each report of a trial waits until the scheduler "
+                                  "has decided whether the trial goes on."}}},
       {"seed", whole(0, std::numeric_limits<std::int64_t>::max(), "Decides what is drawn.")},
       {"points", json::object{{"type", "array"},
                               {"maxItems", kChoicesMax},

@@ -100,6 +100,22 @@ TEST_F(Sweep, AshaStopsTheWorseOnes) {
   EXPECT_EQ(exit.at("code"), 0) << "a stopped trial has succeeded";
 }
 
+TEST_F(Sweep, InLockStepATrialStopsAtExactlyItsRung) {
+  Process& sweep = cluster.train_run(
+      {"sweep",
+       job(grid(4, 2) + "  lock_step: true\n"
+                        "  scheduler: {asha: {max_time: 8, divisor: 2, mode: aggressive}}\n",
+           "ahead: 0, epochs: 1000000")});
+  EXPECT_EQ(sweep.wait(), 0) << sweep.out() << sweep.err();
+  EXPECT_EQ(states(), Words(4, "stopped"));
+  for (int i = 0; i < 4; ++i) {
+    const auto reports = cluster.json_lines(read_file(trial(i) + "/metrics.jsonl")).size();
+    EXPECT_TRUE(reports == 2 || reports == 4 || reports == 8) << "trial " << i << ": " << reports;
+  }
+  EXPECT_EQ(cluster.json_lines(read_file(trial(0) + "/metrics.jsonl")).size(), 8u) << "the best";
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
 TEST_F(Sweep, StopsInGoodOrderAndGoesOn) {
   Process& sweep = cluster.train_run(
       {"sweep", job(grid(4, 2), "epochs: 3, hold_above: 0, hold_file: " + cluster.path("go"))});

@@ -64,8 +64,9 @@ class SweepDriver {
     int part = 1;
     std::deque<MetricAtTime> newest = {};       // kScoresMax of them
     std::deque<TrialCommitted> committed = {};  // whose reports have not been read yet
-    bool told = false;                          // to stop, by the search
-    bool invalid = false;                       // its end says so
+    std::pair<std::uint64_t, std::uint64_t> acknowledged = {};  // attempt, and number of the report
+    bool told = false;                                          // to stop, by the search
+    bool invalid = false;                                       // its end says so
     std::string cause = {};
     int launches = 1;
   };
@@ -86,6 +87,7 @@ class SweepDriver {
   Result<Unit> write_records();
   void clear_trials();
   void wait();
+  void let_reports_return();
   Result<Unit> look_at(int trial, Live& live);
   void take_report(const TrialReported& report);
   Result<Unit> read_reports(int trial, Live& live, std::uint64_t end);
@@ -482,6 +484,17 @@ Result<Unit> SweepDriver::process_ended(int trial, Live& live, const TrialProces
 
 // ---- waiting and stopping
 
+/// With lock_step, let the trials go on behind the reports that the search has seen. Those that it
+/// stops have been told so by now.
+void SweepDriver::let_reports_return() {
+  if (!search_.spec().lock_step) return;
+  for (auto& [trial, live] : live_) {
+    const auto newest = live.reports.newest();
+    if (newest == live.acknowledged) continue;
+    if (live.process.acknowledge(newest.first, newest.second)) live.acknowledged = newest;
+  }
+}
+
 void SweepDriver::begin_to_stop(int code) {
   if (!stop_code_) {
     stop_code_ = code;
@@ -536,6 +549,7 @@ Result<int> SweepDriver::run() {
         break;
       }
       end = *acted;
+      let_reports_return();
     } else {
       going = write_records();
     }

@@ -27,6 +27,7 @@ std::vector<std::string> trial_command(const SweepOptions& options, const SweepF
   std::vector<std::string> words{options.program, resume ? "resume" : "run"};
   words.push_back(resume ? folder.trial(trial, state.part) : folder.resolved_spec());
   words.insert(words.end(), {"--driver-fd", "{FD}", "--on-driver-exit", "stop"});
+  if (options.search.lock_step) words.insert(words.end(), {"--pace", "1"});
   if (!daemon.empty()) words.insert(words.end(), {"--shared-daemon", daemon});
   if (resume) return words;
   const auto set = [&](const std::string& text) { words.insert(words.end(), {"--set", text}); };

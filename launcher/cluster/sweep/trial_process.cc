@@ -72,6 +72,13 @@ void TrialProcess::ask_to_stop() {
   (void)::send(socket_.get(), kStop.data(), kStop.size(), MSG_NOSIGNAL);
 }
 
+bool TrialProcess::acknowledge(std::uint64_t attempt, std::uint64_t rounds) {
+  const std::string line = fmt::format(R"({{"command": "acknowledge", "attempt": {}, "round": {}}})"
+                                       "\n",
+                                       attempt, rounds);
+  return ::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL) > 0;
+}
+
 void TrialProcess::send_signal(int number) const {
   if (pid_ > 0) ::kill(pid_, number);
 }

@@ -32,6 +32,9 @@ class TrialProcess {
   std::vector<boost::json::object> take_events();
   /// Ask it to stop in good order: the run succeeds.
   void ask_to_stop();
+  /// Tell it, of a run with a pace, that we are done with the attempt's first `rounds` rounds.
+  /// Return whether it takes that now.
+  bool acknowledge(std::uint64_t attempt, std::uint64_t rounds);
   void send_signal(int number) const;
 
   struct End {

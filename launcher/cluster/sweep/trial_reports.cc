@@ -90,9 +90,11 @@ Result<std::vector<MetricAtTime>> TrialReports::read(std::uint64_t end) {
       line_ += rest.substr(0, line_end);
       rest.remove_prefix(line_end + 1);
       const auto front = parse_report_front(line_);
-      if (front && front->rank == 0)
+      if (front && front->rank == 0) {
+        newest_ = {front->attempt, front->last_report_seq};
         if (const auto report = parse_report_line(line_))
           if (const auto metric = taken(*report)) reports.push_back(*metric);
+      }
       line_.clear();
     }
     line_ += rest;

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/base/file_descriptor.h"
@@ -43,6 +44,8 @@ class TrialReports {
   /// Return the reports that have come since, up to this byte of the file. Reports without the
   /// metric, or without the time, are left out. A file that is not there has none.
   Result<std::vector<MetricAtTime>> read(std::uint64_t end);
+  /// Return the attempt and the number of the newest report, with the metric or without.
+  std::pair<std::uint64_t, std::uint64_t> newest() const { return newest_; }
 
  private:
   std::optional<MetricAtTime> taken(const ReportRecord& report);
@@ -53,6 +56,7 @@ class TrialReports {
   const std::string metric_, time_attribute_;
   FileDescriptor file_;
   std::uint64_t at_ = 0;
+  std::pair<std::uint64_t, std::uint64_t> newest_{0, 0};
   std::string line_;  // the beginning of one
   std::map<std::uint64_t, std::uint64_t> before_;
 };

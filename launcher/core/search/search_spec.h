@@ -76,6 +76,7 @@ struct SearchSpec {
   int num_trials = 1;                             // of a grid: of each point
   std::optional<int> max_concurrent_trials = {};  // none: as many as fit
   std::optional<int> keep_trials = {};  // so many of the best keep their checkpoints; none: all
+  bool lock_step = false;               // each report waits until the scheduler has decided
   std::int64_t seed = 0;
   std::vector<boost::json::object> points = {};  // tried first: path → value
   std::vector<Parameter> parameters = {};

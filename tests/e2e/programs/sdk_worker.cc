@@ -190,7 +190,7 @@ void trial(const Config& config) {
   std::fflush(stdout);
   if (x > config.get<double>("fail_above", INFINITY)) throw std::runtime_error("x is too large");
   if (x > config.get<double>("invalid_above", INFINITY)) ::_exit(78);
-  Pace pace(1);
+  Pace pace(config.get<std::uint64_t>("ahead", 1));
   const bool holds = x > config.get<double>("hold_above", INFINITY);
   for (int epoch = std::max(1, train::start_epoch()); epoch <= config.get<int>("epochs", 2);
        ++epoch) {
