@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,6 +44,7 @@ void take_saying(const std::string& line, SoloRecord::News& news) {
 }  // namespace
 
 std::vector<std::string> AppendedLines::take() {
+  at_end_ = true;
   if (file_.get() < 0) {
     file_.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     struct stat found {};
@@ -54,6 +56,7 @@ std::vector<std::string> AppendedLines::take() {
   std::string buffer(kReadBytes, '\0');
   const ssize_t count = ::read(file_.get(), buffer.data(), buffer.size());
   if (count <= 0) return {};
+  at_end_ = false;
   buffer.resize(static_cast<std::size_t>(count));
   std::vector<std::string> lines;
   std::size_t from = 0;
@@ -79,6 +82,13 @@ bool SoloRecord::has(Attempt attempt) const {
   return ::lstat(folder_.attempt(attempt).c_str(), &found) == 0;
 }
 
+/// Return whether the program whose attempt it is has ended: it holds a lock on the folder.
+bool SoloRecord::is_free(Attempt attempt) const {
+  const FileDescriptor folder(
+      ::open(folder_.attempt(attempt).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  return folder.get() < 0 || ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
 void SoloRecord::follow(Attempt attempt) {
   attempt_ = attempt;
   reports_.emplace(join_path(folder_.attempt(attempt), "metrics.jsonl"));
@@ -87,17 +97,19 @@ void SoloRecord::follow(Attempt attempt) {
 
 std::optional<SoloRecord::News> SoloRecord::take() {
   News news;
-  // First what is said: a checkpoint is told of behind its report.
-  const bool has_next = has(Attempt{attempt_.value + 1});
-  const std::vector<std::string> sayings = sayings_->take();
+  // First what is said: what it says of a report has been said behind that report. So it counts
+  // once all reports that are there have been read.
+  const bool over = has(Attempt{attempt_.value + 1}) && is_free(attempt_);
+  for (std::string& line : sayings_->take()) said_.push_back(std::move(line));
   for (const std::string& line : reports_->take()) {
     auto report = parse_report_line(line);
     if (report && report->rank == 0 && report->attempt == attempt_.value)
       news.reports.push_back(std::move(*report));
   }
-  for (const std::string& line : sayings) take_saying(line, news);
-  if (!news.reports.empty() || !sayings.empty()) return news;
-  if (!has_next) return std::nullopt;
+  if (!reports_->at_end() || !sayings_->at_end()) return news;
+  for (const std::string& line : said_) take_saying(line, news);
+  if (!std::exchange(said_, {}).empty()) return news;
+  if (!over) return std::nullopt;
   follow(Attempt{attempt_.value + 1});
   news.began = attempt_;
   return news;
@@ -106,7 +118,7 @@ std::optional<SoloRecord::News> SoloRecord::take() {
 void SoloRecord::ask_to_stop() const {
   const std::string path = join_path(folder_.attempt(attempt_), "stop");
   const FileDescriptor file(
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
 }
 
 }  // namespace train

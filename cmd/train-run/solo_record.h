@@ -1,7 +1,7 @@
 // What a program that runs alone (num_workers: 0) leaves in its folder, for whoever follows it:
-// each start of the program has an attempt there, with its reports in metrics.jsonl, and what else
-// it has to say in solo.jsonl (sdk/client/solo_session.h). The program may be anything: what it
-// writes is bounded here, and a line that is none of ours is left out.
+// each start of the program has an attempt there, which it locks, with its reports in
+// metrics.jsonl, and what else it has to say in solo.jsonl (sdk/client/solo_session.h). The program
+// may be anything: what it writes is bounded here, and a line that is none of ours is left out.
 #pragma once
 
 #include <optional>
@@ -22,6 +22,8 @@ class AppendedLines {
   explicit AppendedLines(std::string path) : path_(std::move(path)) {}
   /// Return the whole lines that have come, those of a few MiB at most.
   std::vector<std::string> take();
+  /// Return whether the last take() came to the file's end.
+  bool at_end() const { return at_end_; }
 
  private:
   void take_line(std::string line, std::vector<std::string>& lines);
@@ -30,6 +32,7 @@ class AppendedLines {
   FileDescriptor file_;
   std::string pending_;
   bool too_long_ = false;  // the line that is coming
+  bool at_end_ = true;
 };
 
 class SoloRecord {
@@ -58,10 +61,12 @@ class SoloRecord {
  private:
   void follow(Attempt attempt);
   bool has(Attempt attempt) const;
+  bool is_free(Attempt attempt) const;
 
   const RunFolder folder_;
   Attempt attempt_;
   std::optional<AppendedLines> reports_, sayings_;
+  std::vector<std::string> said_;  // behind reports that may not have been read yet
 };
 
 }  // namespace train

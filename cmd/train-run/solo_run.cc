@@ -4,16 +4,18 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -21,6 +23,7 @@
 #include "cmd/exit_code_of.h"
 #include "cmd/train-run/exec_program.h"
 #include "cmd/train-run/solo_record.h"
+#include "daemon/supervisor/processes/process_sampler.h"
 #include "launcher/cluster/checkpoints/checkpoint_rows.h"
 #include "launcher/cluster/reports/report_sinks.h"
 #include "launcher/cluster/run/driver_port.h"
@@ -38,7 +41,8 @@ namespace {
 constexpr auto kLookEvery = std::chrono::milliseconds(50);
 constexpr Duration kKillAfter = seconds(5);  // after SIGTERM
 
-/// Start the program in a process of its own, which ends with this one. Return its process id.
+/// Start the program in a process of its own, which ends with this one. Return its process id. Call
+/// it before this process handles signals: the program must not inherit that.
 Result<pid_t> start(const SoloProgram& program) {
   int failed[2];  // the child says why it cannot become the program
   if (::pipe2(failed, O_CLOEXEC) != 0) return system_error(errno, "making a pipe");
@@ -54,16 +58,42 @@ Result<pid_t> start(const SoloProgram& program) {
     ::clearenv();
     for (const auto& [name, value] : program.environment) ::setenv(name.c_str(), value.c_str(), 1);
     const Error why = exec_program(program.spec.command);
-    const int number = why.code == Errc::NotFound ? ENOENT : errno;
+    const int number = why.code == Errc::NotFound           ? ENOENT
+                       : why.code == Errc::PermissionDenied ? EACCES
+                                                            : errno;
     (void)!::write(writing.get(), &number, sizeof number);
     ::_exit(1);
   }
   writing.reset(-1);
   int number = 0;
-  if (::read(reading.get(), &number, sizeof number) != sizeof number) return pid;
-  ::waitpid(pid, nullptr, 0);
+  ssize_t count = 0;
+  do count = ::read(reading.get(), &number, sizeof number);
+  while (count < 0 && errno == EINTR);
+  if (count != sizeof number) return pid;
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
   return system_error(number, "starting " + program.spec.command.front());
 }
+
+/// The other end of a pipe that the program writes its errors to, and the driver reads: kept open,
+/// so that a driver that dies takes no program with it that says something afterwards.
+class KeptStderr {
+ public:
+  KeptStderr() {
+    struct stat found {};
+    if (::fstat(STDERR_FILENO, &found) == 0 && S_ISFIFO(found.st_mode))
+      end_.reset(::open("/proc/self/fd/2", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  }
+  /// Read what is there, in the driver's place. Only once the driver is gone.
+  void drain() const {
+    std::array<char, 64 << 10> buffer{};
+    for (int reads = 0; end_.get() >= 0 && reads < 16; ++reads)
+      if (::read(end_.get(), buffer.data(), buffer.size()) <= 0) return;
+  }
+
+ private:
+  FileDescriptor end_;
+};
 
 class Messages final : public UserMessages {
  public:
@@ -92,7 +122,6 @@ class SoloRun {
         sinks_(std::move(sinks)),
         executor_(context_.get_executor()),
         scope_(executor_),
-        signals_(executor_, SIGTERM, SIGINT),
         driver_(executor_, options.driver_fd, handlers(), messages_),
         record_(program.folder),
         progress_(for_driver(program), moment()),
@@ -104,11 +133,15 @@ class SoloRun {
     began_ = clock_.now();
   }
 
-  int run(pid_t pid) {
-    pid_ = pid;
+  int run() {
+    started_ = start(program_);
+    signals_.emplace(executor_, SIGTERM, SIGINT, SIGHUP);
+    signals_->add(SIGUSR1);
     driver_.begin(scope_);
     scope_.spawn("signals", take_signals());
-    asio::co_spawn(executor_, follow(), asio::detached);
+    asio::co_spawn(executor_, follow(), [](const std::exception_ptr& why) {
+      if (why) std::rethrow_exception(why);
+    });
     context_.run();
     return exit_code_of(summary_);
   }
@@ -119,6 +152,7 @@ class SoloRun {
             .gone =
                 [this](const std::string& why) {
                   if (ending_) return;
+                  driver_gone_ = true;
                   messages_.warn(fmt::format("the driver is gone: {}", why));
                   if (!outlives_driver_) stop(Outcome::Preempted, "its driver is gone");
                 }};
@@ -146,7 +180,7 @@ class SoloRun {
   void stop(Outcome outcome, const std::string& reason) {
     if (stop_asked_) return;
     stop_asked_ = outcome;
-    summary_.reason = reason;
+    stop_reason_ = reason;
     terminate_at_ = clock_.now() + program_.spec.run_config.failure_config.stop_grace;
   }
 
@@ -154,13 +188,13 @@ class SoloRun {
     for (;;) {
       boost::system::error_code ec;
       const int number =
-          co_await signals_.async_wait(asio::redirect_error(asio::use_awaitable, ec));
+          co_await signals_->async_wait(asio::redirect_error(asio::use_awaitable, ec));
       if (ec) co_return;
-      // Ctrl-C reaches the program by itself, which has the terminal.
-      if (number == SIGINT)
-        interrupted_ = true;
-      else
-        stop(Outcome::Preempted, "SIGTERM");
+      if (number == SIGINT) continue;  // it reaches the program by itself, which has the terminal
+      if (number != SIGUSR1 && stop_asked_) terminate_at_ = clock_.now();  // again: now
+      stop(Outcome::Preempted, number == SIGTERM  ? "SIGTERM"
+                               : number == SIGHUP ? "SIGHUP"
+                                                  : "SIGUSR1");
     }
   }
 
@@ -173,6 +207,9 @@ class SoloRun {
       for (const CheckpointRow& row : table.rows)
         if (row.latest) news.resumes_from = row.name;
     }
+    if (!summary_.attempts.empty())
+      summary_.attempts.back().duration = clock_.now() - attempt_began_;
+    attempt_began_ = clock_.now();
     summary_.attempts.push_back(
         {.attempt = news.attempt, .world_size = 1, .nnodes = 1, .begun = clock_.wall()});
     summary_.results.assign(1, "");
@@ -188,11 +225,12 @@ class SoloRun {
     tell(progress_.started(1, 1, moment()));
     begin_attempt();
     asio::steady_timer timer(executor_);
-    for (;;) {
+    while (started_) {
       const bool ended = has_ended();  // before looking: then everything is there
       const bool more = look();
       if (ended && !more) break;
       if (!ended) end_if_due();
+      if (driver_gone_) stderr_.drain();
       timer.expires_after(more ? Duration{0} : kLookEvery);  // the driver may say something
       boost::system::error_code ignored;
       co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
@@ -201,25 +239,42 @@ class SoloRun {
     end();
     auto told = within(kDriverEndMax, driver_.sent());
     (void)co_await std::move(told);
-    signals_.cancel();
+    signals_->cancel();
     scope_.cancel();
     co_await scope_.join();
     context_.stop();
   }
 
+  /// Return whether the program has ended, and all that it has started. What it has left is ended.
   bool has_ended() {
-    if (ended_) return true;
-    pid_t pid = 0;
-    do pid = ::waitpid(pid_, &status_, WNOHANG);
-    while (pid < 0 && errno == EINTR);
-    return ended_ = pid == pid_;
+    for (;;) {
+      int status = 0;
+      const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+      if (pid < 0 && errno == EINTR) continue;
+      if (pid < 0 && errno == ECHILD) return true;
+      if (pid <= 0) break;
+      if (pid != *started_) continue;  // what an ended process has left comes to us
+      ended_ = true;
+      status_ = status;
+      terminate_at_ = clock_.now();
+      leaves_ = std::exchange(terminated_, false);
+    }
+    if (ended_) end_what_is_left();
+    return false;
   }
 
   void end_if_due() {
-    if (!stop_asked_) return;
+    if (!stop_asked_ || ended_) return;
     record_.ask_to_stop();  // again: a debugger may have started it anew
+    end_what_is_left();
+  }
+
+  /// End the program, or what it has left, if it is time: with SIGTERM, and later with SIGKILL.
+  void end_what_is_left() {
     if (clock_.now() < terminate_at_) return;
-    ::kill(pid_, std::exchange(terminated_, true) ? SIGKILL : SIGTERM);
+    const int number = std::exchange(terminated_, true) ? SIGKILL : SIGTERM;
+    for (const pid_t pid : process_tree(::getpid()))
+      if (pid != ::getpid()) ::kill(pid, number);
     terminate_at_ = clock_.now() + kKillAfter;
   }
 
@@ -242,12 +297,13 @@ class SoloRun {
     auto logged = log_.on_reports(reports);
     if (logged) logged = log_.sync();
     if (!logged) warn_once(logged.error());
+    const auto bytes = log_.size();
+    if (logged && bytes) tell(progress_.logged(*bytes, moment()), /*newest=*/true);
     for (const auto& sink : sinks_) {
       auto taken = sink->on_reports(reports);
       if (taken) taken = sink->flush();
       if (!taken) warn_once(taken.error());
     }
-    if (const auto bytes = log_.size()) tell(progress_.logged(*bytes, moment()), /*newest=*/true);
     for (ReportRecord& report : reports)
       if (report.has_checkpoint) with_checkpoint_[report.report_seq] = report.metrics;
     summary_.metrics = std::move(reports.back().metrics);
@@ -275,22 +331,28 @@ class SoloRun {
     summary_.ended = clock_.wall();
     summary_.duration = clock_.now() - began_;
     AttemptSummary& attempt = summary_.attempts.back();
-    attempt.duration = summary_.duration;
-    WorkerFailure failure{.kind = WIFSIGNALED(status_) ? EndKind::Killed : EndKind::Exited,
+    attempt.duration = clock_.now() - attempt_began_;
+    WorkerFailure failure{.kind = !started_              ? EndKind::StartFailed
+                                  : WIFSIGNALED(status_) ? EndKind::Killed
+                                                         : EndKind::Exited,
                           .rank = 0,
                           .node = host_name(),
-                          .attempt = attempt.attempt};
+                          .attempt = attempt.attempt,
+                          .program = program_.spec.command.front(),
+                          .detail = started_ ? "" : started_.error().message};
     failure.end.signaled = WIFSIGNALED(status_);
     failure.end.status = WIFSIGNALED(status_) ? WTERMSIG(status_) : WEXITSTATUS(status_);
     failure.end.error = error_;
-    if (failure.end.clean() || terminated_) {
+    const bool signaled = failure.end.signaled;
+    const bool by_stop = leaves_ || (stop_asked_ && signaled && failure.end.status == SIGTERM);
+    if (started_ && (failure.end.clean() || by_stop)) {
       summary_.outcome = stop_asked_.value_or(Outcome::Succeeded);
-    } else if (interrupted_) {
+      summary_.reason = stop_reason_;
+    } else if (failure.end.status == (signaled ? SIGINT : 128 + SIGINT)) {
       summary_.outcome = Outcome::Interrupted;
       summary_.reason = "Ctrl-C";
     } else {
       summary_.outcome = Outcome::Failed;
-      summary_.reason.clear();
       summary_.root = root_cause_of(failure, 0);
       attempt.cause = summary_.root->text.cause;
       tell(exception_event({.attempt = attempt.attempt, .cause = attempt.cause, .ranks = {failure}},
@@ -327,21 +389,25 @@ class SoloRun {
   asio::io_context context_;
   asio::any_io_executor executor_;
   Scope scope_;
-  asio::signal_set signals_;
+  std::optional<asio::signal_set> signals_;
+  const KeptStderr stderr_;
   DriverPort driver_;
   SoloRecord record_;
   Progress progress_;
   const RetentionPolicy retention_;
   RunSummary summary_;
-  TimePoint began_{};
-  pid_t pid_ = -1;
+  TimePoint began_{}, attempt_began_{};
+  Result<pid_t> started_ = pid_t{0};
   int status_ = 0;
   std::optional<UserError> error_;                    // of the newest attempt
   std::map<std::uint64_t, Metrics> with_checkpoint_;  // reports whose checkpoint is not committed
   std::optional<Outcome> stop_asked_;                 // the end that it leads to
+  std::string stop_reason_;
   TimePoint terminate_at_{};
-  bool ended_ = false;  // the program
-  bool terminated_ = false, interrupted_ = false, ending_ = false, warned_ = false;
+  bool ended_ = false;       // the program; it may have left others
+  bool terminated_ = false;  // SIGTERM has been sent
+  bool leaves_ = false;      // the program ended after we had sent it that
+  bool driver_gone_ = false, ending_ = false, warned_ = false;
 };
 
 }  // namespace
@@ -354,18 +420,18 @@ int run_solo_for_driver(const SoloProgram& program, const RunCommand& options) {
     return code;
   };
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGCHLD, SIG_DFL);  // a driver may ignore it, which is inherited
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   PosixFileSystem fs;
-  (void)fs.remove_file(program.folder.exit_json());  // of an earlier program
+  for (const std::string& path : {program.folder.exit_json(), program.folder.run_json()})
+    (void)fs.remove_file(path);  // of an earlier program
   auto log = MetricsLog::open(program.folder.metrics());
   if (!log) return refuse(log.error());
   auto sinks =
       open_report_sinks(program.spec.run_config.callbacks, program.folder,
                         std::chrono::system_clock::now(), "", {}, hparams_of(program.spec));
   if (!sinks) return refuse(sinks.error());
-  SoloRun run(program, options, std::move(*log), std::move(*sinks));
-  const auto pid = start(program);
-  if (!pid) return refuse(pid.error());
-  return run.run(*pid);
+  return SoloRun(program, options, std::move(*log), std::move(*sinks)).run();
 }
 
 }  // namespace train

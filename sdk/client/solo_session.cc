@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -81,7 +82,7 @@ void join_run_folder(const std::string& path, WorkerInfo& info) {
   value_or_throw(make_folders(fs, parent_path(folder.attempt(Attempt{0}))));
   for (info.attempt = 0;; ++info.attempt) {
     const auto made = fs.make_folder(folder.attempt(Attempt{info.attempt}));
-    if (made) return;
+    if (made) return;  // SoloSession locks it
     if (made.error().code != Errc::AlreadyExists || info.attempt == kAttemptsMax)
       throw_failure(made.error());
   }
@@ -90,11 +91,17 @@ void join_run_folder(const std::string& path, WorkerInfo& info) {
 SoloSession::SoloSession(WorkerInfo worker, std::string checkpoints)
     : WorkerSession(std::move(worker)),
       stop_file_(
-          info().run_dir.empty()
+          info().run_dir.empty() || info().world_size > 1
               ? ""
               : join_path(RunFolder(info().run_dir).attempt(Attempt{info().attempt}), "stop")),
       store_(fs_, std::move(checkpoints)),
-      stager_([this](CheckpointStaged staged) { resolve(std::move(staged)); }) {}
+      stager_([this](CheckpointStaged staged) { resolve(std::move(staged)); }) {
+  if (info().run_dir.empty() || info().rank != 0) return;
+  // Whoever follows the program looks at no later attempt while this one is locked.
+  const std::string attempt = RunFolder(info().run_dir).attempt(Attempt{info().attempt});
+  attempt_lock_.reset(::open(attempt.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (attempt_lock_.get() >= 0) (void)::flock(attempt_lock_.get(), LOCK_EX | LOCK_NB);
+}
 
 void SoloSession::print(const std::string& line) const {
   if (info().world_size > 1) {

@@ -63,6 +63,7 @@ class SoloSession final : public WorkerSession {
   void print(const std::string& line) const;
 
   const std::string stop_file_;  // empty: nobody can ask
+  FileDescriptor attempt_lock_;  // the attempt's folder
   PosixFileSystem fs_;
   CheckpointStore store_;
   /// Lets one program at a time commit here; taken by the first checkpoint.

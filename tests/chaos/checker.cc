@@ -82,6 +82,8 @@ class ResultCheck {
   }
 
   void check_end() {
+    if (world_.shape().pace != 0 && !e2e::exists(cluster_.path("acknowledged")))
+      broken("the driver has acknowledged nothing");
     if (world_.exit_code() != 0) broken("the run ended with exit code {}", world_.exit_code());
     if (!e2e::exists(cluster_.run_dir(kRun) + "/exit.json")) return broken("there is no exit.json");
     const boost::json::object exit = cluster_.exit_json(kRun);

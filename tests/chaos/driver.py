@@ -1,6 +1,6 @@
-"""Becomes train-run, and follows it from a child process, as a driver that has asked for a pace: driver.py PACE TRAIN-RUN COMMAND ARGUMENT...
+"""Becomes train-run, and follows it from a child process, as a driver that has asked for a pace: driver.py FILE PACE TRAIN-RUN COMMAND ARGUMENT...
 
-The driver acknowledges a round when every rank has reported it, now and then late. It ends with train-run."""
+The driver acknowledges a round when every rank has reported it, now and then late, and then makes FILE. It ends with train-run."""
 
 import json
 import os
@@ -17,7 +17,8 @@ def follow(connection):
         event = json.loads(line)
         if event["event"] == "run":
             log = open(os.path.join(event["folder"], "metrics.jsonl"), "rb")
-        elif event["event"] == "attempt" and event["attempt"] != attempt:
+            continue
+        if event["event"] == "attempt" and event["attempt"] != attempt:
             attempt, acknowledged, reports = event["attempt"], 0, dict.fromkeys(range(event["world_size"]), 0)
             read_to, pending = 0, b""  # its first reports may have been logged already
             log.seek(0)
@@ -35,6 +36,8 @@ def follow(connection):
                 time.sleep(random.uniform(0, 0.5))
             command = {"command": "acknowledge", "attempt": attempt, "round": acknowledged}
             connection.sendall(json.dumps(command).encode() + b"\n")
+            with open(sys.argv[1], "w") as told:
+                told.write("it acknowledges")
 
 
 def main():
@@ -47,8 +50,8 @@ def main():
             pass
         os._exit(0)
     os.set_inheritable(theirs.fileno(), True)
-    words = ["--driver-fd", str(theirs.fileno()), "--on-driver-exit", "leave", "--pace", sys.argv[1]]
-    os.execv(sys.argv[2], sys.argv[2:4] + words + sys.argv[4:])
+    words = ["--driver-fd", str(theirs.fileno()), "--on-driver-exit", "leave", "--pace", sys.argv[2]]
+    os.execv(sys.argv[3], sys.argv[3:5] + words + sys.argv[5:])
 
 
 main()

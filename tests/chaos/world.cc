@@ -116,9 +116,9 @@ void World::start_launcher() {
         {"DONT_FAKE_MONOTONIC", "1"},         {"NO_FAKE_STAT", "1"}};
   }
   if (shape_.pace != 0) {  // becomes train-run
-    words.insert(words.begin(), {"python3", TRAIN_CHAOS_DRIVER, fmt::to_string(shape_.pace),
-                                 e2e::built("train-run")});
-    if (words[4] != "resume") words.insert(words.begin() + 4, "run");
+    words.insert(words.begin(), {"python3", TRAIN_CHAOS_DRIVER, cluster_->path("acknowledged"),
+                                 fmt::to_string(shape_.pace), e2e::built("train-run")});
+    if (words[5] != "resume") words.insert(words.begin() + 5, "run");
     launcher_ = &cluster_->start(words, options);
   } else {
     launcher_ = &cluster_->train_run(words, options);

@@ -70,6 +70,7 @@ TEST_F(PythonDrivers, WithoutWorkersALoopRunsAlone) {
             Words{R"(result succeeded code 0 metrics {"epoch": 1, "rank": 0} returned )"
                   R"({"rank": 0} checkpoints 2 newest {"epoch": 1})"});
   EXPECT_EQ(told(driver, "ValueError "), Words{"ValueError the learning rate is 0"});
+  EXPECT_EQ(told(driver, "large "), Words{"large 200000"});
   EXPECT_TRUE(nothing_left(cluster));
 }
 

@@ -203,7 +203,7 @@ TEST_F(SoloDrivers, AStopIsInGoodOrder) {
 
 TEST_F(SoloDrivers, AProgramThatDoesNotReportIsEnded) {
   const std::string job =
-      cluster.job("job", "command: [sh, -c, 'echo here; exec sleep 1000']" + kAlone,
+      cluster.job("job", "command: [sh, -c, 'echo here; sleep 1000; true']" + kAlone,
                   "  failure_config: {stop_grace: 1s}\n");
   Process& driver = drive("fit", job);
   ASSERT_TRUE(wait_until([&] { return contains(driver.out(), "here"); })) << driver.err();
@@ -224,6 +224,40 @@ TEST_F(SoloDrivers, TheProgramOfADriverThatIsKilledStopsInGoodOrder) {
   ASSERT_TRUE(wait_until([&] { return nothing_left(cluster); }));
   EXPECT_EQ(cluster.exit_json("_solo-job").at("code").to_number<int>(), 75);
   EXPECT_EQ(cluster.checkpoints("_solo-job").size(), 1u);
+}
+
+TEST_F(SoloDrivers, WhatAProgramSaysAfterItsDriversDeathDoesNotEndIt) {
+  const std::string job = cluster.job(
+      "job", "command: [sh, -c, 'while echo here >&2; do sleep 0.01; done; exit 9']" + kAlone,
+      "  failure_config: {stop_grace: 1s}\n");
+  Process& driver = drive("fit", job);
+  ASSERT_TRUE(wait_until([&] { return contains(driver.err(), "here"); })) << driver.err();
+  driver.signal(SIGKILL);
+  driver.wait();
+  ASSERT_TRUE(wait_until([&] { return nothing_left(cluster); }));
+  EXPECT_EQ(cluster.exit_json("_solo-job").at("code").to_number<int>(), 75);
+}
+
+TEST_F(SoloDrivers, EachProcessThatReportsIsFollowedToItsEnd) {
+  const std::string worker = program("sdk_worker");
+  Process& driver = drive(
+      "iterate", cluster.job("job", "command: [sh, -c, '" + worker + " & " + worker +
+                                        " & wait']\ntrain_loop_config: {mode: metrics}" + kAlone));
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+  for (const char* round : {"round 0.1 ", "round 0.2 ", "round 1.1 ", "round 1.2 "})
+    EXPECT_TRUE(contains(driver.out(), round)) << round << "\n" << driver.out();
+}
+
+TEST_F(SoloDrivers, ATermForTheWholeGroupIsAStop) {
+  const std::string job =
+      cluster.job("job", "command: [sh, -c, 'echo here; exec sleep 1000']" + kAlone);
+  Process& driver = drive("fit", job);
+  ASSERT_TRUE(wait_until([&] { return contains(driver.out(), "here"); })) << driver.err();
+  for (const Seen& seen : cluster.processes("--driver-fd")) send_signal(seen.pid, SIGTERM);
+  for (const Seen& seen : cluster.processes("sleep 1000")) send_signal(seen.pid, SIGTERM);
+  EXPECT_EQ(driver.wait(), 1);
+  EXPECT_TRUE(contains(driver.out(), "PreemptionError the run was stopped: SIGTERM"))
+      << driver.out();
 }
 
 TEST_F(SoloDrivers, TheProgramDiesWithTrainRun) {
@@ -261,6 +295,7 @@ TEST_F(SoloDrivers, AProgramThatIsItsOwnWorkersRunsAlone) {
 TEST_F(SoloDrivers, WhatNeedsWorkersIsNamed) {
   Process& missing = drive("fit", cluster.job("job", "command: [./nothing]" + kAlone));
   EXPECT_EQ(missing.wait(), 1);
+  EXPECT_TRUE(contains(missing.out(), "WorkerGroupError ")) << missing.out() << missing.err();
   EXPECT_TRUE(contains(missing.out(), "starting ./nothing: No such file or directory"))
       << missing.out() << missing.err();
   Process& paced = drive("pace", training(cluster, "mode: metrics"));

@@ -30,6 +30,10 @@ def loop(config):
     return {"rank": context.get_world_rank()}
 
 
+def large_loop():
+    return [0.5] * 200_000
+
+
 def debugged_loop():
     loss = 0.25
     breakpoint()
@@ -129,6 +133,7 @@ def drive(mode, job):
             of_loop(loop, scaling={"num_workers": 0}, epochs=0, fail=0).fit()
         except trainrun.WorkerGroupError as error:
             say(error.worker_failures[0].type, error.worker_failures[0].what)
+        say("large", len(of_loop(large_loop, scaling={"num_workers": 0}).fit().return_value))
     elif mode == "debugged":
         typed, typing = os.pipe()  # in place of a terminal
         os.write(typing, b"loss = 0.5\nc\n")
