@@ -11,7 +11,7 @@
 
 #include "cmd/train-run/ask_run.h"
 #include "cmd/train-run/commands.h"
-#include "cmd/train-run/exec_program.h"
+#include "lib/base/exec_program.h"
 #include "cmd/train-run/run_life.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"

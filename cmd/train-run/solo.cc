@@ -11,15 +11,16 @@
 #include <cstdlib>
 
 #include "cmd/exit_code_of.h"
-#include "cmd/train-run/exec_program.h"
-#include "cmd/train-run/solo_run.h"
+#include "daemon/supervisor/processes/process_sampler.h"
 #include "daemon/supervisor/workers/worker_environment.h"
 #include "launcher/cluster/links/start_messages.h"
 #include "launcher/cluster/run/driver_port.h"
 #include "launcher/cluster/run/folder_owner.h"
+#include "launcher/cluster/run/solo_run.h"
 #include "launcher/core/placement.h"
 #include "launcher/report/summary.h"
 #include "launcher/spec/secrets.h"
+#include "lib/base/exec_program.h"
 #include "lib/base/file_descriptor.h"
 #include "lib/base/print.h"
 #include "lib/storage/posix_file_system.h"
@@ -174,7 +175,17 @@ int run_solo(const ParsedSpec& parsed, const SpecSource& source, const RunComman
   if (!env)
     return refuse(env.error(), env.error().code == Errc::InvalidSpec ? exit_code::kBadSpec
                                                                      : exit_code_of(env.error()));
-  if (options.driver_fd >= 0) return run_solo_for_driver({spec, name, folder, *env}, options);
+  if (options.driver_fd >= 0) {
+    const auto code =
+        run_solo_for_driver({.spec = spec,
+                             .name = name,
+                             .folder = folder,
+                             .environment = *env,
+                             .driver_fd = options.driver_fd,
+                             .outlives_driver = options.on_driver_exit == "leave",
+                             .process_tree = [] { return process_tree(::getpid()); }});
+    return code ? *code : refuse(code.error(), exit_code_of(code.error()));
+  }
   print_err("train-run: num_workers is 0: {} runs alone, in place of train-run; its folder: {}\n",
             name, folder.path());
   ::clearenv();

@@ -8,17 +8,17 @@ namespace train {
 ReportPace::Acks ReportPace::written(const Acks& acks) {
   if (!paced_) return acks;
   Acks passed;
-  for (const auto& [attempt, ack] : acks) {
-    if (attempt > attempt_) begin(attempt);
-    if (attempt < attempt_) {
-      passed.emplace_back(attempt, ack);
+  for (const Ack& ack : acks) {
+    if (ack.attempt > attempt_) begin(ack.attempt);
+    if (ack.attempt < attempt_) {
+      passed.push_back(ack);
       continue;
     }
     Known& known = ranks_[ack.rank];
     known.written = std::max(known.written, ack.report_seq);
     known.sent = std::min(known.written, rounds_);
     // Also if nothing is new: the rank has sent reports again, and missed this.
-    if (known.sent > 0) passed.emplace_back(attempt, ReportAck{ack.rank, known.sent});
+    if (known.sent > 0) passed.push_back({attempt_, ack.rank, known.sent});
   }
   return passed;
 }
@@ -52,7 +52,7 @@ ReportPace::Acks ReportPace::due() {
     const std::uint64_t reached = std::min(known.written, rounds_);
     if (reached <= known.sent) continue;
     known.sent = reached;
-    due.emplace_back(attempt_, ReportAck{rank, reached});
+    due.push_back({attempt_, rank, reached});
   }
   return due;
 }

@@ -7,11 +7,9 @@
 
 #include <cstdint>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "lib/base/ids.h"
-#include "lib/wire/attempt_messages.h"
 
 namespace train {
 
@@ -21,7 +19,12 @@ inline constexpr int kReportWindowMax = 64;
 
 class ReportPace {
  public:
-  using Acks = std::vector<std::pair<Attempt, ReportAck>>;
+  struct Ack {
+    Attempt attempt = {};
+    Rank rank = {};
+    std::uint64_t report_seq = 0;  // this one and all before it
+  };
+  using Acks = std::vector<Ack>;
 
   /// `paced`: there is a driver that acknowledges rounds.
   explicit ReportPace(bool paced) : paced_(paced) {}
@@ -47,7 +50,7 @@ class ReportPace {
   bool paced_;
   Attempt attempt_{};  // the newest
   std::uint64_t rounds_ = 0;
-  std::map<std::int32_t, Known> ranks_;
+  std::map<Rank, Known> ranks_;
 };
 
 }  // namespace train

@@ -469,7 +469,7 @@ void SimLauncher::finish() {
 
 void SimLauncher::add(Item item) {
   if (sim_.mutant == Mutant::AckBeforeWrite && !item.flushed)
-    acknowledge({{item.attempt, {item.batch.rank, item.batch.first_report_seq}}});
+    acknowledge({{item.attempt, Rank{item.batch.rank}, item.batch.first_report_seq}});
   queue_.push_back(std::move(item));
   sim_.check.reports_waiting(queue_.size(), said_again_);
   if (!std::exchange(writing_, true)) write_soon();
@@ -490,13 +490,11 @@ void SimLauncher::write() {
   if (sim_.mutant != Mutant::AcksForgotten) {
     ReportPace::Acks synced;
     for (auto& [attempt, tracker] : trackers_) {
-      for (const auto& [rank, last] : tracker.synced())
-        synced.emplace_back(attempt, ReportAck{rank.value, last});
+      for (const auto& [rank, last] : tracker.synced()) synced.push_back({attempt, rank, last});
     }
     acknowledge(sim_.mutant == Mutant::PaceNotKept ? synced : pace_.written(synced));
     if (has_driver_) {
-      for (const auto& [attempt, ack] : synced)
-        driver_.logged(attempt, Rank{ack.rank}, ack.report_seq);
+      for (const auto& [attempt, rank, last] : synced) driver_.logged(attempt, rank, last);
     }
   }
   for (const Item& item : items) {
@@ -528,14 +526,14 @@ void SimLauncher::take(const Item& item) {
 
 void SimLauncher::acknowledge(const ReportPace::Acks& acks) {
   const auto to = [&](std::size_t i) {
-    const auto& [attempt, ack] = acks[i];
-    return std::pair(attempt, origins_[attempt][ack.rank]);
+    const ReportPace::Ack& ack = acks[i];
+    return std::pair(ack.attempt, origins_[ack.attempt][ack.rank.value]);
   };
   for (std::size_t i = 0; i < acks.size();) {  // ranks of one node are adjacent
     const auto [attempt, node] = to(i);
     AckReports message;
     for (; i < acks.size() && to(i) == std::pair(attempt, node); ++i)
-      message.acks.push_back(acks[i].second);
+      message.acks.push_back({acks[i].rank.value, acks[i].report_seq});
     send(NodeId{node}, frame_of(attempt, std::move(message)));
   }
 }

@@ -674,15 +674,18 @@ void RunDriver::on_data_bound(const DataBoundWatch::Change& change) {
 
 void RunDriver::send_acks(const ReportPace::Acks& due) {
   std::map<std::pair<Attempt, NodeId>, AckReports> acks;
-  for (const auto& [attempt, ack] : due) {
-    if (const auto node = controller_.node_of(attempt, Rank{ack.rank}))
-      acks[{attempt, *node}].acks.push_back(ack);
+  for (const auto& [attempt, rank, report_seq] : due) {
+    if (const auto node = controller_.node_of(attempt, rank))
+      acks[{attempt, *node}].acks.push_back({rank.value, report_seq});
   }
   for (const auto& [to, message] : acks) links_.send(to.second, encode(message, to.first));
 }
 
 void RunDriver::on_report_news(ReportPipeline::News news) {
-  send_acks(pace_.written(news.acks));
+  ReportPace::Acks written;
+  for (const auto& [attempt, ack] : news.acks)
+    written.push_back({attempt, Rank{ack.rank}, ack.report_seq});
+  send_acks(pace_.written(written));
   if (news.logged) screen_.events().logged(*news.logged, screen_.moment());
   flushed_ = std::max(flushed_, news.flushed);
   screen_.events().flushed(flushed_);

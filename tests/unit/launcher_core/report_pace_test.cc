@@ -12,15 +12,15 @@ using Acks = ReportPace::Acks;
 Acks acks(int attempt, std::vector<std::pair<int, int>> ranks) {
   Acks all;
   for (const auto& [rank, report_seq] : ranks)
-    all.emplace_back(Attempt{static_cast<std::uint32_t>(attempt)},
-                     ReportAck{rank, static_cast<std::uint64_t>(report_seq)});
+    all.push_back({Attempt{static_cast<std::uint32_t>(attempt)}, Rank{rank},
+                   static_cast<std::uint64_t>(report_seq)});
   return all;
 }
 
 std::vector<std::string> text(const Acks& acks) {
   std::vector<std::string> all;
-  for (const auto& [attempt, ack] : acks)
-    all.push_back(fmt::format("{}: {}={}", attempt.value, ack.rank, ack.report_seq));
+  for (const auto& [attempt, rank, report_seq] : acks)
+    all.push_back(fmt::format("{}: {}={}", attempt.value, rank.value, report_seq));
   return all;
 }
 

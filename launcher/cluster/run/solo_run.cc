@@ -1,4 +1,4 @@
-#include "cmd/train-run/solo_run.h"
+#include "launcher/cluster/run/solo_run.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -9,26 +9,22 @@
 #include <unistd.h>
 
 #include <array>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <exception>
 #include <memory>
 #include <optional>
 #include <utility>
 
-#include "cmd/exit_code_of.h"
-#include "cmd/train-run/exec_program.h"
-#include "cmd/train-run/solo_record.h"
-#include "daemon/supervisor/processes/process_sampler.h"
 #include "launcher/cluster/checkpoints/checkpoint_rows.h"
 #include "launcher/cluster/reports/report_sinks.h"
 #include "launcher/cluster/run/driver_port.h"
+#include "launcher/cluster/run/solo_record.h"
 #include "launcher/report/progress.h"
 #include "launcher/report/summary.h"
+#include "lib/base/exec_program.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"
 #include "lib/net/within.h"
@@ -114,15 +110,15 @@ ProgressOptions for_driver(const SoloProgram& program) {
 
 class SoloRun {
  public:
-  SoloRun(const SoloProgram& program, const RunCommand& options, MetricsLog log,
+  SoloRun(const SoloProgram& program, MetricsLog log,
           std::vector<std::unique_ptr<ReportSink>> sinks)
       : program_(program),
-        outlives_driver_(options.on_driver_exit == "leave"),
         log_(std::move(log)),
         sinks_(std::move(sinks)),
         executor_(context_.get_executor()),
         scope_(executor_),
-        driver_(executor_, options.driver_fd, handlers(), messages_),
+        loop_(executor_),
+        driver_(executor_, program.driver_fd, handlers(), messages_),
         record_(program.folder),
         progress_(for_driver(program), moment()),
         retention_(retention_policy(program.spec.run_config.checkpoint_config)) {
@@ -139,9 +135,7 @@ class SoloRun {
     signals_->add(SIGUSR1);
     driver_.begin(scope_);
     scope_.spawn("signals", take_signals());
-    asio::co_spawn(executor_, follow(), [](const std::exception_ptr& why) {
-      if (why) std::rethrow_exception(why);
-    });
+    loop_.spawn("follow", follow());
     context_.run();
     return exit_code_of(summary_);
   }
@@ -154,7 +148,7 @@ class SoloRun {
                   if (ending_) return;
                   driver_gone_ = true;
                   messages_.warn(fmt::format("the driver is gone: {}", why));
-                  if (!outlives_driver_) stop(Outcome::Preempted, "its driver is gone");
+                  if (!program_.outlives_driver) stop(Outcome::Preempted, "its driver is gone");
                 }};
   }
   Moment moment() const { return {clock_.now(), clock_.wall()}; }
@@ -241,8 +235,7 @@ class SoloRun {
     (void)co_await std::move(told);
     signals_->cancel();
     scope_.cancel();
-    co_await scope_.join();
-    context_.stop();
+    co_await scope_.join();  // so that context_.run() has nothing left to do
   }
 
   /// Return whether the program has ended, and all that it has started. What it has left is ended.
@@ -273,7 +266,7 @@ class SoloRun {
   void end_what_is_left() {
     if (clock_.now() < terminate_at_) return;
     const int number = std::exchange(terminated_, true) ? SIGKILL : SIGTERM;
-    for (const pid_t pid : process_tree(::getpid()))
+    for (const pid_t pid : program_.process_tree())
       if (pid != ::getpid()) ::kill(pid, number);
     terminate_at_ = clock_.now() + kKillAfter;
   }
@@ -381,14 +374,13 @@ class SoloRun {
   }
 
   const SoloProgram& program_;
-  const bool outlives_driver_;
   MetricsLog log_;
   std::vector<std::unique_ptr<ReportSink>> sinks_;
   SystemClock clock_;
   Messages messages_;
   asio::io_context context_;
   asio::any_io_executor executor_;
-  Scope scope_;
+  Scope scope_, loop_;
   std::optional<asio::signal_set> signals_;
   const KeptStderr stderr_;
   DriverPort driver_;
@@ -412,26 +404,18 @@ class SoloRun {
 
 }  // namespace
 
-int run_solo_for_driver(const SoloProgram& program, const RunCommand& options) {
-  const auto refuse = [&](const Error& error) {
-    print_error(error);
-    const int code = exit_code_of(error);
-    tell_driver(options.driver_fd, refusal_event(code, error) + "\n");
-    return code;
-  };
+Result<int> run_solo_for_driver(const SoloProgram& program) {
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGCHLD, SIG_DFL);  // a driver may ignore it, which is inherited
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   PosixFileSystem fs;
   for (const std::string& path : {program.folder.exit_json(), program.folder.run_json()})
     (void)fs.remove_file(path);  // of an earlier program
-  auto log = MetricsLog::open(program.folder.metrics());
-  if (!log) return refuse(log.error());
-  auto sinks =
+  TRY(auto log, MetricsLog::open(program.folder.metrics()));
+  TRY(auto sinks,
       open_report_sinks(program.spec.run_config.callbacks, program.folder,
-                        std::chrono::system_clock::now(), "", {}, hparams_of(program.spec));
-  if (!sinks) return refuse(sinks.error());
-  return SoloRun(program, options, std::move(*log), std::move(*sinks)).run();
+                        std::chrono::system_clock::now(), "", {}, hparams_of(program.spec)));
+  return SoloRun(program, std::move(log), std::move(sinks)).run();
 }
 
 }  // namespace train

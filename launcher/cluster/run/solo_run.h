@@ -3,11 +3,15 @@
 // call it.
 #pragma once
 
+#include <sys/types.h>
+
+#include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
-#include "cmd/train-run/commands.h"
 #include "launcher/core/job_spec.h"
+#include "lib/base/result.h"
 #include "lib/storage/run_folder.h"
 
 namespace train {
@@ -17,10 +21,15 @@ struct SoloProgram {
   std::string name;
   RunFolder folder;
   std::map<std::string, std::string> environment;
+  int driver_fd = -1;
+  bool outlives_driver = false;
+  /// Returns this process and all that descend from it.
+  std::function<std::vector<pid_t>()> process_tree;
 };
 
 /// Run it to its end, and return train-run's exit code. Leaves run.json and exit.json in the
-/// folder, and all reports since drivers follow it in metrics.jsonl.
-int run_solo_for_driver(const SoloProgram& program, const RunCommand& options);
+/// folder, and all reports since drivers follow it in metrics.jsonl. Blocks; handles this process's
+/// signals and children. The error says why it has not begun.
+Result<int> run_solo_for_driver(const SoloProgram& program);
 
 }  // namespace train

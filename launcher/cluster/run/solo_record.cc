@@ -1,4 +1,4 @@
-#include "cmd/train-run/solo_record.h"
+#include "launcher/cluster/run/solo_record.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

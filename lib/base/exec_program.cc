@@ -1,4 +1,4 @@
-#include "cmd/train-run/exec_program.h"
+#include "lib/base/exec_program.h"
 
 #include <unistd.h>
 
