@@ -54,9 +54,9 @@ Result<pid_t> start(const SoloProgram& program) {
     ::clearenv();
     for (const auto& [name, value] : program.environment) ::setenv(name.c_str(), value.c_str(), 1);
     const Error why = exec_program(program.spec.command);
-    const int number = why.code == Errc::NotFound           ? ENOENT
-                       : why.code == Errc::PermissionDenied ? EACCES
-                                                            : errno;
+    const int number = why.code == Errc::NotFound     ? ENOENT
+                       : why.code == Errc::Permission ? EACCES
+                                                      : errno;
     (void)!::write(writing.get(), &number, sizeof number);
     ::_exit(1);
   }
