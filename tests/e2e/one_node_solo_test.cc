@@ -296,7 +296,7 @@ TEST_F(SoloDrivers, WhatNeedsWorkersIsNamed) {
   Process& missing = drive("fit", cluster.job("job", "command: [./nothing]" + kAlone));
   EXPECT_EQ(missing.wait(), 1);
   EXPECT_TRUE(contains(missing.out(), "WorkerGroupError ")) << missing.out() << missing.err();
-  EXPECT_TRUE(contains(missing.out(), "starting ./nothing: No such file or directory"))
+  EXPECT_TRUE(contains(missing.out(), "could not be started: ./nothing: No such file or directory"))
       << missing.out() << missing.err();
   Process& paced = drive("pace", training(cluster, "mode: metrics"));
   EXPECT_EQ(paced.wait(), 1);

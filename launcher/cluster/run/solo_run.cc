@@ -37,6 +37,10 @@ namespace {
 constexpr auto kLookEvery = std::chrono::milliseconds(50);
 constexpr Duration kKillAfter = seconds(5);  // after SIGTERM
 
+int errno_of(const Error& error) {
+  return error.code == Errc::NotFound ? ENOENT : error.code == Errc::Permission ? EACCES : ENOEXEC;
+}
+
 /// Start the program in a process of its own, which ends with this one. Return its process id. Call
 /// it before this process handles signals: the program must not inherit that.
 Result<pid_t> start(const SoloProgram& program) {
@@ -54,9 +58,7 @@ Result<pid_t> start(const SoloProgram& program) {
     ::clearenv();
     for (const auto& [name, value] : program.environment) ::setenv(name.c_str(), value.c_str(), 1);
     const Error why = exec_program(program.spec.command);
-    const int number = why.code == Errc::NotFound     ? ENOENT
-                       : why.code == Errc::Permission ? EACCES
-                                                      : errno;
+    const int number = errno_of(why);
     (void)!::write(writing.get(), &number, sizeof number);
     ::_exit(1);
   }
@@ -332,9 +334,10 @@ class SoloRun {
                           .node = host_name(),
                           .attempt = attempt.attempt,
                           .program = program_.spec.command.front(),
-                          .detail = started_ ? "" : started_.error().message};
+                          .detail = ""};
     failure.end.signaled = WIFSIGNALED(status_);
     failure.end.status = WIFSIGNALED(status_) ? WTERMSIG(status_) : WEXITSTATUS(status_);
+    if (!started_) failure.end.status = errno_of(started_.error());
     failure.end.error = error_;
     const bool signaled = failure.end.signaled;
     const bool by_stop = leaves_ || (stop_asked_ && signaled && failure.end.status == SIGTERM);
