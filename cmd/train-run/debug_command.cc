@@ -11,8 +11,8 @@
 
 #include "cmd/train-run/ask_run.h"
 #include "cmd/train-run/commands.h"
-#include "lib/base/exec_program.h"
 #include "cmd/train-run/run_life.h"
+#include "lib/base/exec_program.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"
 #include "lib/base/terminal_text.h"

@@ -3,9 +3,10 @@
 // lib/storage's format. Under torchrun it keeps only rank 0's, because nobody gathers the other
 // ranks' shards. If train-run has started it alone (num_workers: 0), it has a run's folder: rank
 // 0's reports go into metrics.jsonl of its attempt, too, and checkpoints into the run's
-// checkpoints. Whoever follows it there (launcher/cluster/run/solo_record.h) finds in solo.jsonl of the
-// attempt {"checkpoint": NAME, "report_seq": N} of each that is kept, {"result": …}, and {"error":
-// {type, what, stack}} of an exception; and asks it to stop at its next report by a file `stop`.
+// checkpoints. Whoever follows it there (launcher/cluster/run/solo_record.h) finds in solo.jsonl of
+// the attempt {"checkpoint": NAME, "report_seq": N} of each that is kept, {"result": …}, and
+// {"error": {type, what, stack}} of an exception; and asks it to stop at its next report by a file
+// `stop`.
 #pragma once
 
 #include <atomic>
