@@ -228,10 +228,13 @@ TEST_F(SoloDrivers, TheProgramOfADriverThatIsKilledStopsInGoodOrder) {
 
 TEST_F(SoloDrivers, WhatAProgramSaysAfterItsDriversDeathDoesNotEndIt) {
   const std::string job = cluster.job(
-      "job", "command: [sh, -c, 'while echo here >&2; do sleep 0.01; done; exit 9']" + kAlone,
+      "job",
+      "command: [sh, -c, 'while printf here%02000d 0 >&2; do sleep 0.002; done; exit 9']" + kAlone,
       "  failure_config: {stop_grace: 1s}\n");
   Process& driver = drive("fit", job);
   ASSERT_TRUE(wait_until([&] { return contains(driver.err(), "here"); })) << driver.err();
+  driver.signal(SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the pipe to it becomes full
   driver.signal(SIGKILL);
   driver.wait();
   ASSERT_TRUE(wait_until([&] { return nothing_left(cluster); }));

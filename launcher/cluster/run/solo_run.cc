@@ -97,9 +97,10 @@ class Messages final : public UserMessages {
  public:
   void phase(std::string_view) override {}
   void warn(const std::string& text) override {
-    print_err("train-run: warning: {}\n", Lines{text});
+    if (speaks) print_err("train-run: warning: {}\n", Lines{text});
     said.push_back(text);
   }
+  bool speaks = true;
   std::vector<std::string> said;
 };
 
@@ -149,6 +150,7 @@ class SoloRun {
                 [this](const std::string& why) {
                   if (ending_) return;
                   driver_gone_ = true;
+                  messages_.speaks = false;  // nobody reads it but we: the pipe may be full
                   messages_.warn(fmt::format("the driver is gone: {}", why));
                   if (!program_.outlives_driver) stop(Outcome::Preempted, "its driver is gone");
                 }};
