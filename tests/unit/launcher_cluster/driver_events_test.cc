@@ -1,6 +1,7 @@
 // What programs that follow a run are told, and in which order.
 #include "launcher/cluster/run/driver_events.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
