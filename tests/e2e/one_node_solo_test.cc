@@ -242,13 +242,21 @@ TEST_F(SoloDrivers, WhatAProgramSaysAfterItsDriversDeathDoesNotEndIt) {
 }
 
 TEST_F(SoloDrivers, EachProcessThatReportsIsFollowedToItsEnd) {
-  const std::string worker = program("sdk_worker");
+  const std::string worker = program("sdk_worker"), finish = cluster.path("finish");
   Process& driver = drive(
-      "iterate", cluster.job("job", "command: [sh, -c, '" + worker + " & " + worker +
-                                        " & wait']\ntrain_loop_config: {mode: metrics}" + kAlone));
+      "iterate", cluster.job("job", "command: [sh, -c, '" + worker + " & sleep 0.3; " + worker +
+                                        " & sleep 0.5; touch " + finish +
+                                        "; wait']\ntrain_loop_config: {mode: asked, finish_file: " +
+                                        finish + "}" + kAlone));
   EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
-  for (const char* round : {"round 0.1 ", "round 0.2 ", "round 1.1 ", "round 1.2 "})
-    EXPECT_TRUE(contains(driver.out(), round)) << round << "\n" << driver.out();
+  const std::string out = driver.out();
+  for (const int attempt : {0, 1}) {
+    const std::string begin = "round " + std::to_string(attempt) + ".";
+    std::size_t rounds = 0;
+    for (std::size_t at = 0; (at = out.find(begin, at)) != std::string::npos; ++at) ++rounds;
+    EXPECT_GT(rounds, 0u);
+    EXPECT_EQ(rounds, reports(cluster, "_solo-job", attempt).size()) << "attempt " << attempt;
+  }
 }
 
 TEST_F(SoloDrivers, ATermForTheWholeGroupIsAStop) {
