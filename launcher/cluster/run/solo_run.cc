@@ -41,9 +41,27 @@ int errno_of(const Error& error) {
   return error.code == Errc::NotFound ? ENOENT : error.code == Errc::Permission ? EACCES : ENOEXEC;
 }
 
+/// Holds back the signals that this process is to handle, while it does not yet.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigset_t held;
+    ::sigemptyset(&held);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) ::sigaddset(&held, number);
+    ::pthread_sigmask(SIG_BLOCK, &held, &before_);
+  }
+  ~HeldSignals() { let_go(); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+  void let_go() const { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
 /// Start the program in a process of its own, which ends with this one. Return its process id. Call
 /// it before this process handles signals: the program must not inherit that.
-Result<pid_t> start(const SoloProgram& program) {
+Result<pid_t> start(const SoloProgram& program, const HeldSignals& held) {
   int failed[2];  // the child says why it cannot become the program
   if (::pipe2(failed, O_CLOEXEC) != 0) return system_error(errno, "making a pipe");
   const FileDescriptor reading(failed[0]);
@@ -54,6 +72,7 @@ Result<pid_t> start(const SoloProgram& program) {
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     ::signal(SIGPIPE, SIG_DFL);
+    held.let_go();
     if (::getppid() != parent) ::_exit(1);  // it had died already
     ::clearenv();
     for (const auto& [name, value] : program.environment) ::setenv(name.c_str(), value.c_str(), 1);
@@ -133,9 +152,12 @@ class SoloRun {
   }
 
   int run() {
-    started_ = start(program_);
-    signals_.emplace(executor_, SIGTERM, SIGINT, SIGHUP);
-    signals_->add(SIGUSR1);
+    {
+      const HeldSignals held;
+      started_ = start(program_, held);
+      signals_.emplace(executor_, SIGTERM, SIGINT, SIGHUP);
+      signals_->add(SIGUSR1);
+    }
     driver_.begin(scope_);
     scope_.spawn("signals", take_signals());
     loop_.spawn("follow", follow());
