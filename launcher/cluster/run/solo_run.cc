@@ -35,7 +35,9 @@ namespace train {
 namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(50);
-constexpr Duration kKillAfter = seconds(5);  // after SIGTERM
+constexpr Duration kKillAfter = seconds(5);  // after SIGTERM, and between two SIGKILL
+constexpr int kSignalsMax =
+    8;  // what is still there then waits in the kernel, or is another user's
 
 int errno_of(const Error& error) {
   return error.code == Errc::NotFound ? ENOENT : error.code == Errc::Permission ? EACCES : ENOEXEC;
@@ -276,10 +278,14 @@ class SoloRun {
       ended_ = true;
       status_ = status;
       terminate_at_ = clock_.now();
-      leaves_ = std::exchange(terminated_, false);
+      leaves_ = std::exchange(signals_sent_, 0) > 0;
     }
     if (ended_) end_what_is_left();
-    return false;
+    if (signals_sent_ <= kSignalsMax) return false;
+    if (!std::exchange(gave_up_, true))
+      messages_.warn("processes that the program has started cannot be killed: they are left");
+    if (!ended_) status_ = SIGKILL;  // as waitpid() would tell it
+    return true;
   }
 
   void end_if_due() {
@@ -291,7 +297,7 @@ class SoloRun {
   /// End the program, or what it has left, if it is time: with SIGTERM, and later with SIGKILL.
   void end_what_is_left() {
     if (clock_.now() < terminate_at_) return;
-    const int number = std::exchange(terminated_, true) ? SIGKILL : SIGTERM;
+    const int number = signals_sent_++ == 0 ? SIGTERM : SIGKILL;
     for (const pid_t pid : program_.process_tree())
       if (pid != ::getpid()) ::kill(pid, number);
     terminate_at_ = clock_.now() + kKillAfter;
@@ -423,9 +429,10 @@ class SoloRun {
   std::optional<Outcome> stop_asked_;                 // the end that it leads to
   std::string stop_reason_;
   TimePoint terminate_at_{};
-  bool ended_ = false;       // the program; it may have left others
-  bool terminated_ = false;  // SIGTERM has been sent
-  bool leaves_ = false;      // the program ended after we had sent it that
+  bool ended_ = false;    // the program; it may have left others
+  bool gave_up_ = false;  // waiting for its processes
+  int signals_sent_ = 0;  // to the program, or to what it has left
+  bool leaves_ = false;   // the program ended after we had sent it that
   bool driver_gone_ = false, ending_ = false, warned_ = false;
 };
 
