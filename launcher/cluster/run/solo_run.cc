@@ -21,6 +21,7 @@
 #include "launcher/cluster/checkpoints/checkpoint_rows.h"
 #include "launcher/cluster/reports/report_sinks.h"
 #include "launcher/cluster/run/driver_port.h"
+#include "launcher/cluster/run/solo_end.h"
 #include "launcher/cluster/run/solo_record.h"
 #include "launcher/report/progress.h"
 #include "launcher/report/summary.h"
@@ -369,16 +370,14 @@ class SoloRun {
     failure.end.status = WIFSIGNALED(status_) ? WTERMSIG(status_) : WEXITSTATUS(status_);
     if (!started_) failure.end.status = errno_of(started_.error());
     failure.end.error = error_;
-    const bool signaled = failure.end.signaled;
-    const bool by_stop = leaves_ || (stop_asked_ && signaled && failure.end.status == SIGTERM);
-    if (started_ && (failure.end.clean() || by_stop)) {
-      summary_.outcome = stop_asked_.value_or(Outcome::Succeeded);
-      summary_.reason = stop_reason_;
-    } else if (failure.end.status == (signaled ? SIGINT : 128 + SIGINT)) {
-      summary_.outcome = Outcome::Interrupted;
-      summary_.reason = "Ctrl-C";
-    } else {
-      summary_.outcome = Outcome::Failed;
+    summary_.outcome = outcome_of({.started = started_.has_value(),
+                                   .signaled = failure.end.signaled,
+                                   .status = failure.end.status,
+                                   .after_our_signal = leaves_,
+                                   .asked_for = stop_asked_});
+    if (summary_.outcome == Outcome::Interrupted) summary_.reason = "Ctrl-C";
+    if (summary_.outcome == stop_asked_) summary_.reason = stop_reason_;
+    if (summary_.outcome == Outcome::Failed) {
       summary_.root = root_cause_of(failure, 0);
       attempt.cause = summary_.root->text.cause;
       tell(exception_event({.attempt = attempt.attempt, .cause = attempt.cause, .ranks = {failure}},
