@@ -20,10 +20,11 @@ struct JobContext {
   std::int64_t restored_epoch = -1;  // the `epoch` reported with it; −1: none
   // report() returns while fewer of the rank's reports are unacknowledged; 0: it waits for none.
   std::uint32_t report_window = 0;
+  bool keeps_workers = false;  // a process whose loop has returned waits for the next run
   bool operator==(const JobContext&) const = default;
   TRAIN_FIELDS(run_id, run_name, config_json, metadata_json, datasets_json, master_addr,
                master_port, collectives, collective_timeout_ms, restore_dir, restored_epoch,
-               report_window)
+               report_window, keeps_workers)
 };
 
 }  // namespace train

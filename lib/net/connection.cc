@@ -242,7 +242,8 @@ Result<std::unique_ptr<Connection>> make_connection(Socket socket) {
 Connection::Connection(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Connection::~Connection() { close(); }
 
-Result<std::unique_ptr<Connection>> Connection::adopt(asio::any_io_executor executor, int fd) {
+Result<std::unique_ptr<Connection>> Connection::adopt(asio::any_io_executor executor, int fd,
+                                                      std::string_view received) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
@@ -257,7 +258,9 @@ Result<std::unique_ptr<Connection>> Connection::adopt(asio::any_io_executor exec
     ::close(fd);
     return system_error(error.value(), "taking over a socket");
   }
-  return make_connection(std::move(socket));
+  TRY(auto connection, make_connection(std::move(socket)));
+  connection->impl_->reader.feed(received);
+  return connection;
 }
 
 namespace {
@@ -389,6 +392,9 @@ Task<Unit> Connection::wait_queue_below(std::size_t bytes) {
 }
 
 Task<Unit> Connection::flush() { return wait_queue_below(1); }
+
+std::string Connection::unread() const { return std::string(impl_->reader.buffered()); }
+int Connection::native_handle() const { return impl_->socket.native_handle(); }
 
 void Connection::close() { impl_->close(); }
 bool Connection::is_open() const { return !impl_->closed; }

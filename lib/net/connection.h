@@ -32,8 +32,9 @@ class Connection {
   /// Resolve the name and try its addresses in turn, all within `timeout`.
   static Task<std::unique_ptr<Connection>> connect(asio::any_io_executor executor,
                                                    Endpoint endpoint, Duration timeout);
-  /// Take ownership of a connected stream socket.
-  static Result<std::unique_ptr<Connection>> adopt(asio::any_io_executor executor, int fd);
+  /// Take ownership of a connected stream socket. `received`: bytes that were read from it before.
+  static Result<std::unique_ptr<Connection>> adopt(asio::any_io_executor executor, int fd,
+                                                   std::string_view received = {});
 
   explicit Connection(std::shared_ptr<Impl> impl);
   ~Connection();  // closes
@@ -58,6 +59,11 @@ class Connection {
   Task<Unit> wait_queue_below(std::size_t bytes);
   /// Wait until everything queued is handed to the kernel.
   Task<Unit> flush();
+
+  /// Return what was read from the socket, and receive() has not returned. For another program that
+  /// adopts the socket; nothing may be queued.
+  std::string unread() const;
+  int native_handle() const;
 
   /// Close now, and drop what is still queued. Wakes everybody who waits on this connection. May be
   /// called again.

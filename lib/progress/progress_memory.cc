@@ -42,7 +42,7 @@ Result<ProgressMemory> ProgressMemory::map(FileDescriptor fd) {
                  "the descriptor that came with the welcome is no progress "
                  "page"};
   TRY(void* memory, map_memory(fd.get()));
-  return ProgressMemory(std::move(fd), static_cast<ProgressPage*>(memory));
+  return ProgressMemory(FileDescriptor(), static_cast<ProgressPage*>(memory));
 }
 
 }  // namespace train

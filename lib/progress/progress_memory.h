@@ -31,7 +31,7 @@ class ProgressMemory {
   DataPage& data() const {
     return *reinterpret_cast<DataPage*>(reinterpret_cast<char*>(page_.get()) + kDataOffset);
   }
-  int fd() const { return fd_.get(); }
+  int fd() const { return fd_.get(); }  // of make(); map() keeps none
 
  private:
   struct Unmap {

@@ -71,12 +71,13 @@ Result<Unit> Journal::load() {
 }
 
 Result<Generation> Journal::take_generation(const std::string& time,
-                                            const boost::json::object& about) {
+                                            const boost::json::object& about, Generation after) {
   TRAIN_CHECK(!generation_taken_, "an incarnation takes one generation");
   boost::json::object event = {{"event", kGenerationTaken}};
   for (const auto& member : about) event[member.key()] = member.value();
-  TRY_VOID(append_group({event}, time, generation_.next()));
-  generation_ = generation_.next();
+  const Generation taken = std::max(generation_, after).next();
+  TRY_VOID(append_group({event}, time, taken));
+  generation_ = taken;
   generation_taken_ = true;
   return generation_;
 }

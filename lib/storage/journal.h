@@ -45,8 +45,10 @@ class Journal {
   Generation generation() const { return generation_; }
 
   /// Begin this incarnation: append {"event":"generation_taken", …about} under the next generation,
-  /// and sync it. Call it once, before append().
-  Result<Generation> take_generation(const std::string& time, const boost::json::object& about);
+  /// and sync it. `after`: the generation is higher than this one, too. Call it once, before
+  /// append().
+  Result<Generation> take_generation(const std::string& time, const boost::json::object& about,
+                                     Generation after = {});
 
   /// Append `events` as one group and sync it. Each group costs a sync, so the caller should
   /// collect events. After an error none of them counts, but a later call, with the same events or

@@ -22,6 +22,8 @@ class RunFolder {
   /// follows it too.
   std::string stop_request_taken() const { return in(".stop.taken"); }
   std::string owner_key() const { return in(".owner"); }
+  /// Names the run that has taken the workers which stayed after this one.
+  std::string workers_taken() const { return in(".workers-taken"); }
   std::string spec() const { return in("spec.yaml"); }
   std::string resolved_spec() const { return in("spec.resolved.yaml"); }
   std::string journal() const { return in("events.jsonl"); }

@@ -117,10 +117,11 @@ struct WorkerExited {
   TRAIN_FIELDS(rank, pid, end, progress, ended_us)
 };
 
-// Every worker of this node has been reaped, and its reports and output have been sent.
+// Every worker of this node has ended, and its reports and output have been sent.
 struct GroupGone {
   static constexpr MessageType kType = MessageType::GroupGone;
-  TRAIN_FIELDS()
+  bool stay = false;  // all their processes wait for the next run; else they are reaped
+  TRAIN_FIELDS(stay)
 };
 
 struct StopWorkers {  // SIGTERM, then SIGKILL after grace_ms; 0: SIGKILL immediately
@@ -350,7 +351,8 @@ struct WorkerResult {
 
 struct ReleaseAttempt {  // the launcher has everything it needs: remove the spool and end
   static constexpr MessageType kType = MessageType::ReleaseAttempt;
-  TRAIN_FIELDS()
+  bool keep_workers = false;  // do not end, if all their processes wait for the next run
+  TRAIN_FIELDS(keep_workers)
 };
 
 struct LivingWorker {
@@ -372,8 +374,9 @@ struct AttemptSnapshot {
   RequestCheckpoint checkpoint_request = {};  // the newest; request 0: none
   std::vector<IngestPlace> ingest = {};       // where ingest workers were ordered, and not stopped
   std::uint64_t roster_version = 0;           // of the newest IngestRoster
+  std::uint32_t kept = 0;  // processes of an earlier run that wait for this attempt's workers
   TRAIN_FIELDS(phase, master_port, alive, resolved_checkpoint, checkpoint_request, ingest,
-               roster_version)
+               roster_version, kept)
 };
 
 // Requests a piece of a file: of a shard, launcher → supervisor; of the checkpoint to restore,

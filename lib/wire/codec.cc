@@ -79,6 +79,7 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(WorkerSamples);
     TRAIN_NAME(DataSamples);
     TRAIN_NAME(NodeSetupEnded);
+    TRAIN_NAME(KeptWorkers);
     TRAIN_NAME(TakeStacks);
     TRAIN_NAME(StacksTaken);
     TRAIN_NAME(TakeProfile);

@@ -17,5 +17,6 @@ TRAIN_CODEC(DetachedController);
 TRAIN_CODEC(ControllerEnded);
 TRAIN_CODEC(NodeStatus);
 TRAIN_CODEC(ClaimRoom);
+TRAIN_CODEC(KeptWorkers);
 
 }  // namespace train

@@ -166,6 +166,27 @@ struct SupervisorHello {  // supervisor → traind, each time a traind connects 
   TRAIN_FIELDS(run_id, attempt, pid, claimed, gpus, build, generation, standby, bindings)
 };
 
+// A process of an earlier run that waits for the next one, with our ends of its output's pipes.
+struct KeptWorker {
+  std::int32_t rank = 0;
+  std::int64_t pid = 0;
+  std::int32_t stdout_fd = -1, stderr_fd = -1;
+  std::string mark;                        // a variable that it was started with: "RANK=3"
+  std::string group;                       // the name of its cgroup
+  std::map<std::string, std::string> env;  // that it has now
+  TRAIN_FIELDS(rank, pid, stdout_fd, stderr_fd, mark, group, env)
+};
+
+// supervisor → itself, when it begins anew with an execve() of its own program. No link carries it.
+struct KeptWorkers {
+  static constexpr MessageType kType = MessageType::KeptWorkers;
+  SupervisorHello known;  // what the old one said last
+  std::vector<KeptWorker> workers;
+  std::string unread;  // what traind has sent over the link, and nobody has handled
+  std::string code;    // PrepareAttempt::code that they have loaded
+  TRAIN_FIELDS(known, workers, unread, code)
+};
+
 // traind → launchers: checkpoint and leave this node; when the grace is over, traind stops the
 // rest.
 struct NodeDraining {

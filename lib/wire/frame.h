@@ -43,6 +43,8 @@ class FrameReader {
   /// Return the next whole frame, nothing if it needs more bytes, or why the stream is broken.
   Result<std::optional<Frame>> next();
   std::size_t buffered_bytes() const { return buffer_.size() - begin_; }
+  /// Return what was fed and is not part of a frame that was taken.
+  std::string_view buffered() const { return std::string_view(buffer_).substr(begin_); }
 
  private:
   std::string buffer_;

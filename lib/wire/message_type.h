@@ -35,6 +35,7 @@ enum class MessageType : std::uint16_t {
   ControllerEnded = 0x1b,
   NodeStatus = 0x1c,
   ClaimRoom = 0x1d,
+  KeptWorkers = 0x1e,
   // launcher ↔ supervisor, relayed by traind by the frame's attempt
   Prepared = 0x100,
   StartWorkers = 0x101,

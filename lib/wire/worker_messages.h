@@ -24,13 +24,14 @@ struct WorkerHello {
   std::uint32_t attempt = 0;
   std::int64_t pid = 0;
   std::int32_t standby = -1;         // TRAINRUN_STANDBY of a worker on standby; −1: it has `rank`
+  bool stays = false;                // it had `rank` in a run that has ended, and waits for another
   bool checkpoint_requests = false;  // it knows RequestCheckpoint; an older SDK drops its link
   bool memory_profiles = false;      // it knows TakeMemoryProfile, likewise
   bool ingest_rosters = false;       // it knows IngestRoster, likewise
   bool calls = false;                // it knows CallWorkers, likewise
   std::string ingest = {};           // TRAINRUN_INGEST of an ingest worker; empty: it is none
-  TRAIN_FIELDS(protocol_min, protocol_max, build, rank, attempt, pid, standby, checkpoint_requests,
-               memory_profiles, ingest_rosters, calls, ingest)
+  TRAIN_FIELDS(protocol_min, protocol_max, build, rank, attempt, pid, standby, stays,
+               checkpoint_requests, memory_profiles, ingest_rosters, calls, ingest)
 };
 
 struct Welcome {
@@ -87,7 +88,8 @@ struct WorkerError {
 struct WorkerGoodbye {  // the loop has ended, and everything was handed over before this frame
   static constexpr MessageType kType = MessageType::WorkerGoodbye;
   bool told_to_stop = false;  // should_stop() has returned true
-  TRAIN_FIELDS(told_to_stop)
+  bool stays = false;         // the process does not end: it waits for the next run
+  TRAIN_FIELDS(told_to_stop, stays)
 };
 
 struct GoodbyeAck {

@@ -36,9 +36,9 @@ void decode_all(const Frame& frame) {
   decode_as_its_type<
       Hello, HelloReply, Refused, Heartbeat, HeartbeatAck, AttachRun, NodeOffer, PrepareAttempt,
       AttemptLost, DetachRun, LauncherState, SupervisorHello, NodeDraining, DrainNode,
-      DetachController, DetachedController, ControllerEnded, NodeStatus, ClaimRoom, Prepared,
-      StartWorkers, WorkersStarted, StartFailed, WorkerJoined, WorkerExited, GroupGone, StopWorkers,
-      PauseWorkers, WorkerPaused, ReportBatch, AckReports, ShardWritten, CallWorkers,
+      DetachController, DetachedController, ControllerEnded, NodeStatus, ClaimRoom, KeptWorkers,
+      Prepared, StartWorkers, WorkersStarted, StartFailed, WorkerJoined, WorkerExited, GroupGone,
+      StopWorkers, PauseWorkers, WorkerPaused, ReportBatch, AckReports, ShardWritten, CallWorkers,
       WorkerAnswered, CheckpointOutcome, OutputChunk, AckOutput, CollectiveJoin, CollectiveResult,
       WorkerResult, ReleaseAttempt, AttemptSnapshot, CollectiveAnswered, NodeSetupEnded,
       StartIngest, StopIngest, IngestUp, IngestLoad, IngestEnded, TellIngestRoster, WorkerHello,

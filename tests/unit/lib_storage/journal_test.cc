@@ -155,6 +155,21 @@ TEST(Journal, TakesALostStartOfTheLastGroupForATornTail) {
   EXPECT_EQ(missing.damage, (JournalDamage{6, whole.size(), "seq is 7, expected 6", true}));
 }
 
+// That of a run which takes over the workers of another: nodes have heard of the other's.
+TEST(Journal, MayBeginAfterAGenerationOfAnotherRun) {
+  MemoryFileSystem disk;
+  disk.put("/run/", "");
+  auto journal = Journal::open(disk, kPath);
+  ASSERT_TRUE(journal);
+  const auto taken = (*journal)->take_generation(kTime, {}, Generation{7});
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(*taken, Generation{8});
+  journal = Journal::open(disk, kPath);
+  ASSERT_TRUE(journal);
+  EXPECT_EQ((*journal)->replayed().damage, std::nullopt);
+  EXPECT_EQ(*(*journal)->take_generation(kTime, {}, Generation{3}), Generation{9});
+}
+
 TEST(Journal, NeverAcceptsTwoGenerationsInterleaved) {
   const auto line = [](std::uint64_t seq, std::uint64_t generation, const char* name) {
     return *format_record({.seq = seq,

@@ -24,7 +24,8 @@ inline JobContext job_context() {
           .collective_timeout_ms = 10,
           .restore_dir = "r",
           .restored_epoch = 11,
-          .report_window = 12};
+          .report_window = 12,
+          .keeps_workers = true};
 }
 
 inline std::vector<Frame> golden_frames() {
@@ -160,6 +161,17 @@ inline std::vector<Frame> golden_frames() {
                        .per_worker = amounts,
                        .ingest = amounts,
                        .gpu_choice = {"1"}}),
+      encode(
+          KeptWorkers{.known = {.run_id = "i", .attempt = 1, .claimed = amounts, .generation = 2},
+                      .workers = {{.rank = 1,
+                                   .pid = 2,
+                                   .stdout_fd = 3,
+                                   .stderr_fd = 4,
+                                   .mark = "m",
+                                   .group = "g",
+                                   .env = {{"A", "b"}}}},
+                      .unread = "u",
+                      .code = "c"}),
       encode(Prepared{.node_rank = 1,
                       .master_port = 2,
                       .supervisor_pid = 3,
@@ -235,7 +247,7 @@ inline std::vector<Frame> golden_frames() {
                                        .handed_over = {{12, 13}}},
                           .ended_us = 14},
              attempt),
-      encode(GroupGone{}, attempt),
+      encode(GroupGone{.stay = true}, attempt),
       encode(StopWorkers{.grace_ms = 1, .reason = "r"}, attempt),
       encode(PauseWorkers{.step = "advance", .report_seq = 1, .reason = "r", .at_checkpoint = true},
              attempt),
@@ -321,7 +333,7 @@ inline std::vector<Frame> golden_frames() {
              attempt),
       encode(StorageTrouble{.text = "t"}, attempt),
       encode(WorkerResult{.rank = 1, .json = "{}"}, attempt),
-      encode(ReleaseAttempt{}, attempt),
+      encode(ReleaseAttempt{.keep_workers = true}, attempt),
       encode(AttemptSnapshot{.phase = "running",
                              .master_port = 1,
                              .alive = {{.rank = 2, .pid = 3, .joined = true, .reported = 4}},
@@ -333,7 +345,8 @@ inline std::vector<Frame> golden_frames() {
                                          .socket = "s",
                                          .flight = "f",
                                          .deaths = 8}},
-                             .roster_version = 9},
+                             .roster_version = 9,
+                             .kept = 10},
              attempt),
       encode(
           RunValidation{
@@ -391,6 +404,7 @@ inline std::vector<Frame> golden_frames() {
                          .attempt = 4,
                          .pid = 5,
                          .standby = 6,
+                         .stays = true,
                          .checkpoint_requests = true,
                          .memory_profiles = true,
                          .ingest_rosters = true,
@@ -427,7 +441,7 @@ inline std::vector<Frame> golden_frames() {
       encode(OnceReply{.name = "n", .verdict = "run", .error = "e"}),
       encode(OnceEnd{.name = "n", .error = "e"}),
       encode(WorkerError{.error = error}),
-      encode(WorkerGoodbye{.told_to_stop = true}),
+      encode(WorkerGoodbye{.told_to_stop = true, .stays = true}),
       encode(GoodbyeAck{}),
       encode(TakeMemoryProfile{.request = 1, .time_ms = 2, .names = true}),
       encode(AllocationStacks{
