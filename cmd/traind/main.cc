@@ -200,6 +200,7 @@ int main(int argc, char** argv) {
   supervise->add_option("--attempt", attempt)->required();
   supervise->add_option("--link-fd", supervisor.link_fd)->required();
   supervise->add_option("--socket-fd", supervisor.socket_fd)->required();
+  supervise->add_option("--kept-fd", supervisor.kept_fd);
   supervise->add_option("--spool", supervisor.spool_dir)->required();
   supervise->add_option("--data", supervisor.data_dir)->required();
   supervise->add_option("--cgroup", supervisor.cgroup_name);

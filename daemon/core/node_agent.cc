@@ -250,6 +250,7 @@ void NodeAgent::on(const SupervisorUp& event) {
   const auto [found, is_new] =
       supervisors_.try_emplace(event.key, Supervisor{hello.claimed, hello.gpus, hello.standby});
   if (is_new) found->second.bindings = hello.bindings;
+  if (!is_new) found->second.gone = found->second.in_step = false;  // it may have begun anew
   const auto [entry, unknown] = runs_.try_emplace(event.key.run_id);
   Run& run = entry->second;
   if (unknown) run.lease.orphan_timeout_ms = kKeepOrphanTimeoutMs;
@@ -331,11 +332,12 @@ void NodeAgent::on(const DrainExpired&) {
   }
 }
 
-std::optional<LinkId> NodeAgent::route_up(const AttemptKey& key, MessageType type) {
+std::optional<LinkId> NodeAgent::route_up(const AttemptKey& key, MessageType type,
+                                          bool processes_left) {
   const auto supervisor = supervisors_.find(key);
   if (supervisor == supervisors_.end() || supervisor->second.down) return std::nullopt;
   if (type == MessageType::AttemptSnapshot) supervisor->second.in_step = true;
-  if (type == MessageType::GroupGone || type == MessageType::StartFailed)
+  if ((type == MessageType::GroupGone && !processes_left) || type == MessageType::StartFailed)
     supervisor->second.gone = true;
   return supervisor->second.in_step ? link_of(key.run_id) : std::nullopt;
 }

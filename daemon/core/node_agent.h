@@ -60,7 +60,8 @@ struct RoomClaimed {
 struct AdoptionBegun {};
 /// The supervisor has answered (SupervisorUp came before), or it is dead.
 struct AdoptionEnded {};
-/// A supervisor that we spawned, or found again after our own restart, has said hello.
+/// A supervisor that we spawned, or found again after our own restart, has said hello. It does so
+/// again when it begins anew, with the processes of its workers.
 struct SupervisorUp {
   AttemptKey key;
   SupervisorHello message;
@@ -176,7 +177,9 @@ class NodeAgent {
   /// Return the link that a supervisor's frame goes to. None while the launcher is away. None also
   /// after a launcher attached, until the supervisor begins to send everything again: a launcher
   /// that received the end before the middle would take it for the whole.
-  std::optional<LinkId> route_up(const AttemptKey& key, MessageType type);
+  /// `processes_left`: it is a GroupGone, but processes of the group's workers stay.
+  std::optional<LinkId> route_up(const AttemptKey& key, MessageType type,
+                                 bool processes_left = false);
   /// Return the run that a link may send frames for, or none for a link without a lease.
   std::optional<std::string> run_of(LinkId link) const;
   /// Return the user that the workers of a run run as (AttachRun.user), or "" for a run without a
@@ -207,7 +210,7 @@ class NodeAgent {
     std::vector<std::string> gpus;
     bool standby = false;  // its attempt has not begun
     bool in_step = false;  // its frames continue what the launcher has received
-    bool gone = false;     // it has reported that none of its workers is left
+    bool gone = false;     // it has reported that no process of its workers is left
     std::vector<WorkerBinding> bindings = {};
     std::optional<std::string> down = {};  // why it ended; its leftovers are being killed
   };

@@ -88,7 +88,7 @@ class Daemon {
         scope_(executor_),
         supervisors_(
             executor_, scope_, {options.runtime_dir, options.spool_dir}, spaces_, log_,
-            [this](const AttemptKey& key, MessageType type) { return route_up(key, type); },
+            [this](const AttemptKey& key, const Frame& frame) { return route_up(key, frame); },
             [this](const NodeEvent& event) { feed(event); }),
         admission_(options_.allowed_launchers, spaces_, supervisors_),
         controllers_(executor_, scope_, clock_, options.runtime_dir, log_,
@@ -130,7 +130,7 @@ class Daemon {
   bool from_launcher(LinkId id, const Link& link, const Frame& frame, Duration* silence_max);
   void feed(const NodeEvent& event);
   void perform(const NodeAction& action);
-  Link route_up(const AttemptKey& key, MessageType type);
+  Link route_up(const AttemptKey& key, const Frame& frame);
   asio::awaitable<void> prepare(AttemptAsked event);
   void spawn_supervisor(const SpawnSupervisor& action);
   void send_status(NodeStatus status);
@@ -443,8 +443,11 @@ void Daemon::feed(const NodeEvent& event) {
   changed_.notify();
 }
 
-Supervisors::Link Daemon::route_up(const AttemptKey& key, MessageType type) {
-  const auto id = agent_.route_up(key, type);
+Supervisors::Link Daemon::route_up(const AttemptKey& key, const Frame& frame) {
+  bool stay = false;
+  if (frame.type == MessageType::GroupGone)
+    if (const auto gone = decode<GroupGone>(frame)) stay = gone->stay;
+  const auto id = agent_.route_up(key, frame.type, stay);
   const auto launcher = id ? launchers_.find(*id) : launchers_.end();
   return launcher == launchers_.end() ? nullptr : launcher->second;
 }

@@ -1,7 +1,6 @@
 #include "daemon/server/supervisor_command.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "daemon/supervisor/limits/confinement.h"
@@ -58,31 +57,15 @@ SpawnRequest supervisor_command(const SpawnSupervisor& action, const SupervisorF
                                 const std::string& data_dir, int link_fd, int socket_fd,
                                 const std::optional<UserAccount>& account) {
   SpawnRequest request;
-  request.argv = {"/proc/self/exe",
-                  "supervise",
-                  "--run",
-                  action.key.run_id,
-                  "--attempt",
-                  fmt::format("{}", action.key.attempt.value),
-                  "--link-fd",
-                  fmt::format("{}", link_fd),
-                  "--socket-fd",
-                  fmt::format("{}", socket_fd),
-                  "--spool",
-                  files.spool,
-                  "--data",
-                  data_dir,
-                  "--cgroup",
-                  account ? "workers" : files.cgroup,
-                  "--orphan-timeout-ms",
-                  fmt::format("{}", action.orphan_timeout_ms)};
-  if (account) {
-    for (const std::string& word :
-         {std::string("--uid"), fmt::format("{}", account->uid), std::string("--gid"),
-          fmt::format("{}", account->gid), std::string("--groups"),
-          fmt::format("{}", fmt::join(account->groups, ","))})
-      request.argv.push_back(word);
-  }
+  request.argv = supervise_command({.run_id = action.key.run_id,
+                                    .attempt = action.key.attempt,
+                                    .link_fd = link_fd,
+                                    .socket_fd = socket_fd,
+                                    .spool_dir = files.spool,
+                                    .data_dir = data_dir,
+                                    .cgroup_name = account ? "workers" : files.cgroup,
+                                    .account = account,
+                                    .orphan_timeout_ms = action.orphan_timeout_ms});
   request.env = environment_for(account);
   request.inherit_fds = {link_fd, socket_fd};
   request.stderr_fd = STDERR_FILENO;

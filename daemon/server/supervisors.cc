@@ -166,7 +166,7 @@ asio::awaitable<void> Supervisors::serve(AttemptKey key, Link link, bool ours) {
       continue;
     }
     if (!is_relayed(frame->type) || frame->attempt != key.attempt) continue;
-    const Link to = route_up_(key, frame->type);
+    const Link to = route_up_(key, *frame);
     if (!to) continue;  // it sends everything again when a launcher attaches
     to->send(*frame);
     if (to->queued_bytes() > kRelayQueueBytesMax)

@@ -37,7 +37,7 @@ class Supervisors {
     std::string runtime_dir, spool_dir;
   };
   /// Returns the link of the launcher that a frame of the attempt goes to, or null for none.
-  using RouteUp = std::function<Link(const AttemptKey& key, MessageType type)>;
+  using RouteUp = std::function<Link(const AttemptKey& key, const Frame& frame)>;
   using Feed = std::function<void(const NodeEvent&)>;
 
   Supervisors(asio::any_io_executor executor, Scope& scope, Folders folders, WorkerSpaces& spaces,

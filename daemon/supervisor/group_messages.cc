@@ -12,6 +12,8 @@ GroupStop to_event(const StopWorkers& message) {
   return {milliseconds(message.grace_ms), message.reason};
 }
 
+GroupRelease to_event(const ReleaseAttempt& message) { return {message.keep_workers}; }
+
 WorkersStarted message_of(const TellStarted& action, std::int32_t from_standby) {
   WorkersStarted message;
   for (const auto& [rank, pid] : action.pids) message.workers.push_back({rank.value, pid});

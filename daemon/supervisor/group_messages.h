@@ -14,6 +14,7 @@ namespace train {
 
 GroupStart to_event(const StartWorkers& message);
 GroupStop to_event(const StopWorkers& message);
+GroupRelease to_event(const ReleaseAttempt& message);
 
 /// `from_standby`: how many of the workers were standby processes.
 WorkersStarted message_of(const TellStarted& action, std::int32_t from_standby);

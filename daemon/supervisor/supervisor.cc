@@ -22,6 +22,7 @@
 #include "daemon/supervisor/group_messages.h"
 #include "daemon/supervisor/output/output_pump.h"
 #include "daemon/supervisor/processes/adopted.h"
+#include "daemon/supervisor/processes/execute_anew.h"
 #include "daemon/supervisor/processes/ingest_pool.h"
 #include "daemon/supervisor/processes/leftover_reaper.h"
 #include "daemon/supervisor/processes/node_setup_runner.h"
@@ -64,6 +65,10 @@ using LauncherMessage =
 constexpr Duration kSampleEvery = seconds(1);
 constexpr Duration kDigestsWithin = seconds(20);        // then the nodes are not compared
 constexpr std::size_t kSampleQueueBytesMax = 1u << 20;  // on the link; then a sample is left out
+constexpr Duration kLeavesWithin = seconds(2);  // from a worker's goodbye to its connection's end
+constexpr std::int64_t kPatienceMsMax = 600'000;
+constexpr Duration kEndsByItself = seconds(5);  // a process that waited for another run in vain
+constexpr Duration kLookAgainEvery = milliseconds(10);
 
 class Supervisor {
  public:
@@ -91,7 +96,7 @@ class Supervisor {
                      cannot_be_asked(rank, "it has left its loop");
                      calls_.gone(rank, "it has left its loop");
                    },
-                   memory_profiles_, calls_}),
+                   [this](Rank rank) { on_stay(rank); }, memory_profiles_, calls_}),
         backends_({executor_, scope_, options.attempt, slots_, uplink_, orders_, confinement_,
                    [this](Rank rank) { return runner_.environment_of(slots_.at(rank)); }}),
         runner_({executor_, scope_, changed_, clock_, orders_, confinement_, uplink_, checkpoints_,
@@ -119,7 +124,8 @@ class Supervisor {
   asio::awaitable<void> accept_links();
   asio::awaitable<void> serve_link(std::unique_ptr<Connection> connection);
   void received(const Frame& frame);
-  AttemptSnapshot snapshot() const;
+  SupervisorHello hello() const;
+  AttemptSnapshot snapshot();
 
   // messages from the launcher
   void on_launcher_state(const LauncherState& state);
@@ -134,6 +140,8 @@ class Supervisor {
   Task<Unit> make_ready();
   asio::awaitable<void> stand_by(StartWorkers message);
   Result<Unit> open_worker_port();
+  void on_stay(Rank rank);
+  asio::awaitable<void> drop_later(Rank rank);
   void on_ack_reports(const AckReports& message);
   void on_request_checkpoint(const RequestCheckpoint& message, const Frame& frame);
   void on_roster(const TellIngestRoster& message, const Frame& frame);
@@ -144,7 +152,12 @@ class Supervisor {
   void perform(const GroupAction& action);
   asio::awaitable<void> tick_loop();
   asio::awaitable<void> sample_loop();
-  asio::awaitable<void> say_gone();
+  asio::awaitable<void> say_gone(bool stay);
+  asio::awaitable<void> end_all_but_workers();
+  asio::awaitable<void> begin_anew();
+  KeptWorkers kept_workers();
+  void take_kept();
+  asio::awaitable<void> end_those_that_wait();
   asio::awaitable<void> finish(std::string reason);
 
   SupervisorOptions options_;
@@ -154,6 +167,9 @@ class Supervisor {
   Notifier changed_;  // a slot, a link or the group has changed: waiting flows look again
   WorkerGroup group_;
   std::unique_ptr<Listener> listener_;
+  FileDescriptor socket_fd_;  // the listener's, to hand on
+  std::size_t kept_ = 0;      // processes that were handed on to us
+  std::string kept_code_;     // that they have loaded
   AttemptOrders orders_;
   Confinement confinement_;
   std::unique_ptr<WorkerPort> workers_;
@@ -169,7 +185,10 @@ class Supervisor {
   std::uint64_t to_validate_ = 0;          // the checkpoint of the newest order
   std::set<std::uint64_t> fetching_;       // the checkpoints that are brought here to validate
   bool limits_told_ = false;               // which of them are not enforced
-  bool finishing_ = false;
+  SupervisorHello known_;                  // said last, by this process or before it began anew
+  std::string unread_;                     // of the link that was handed on
+  Duration patience_ = kEndsByItself;      // with processes that wait for another run, at the end
+  bool finishing_ = false, begins_anew_ = false;
   Scope scope_;
   Uplink uplink_;
   NodeCheckpoints checkpoints_;
@@ -197,6 +216,8 @@ int Supervisor::run() {
   for (const int number : kSupervisorIgnores) ::signal(number, SIG_IGN);
   // traind makes the socket's file before it starts us, and removes it only after everything else:
   // that is how it finds what a killed supervisor left.
+  socket_fd_.reset(::fcntl(options_.socket_fd, F_DUPFD_CLOEXEC, 0));
+  ::fcntl(options_.socket_fd, F_SETFD, FD_CLOEXEC);
   auto listener = Listener::listen(executor_, FileDescriptor(options_.socket_fd));
   if (!listener) {
     print_err("traind supervise: {}\n", listener.error().describe());
@@ -210,9 +231,12 @@ int Supervisor::run() {
     return 74;
   }
   if (!options_.cgroup_name.empty()) confinement_.make_cgroup(options_.cgroup_name);
+  if (options_.kept_fd >= 0) take_kept();
   scope_.spawn("accept traind", accept_links());
-  if (auto first = Connection::adopt(executor_, options_.link_fd))
-    scope_.spawn("traind", serve_link(std::move(*first)));
+  if (options_.link_fd >= 0) {
+    if (auto first = Connection::adopt(executor_, options_.link_fd, unread_))
+      scope_.spawn("traind", serve_link(std::move(*first)));
+  }
   scope_.spawn("deadlines", tick_loop());
   scope_.spawn("samples", sample_loop());
   scope_.spawn("adopted", reap_adopted(executor_));
@@ -241,19 +265,34 @@ asio::awaitable<void> Supervisor::accept_links() {
 
 asio::awaitable<void> Supervisor::serve_link(std::unique_ptr<Connection> connection) {
   uplink_.connect(*connection);
-  const PrepareAttempt granted = orders_.prepare.value_or(PrepareAttempt{});
-  uplink_.send(SupervisorHello{options_.run_id, options_.attempt.value, ::getpid(), granted.claimed,
-                               granted.gpus, options_.build, generation_, granted.standby,
-                               granted.bindings});
+  uplink_.send(hello());
   for (;;) {
     auto frame = co_await connection->receive();
     if (!frame) break;
-    received(*frame);
+    if (begins_anew_)
+      append_frame(*frame, unread_);  // not for us any more
+    else
+      received(*frame);
   }
   if (uplink_.disconnect(*connection)) feed(LauncherPresence{false});
 }
 
-AttemptSnapshot Supervisor::snapshot() const {
+SupervisorHello Supervisor::hello() const {
+  SupervisorHello hello = known_;
+  hello.run_id = options_.run_id;
+  hello.attempt = options_.attempt.value;
+  hello.pid = ::getpid();
+  hello.build = options_.build;
+  hello.generation = generation_;
+  if (!orders_.prepare) return hello;
+  hello.claimed = orders_.prepare->claimed;
+  hello.gpus = orders_.prepare->gpus;
+  hello.standby = orders_.prepare->standby;
+  hello.bindings = orders_.prepare->bindings;
+  return hello;
+}
+
+AttemptSnapshot Supervisor::snapshot() {
   AttemptSnapshot snapshot = snapshot_of(
       group_, orders_.prepare.has_value(), orders_.master_port ? orders_.master_port->port() : 0u,
       resolved_checkpoint_, checkpoint_request_, [this](Rank rank) {
@@ -262,6 +301,10 @@ AttemptSnapshot Supervisor::snapshot() const {
       });
   snapshot.ingest = ingest_.places();
   snapshot.roster_version = roster_version_;
+  if (!orders_.start) {
+    standbys_.reap();
+    snapshot.kept = static_cast<std::uint32_t>(kept_ > 0 ? standbys_.waiting() : 0);
+  }
   return snapshot;
 }
 
@@ -278,6 +321,7 @@ void Supervisor::received(const Frame& frame) {
           [&](StartWorkers& m) { on_start(std::move(m)); },
           [&](const StopWorkers& m) {
             if (m.grace_ms <= 0) backends_.hurry();
+            patience_ = milliseconds(std::clamp<std::int64_t>(m.grace_ms, 0, kPatienceMsMax));
             feed(to_event(m));
           },
           [&](TakeStacks& m) { scope_.spawn("stacks", stack_taker_.take(std::move(m))); },
@@ -322,9 +366,9 @@ void Supervisor::received(const Frame& frame) {
             if (WorkerSlot* slot = slot_of(m.rank)) slot->unanswered_asks.erase(m.request);
             if (workers_) workers_->send(Rank{m.rank}, frame);
           },
-          [&](const ReleaseAttempt&) {
+          [&](const ReleaseAttempt& m) {
             checkpoints_.give_up();
-            feed(GroupRelease{});
+            feed(to_event(m));
           },
           [&](const ReadFile& m) {
             checkpoints_.tell([&](CheckpointTransport& way) { way.serve(m); });
@@ -363,7 +407,8 @@ void Supervisor::on_launcher_state(const LauncherState& state) {
 
 void Supervisor::on_prepare(const PrepareAttempt& message) {
   if (orders_.prepare && !(orders_.prepare->standby && !message.standby)) return;
-  if (orders_.prepare && orders_.prepare->code != message.code)  // they have loaded other code
+  const std::string& loaded = orders_.prepare ? orders_.prepare->code : kept_code_;
+  if ((orders_.prepare || kept_ > 0) && loaded != message.code)  // they have loaded other code
     for (const pid_t pid : standbys_.close()) scope_.spawn("reap", runner_.reap(pid));
   orders_.prepare = message;
   if (!message.code.empty())
@@ -558,6 +603,19 @@ Result<Unit> Supervisor::open_worker_port() {
   return Unit{};
 }
 
+/// The rank's loop has returned, and its process waits for another run.
+void Supervisor::on_stay(Rank rank) {
+  if (!orders_.start->run.keeps_workers) return;  // then the process waits in vain, as a hung one
+  scope_.spawn("stay", runner_.stay(slots_.at(rank)));
+  scope_.spawn("drop", drop_later(rank));
+}
+
+/// The rank has said goodbye, so it closes its connection. If it does not, do so.
+asio::awaitable<void> Supervisor::drop_later(Rank rank) {
+  const auto paused = co_await pause_for(kLeavesWithin);
+  if (paused && workers_) workers_->drop(rank);
+}
+
 void Supervisor::on_ack_reports(const AckReports& message) {
   for (const ReportAck& ack : message.acks) {
     const auto slot = slots_.find(Rank{ack.rank});
@@ -630,10 +688,20 @@ void Supervisor::perform(const GroupAction& action) {
           [&](const TellExited& exited) {
             slots_.at(exited.rank).exit = exited;  // the runner sends it, with the last lines
           },
-          [&](const TellGone&) {
+          [&](const TellGone& gone) {
             ingest_.end();  // nobody here reads any more
             commands_.end();
-            scope_.spawn("gone", say_gone());
+            scope_.spawn("gone", say_gone(gone.stay));
+          },
+          [&](const EndThoseThatStay&) {
+            standbys_.end();
+            changed_.notify();
+          },
+          [&](const KeepWorkers&) {
+            if (std::exchange(finishing_, true)) return;
+            begins_anew_ = true;
+            unread_.clear();
+            scope_.spawn("begin anew", begin_anew());
           },
           [&](const EndSupervisor& end) {
             if (!finishing_) scope_.spawn("finish", finish(end.reason));
@@ -671,24 +739,112 @@ asio::awaitable<void> Supervisor::sample_loop() {
   }
 }
 
-asio::awaitable<void> Supervisor::say_gone() {
+asio::awaitable<void> Supervisor::say_gone(bool stay) {
   auto ending_fetch = code_.stop();
   co_await std::move(ending_fetch);
   auto stopping = setup_.stop();
   co_await std::move(stopping);
   auto shutting_down = backends_.shut_down();
   co_await std::move(shutting_down);
-  uplink_.say_last(encode(GroupGone{}, options_.attempt));
+  uplink_.say_last(encode(GroupGone{stay}, options_.attempt));
 }
 
-asio::awaitable<void> Supervisor::finish(std::string) {
+asio::awaitable<void> Supervisor::end_all_but_workers() {
   if (uplink_.connected()) (void)co_await within(seconds(1), uplink_.link()->flush());
   if (workers_) co_await workers_->close();
-  (void)standbys_.close();
   validations_.kill();
   setup_.kill();
   commands_.end();
   ingest_.end();
+}
+
+// ---- processes that wait for another run
+
+KeptWorkers Supervisor::kept_workers() {
+  KeptWorkers kept{.known = hello(), .workers = {}, .unread = {}};
+  kept.code = orders_.prepare->code;
+  for (const auto& [rank, slot] : slots_) {
+    if (slot.stayed <= 0) continue;  // it has died since
+    kept.workers.push_back({.rank = rank.value,
+                            .pid = slot.stayed,
+                            .stdout_fd = slot.streams[0].rest.get(),
+                            .stderr_fd = slot.streams[1].rest.get(),
+                            .mark = slot.mark(),
+                            .group = slot.group(),
+                            .env = runner_.environment_of(slot)});
+  }
+  if (uplink_.connected()) kept.unread = unread_ + uplink_.link()->unread();
+  return kept;
+}
+
+/// Become a supervisor that knows nothing of this run, and has its workers' processes on standby.
+/// They connect to it again.
+asio::awaitable<void> Supervisor::begin_anew() {
+  auto ending = end_all_but_workers();
+  co_await std::move(ending);
+  checkpoints_.clean_up();
+  if (uplink_.connected()) (void)co_await within(seconds(1), uplink_.link()->flush());
+  if (uplink_.connected() && uplink_.link()->queued_bytes() > 0) {  // a frame may have left in part
+    auto finishing = finish("not kept");
+    co_await std::move(finishing);
+  }
+  SupervisorOptions again = options_;
+  again.link_fd = uplink_.connected() ? uplink_.link()->native_handle() : -1;
+  again.socket_fd = socket_fd_.get();
+  const Error why = execute_anew(again, kept_workers());
+  print_err("traind supervise: the workers are not kept: {}\n", why.describe());
+  auto finishing = finish("not kept");
+  co_await std::move(finishing);
+}
+
+/// Take over the processes that this supervisor kept when it began anew.
+void Supervisor::take_kept() {
+  auto kept = read_kept(FileDescriptor(options_.kept_fd));
+  if (!kept) return print_err("traind supervise: {}\n", kept.error().describe());
+  known_ = std::move(kept->known);
+  generation_ = known_.generation;
+  unread_ = std::move(kept->unread);
+  kept_ = kept->workers.size();
+  kept_code_ = std::move(kept->code);
+  std::vector<StandbyProcess> workers;
+  for (KeptWorker& worker : kept->workers)
+    workers.push_back({.number = worker.rank,
+                       .process = {.pid = static_cast<pid_t>(worker.pid),
+                                   .stdout_fd = worker.stdout_fd,
+                                   .stderr_fd = worker.stderr_fd},
+                       .cgroup = confinement_.group_without_claim(worker.group),
+                       .env = std::move(worker.env),
+                       .mark = std::move(worker.mark),
+                       .group = std::move(worker.group)});
+  standbys_.keep(std::move(workers), known_.gpus);
+  if (const auto opened = open_worker_port(); !opened)
+    print_err("traind supervise: {}\n", opened.error().describe());
+}
+
+/// Tell those that wait for another run that there is none, and let them end by themselves.
+asio::awaitable<void> Supervisor::end_those_that_wait() {
+  standbys_.end();
+  changed_.notify();
+  const TimePoint began = clock_.now();
+  const auto left = [this] {
+    const auto stayed = std::count_if(slots_.begin(), slots_.end(),
+                                      [](const auto& slot) { return slot.second.stayed > 0; });
+    return standbys_.reap() + static_cast<std::size_t>(stayed);
+  };
+  while (kept_ + slots_.size() > 0 && left() > 0 && clock_.now() < began + patience_) {
+    const auto paused = co_await pause_for(kLookAgainEvery);
+    if (paused.has_error()) co_return;
+  }
+  for (const auto& [rank, slot] : slots_)
+    if (slot.stayed > 0) ::kill(static_cast<pid_t>(-slot.stayed), SIGKILL);
+}
+
+asio::awaitable<void> Supervisor::finish(std::string) {
+  auto waiting = end_those_that_wait();
+  co_await std::move(waiting);
+  auto ending = end_all_but_workers();
+  co_await std::move(ending);
+  (void)standbys_.close();
   confinement_.end();
   co_await LeftoverReaper::reap_all();
   checkpoints_.clean_up();
@@ -702,7 +858,7 @@ asio::awaitable<void> Supervisor::finish(std::string) {
 // Become the user first of all, but after the exec, so that a process that its user can stop, trace
 // or dump contains nothing of traind's memory.
 int run_supervisor(const SupervisorOptions& options) {
-  if (options.account) become(*options.account);
+  if (options.account && ::geteuid() != options.account->uid) become(*options.account);
   return Supervisor(options).run();
 }
 

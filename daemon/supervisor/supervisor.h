@@ -31,8 +31,13 @@ struct SupervisorOptions {
   /// SHELL.
   std::optional<UserAccount> account;
   std::int64_t orphan_timeout_ms = 600000;
+  int kept_fd = -1;  // a file with KeptWorkers, if this is a supervisor that begins anew; −1: none
   std::string build;
 };
+
+/// Return the command that starts a supervisor of our own program with these options. cmd/traind
+/// reads the arguments.
+std::vector<std::string> supervise_command(const SupervisorOptions& options);
 
 /// Run until the launcher releases the attempt, or no launcher comes back in time. Return the
 /// process's exit code.

@@ -124,20 +124,44 @@ void Checkpoint::set_metadata(Dict metadata) {
 
 const Dict& Checkpoint::metrics() const { return impl_->metrics; }
 
+namespace {
+
+/// The checkpoint that this run began with, which remembers which of its files were verified.
+struct Verified {
+  std::mutex mutex;
+  std::optional<Checkpoint> checkpoint;
+};
+
+Verified& verified_checkpoint() {
+  static Verified& verified = *new Verified;  // threads may outlive main()
+  return verified;
+}
+
+/// The next run may begin with another one.
+[[maybe_unused]] const bool kForgets = [] {
+  sdk::at_run_end([] {
+    Verified& verified = verified_checkpoint();
+    const std::lock_guard lock(verified.mutex);
+    verified.checkpoint.reset();
+  });
+  return true;
+}();
+
+}  // namespace
+
 std::optional<Checkpoint> get_checkpoint() {
   const std::string& folder = sdk::worker_info().restore_dir;
   if (folder.empty()) return std::nullopt;
-  // The checkpoint remembers which files were verified. After a failure, the next call tries again.
-  static std::mutex mutex;
-  static std::optional<Checkpoint> verified;
-  const std::lock_guard lock(mutex);
+  // After a failure, the next call tries again.
+  Verified& verified = verified_checkpoint();
+  const std::lock_guard lock(verified.mutex);
   const sdk::InPhase restoring(Phase::Restore);
-  if (!verified) {
-    verified = open_committed(folder);
-    sdk::current_session().restore_data_positions(verified->metadata());
+  if (!verified.checkpoint) {
+    verified.checkpoint = open_committed(folder);
+    sdk::current_session().restore_data_positions(verified.checkpoint->metadata());
   }
   // Return a copy for the caller: set_metadata must not change those of others.
-  return make(Checkpoint::Impl(*verified->impl()));
+  return make(Checkpoint::Impl(*verified.checkpoint->impl()));
 }
 
 int start_epoch() {

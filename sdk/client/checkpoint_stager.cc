@@ -68,7 +68,9 @@ std::optional<Failed> run_writer(const CheckpointStager::Job& job) {
 
 }  // namespace
 
-CheckpointStager::~CheckpointStager() {
+CheckpointStager::~CheckpointStager() { stop(); }
+
+void CheckpointStager::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

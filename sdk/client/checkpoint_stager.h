@@ -39,6 +39,8 @@ class CheckpointStager {
   /// Wait until all jobs are handed over, however long writers take. Returns at once when a writer
   /// calls it.
   void drain();
+  /// drain(), and end the thread. Nothing may be added any more.
+  void stop();
 
  private:
   void run();

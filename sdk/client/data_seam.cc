@@ -61,6 +61,7 @@ constexpr DataSeam kSeam{
     .time_in = [](Phase phase) { return time_in(phase); },
     .end_step = [](StepSource source) { end_step(source); },
     .data_page = [] { return &data_page(); },
+    .at_run_end = [](void (*reset)()) { at_run_end(reset); },
 };
 
 }  // namespace

@@ -48,6 +48,7 @@ struct DataSeam {
   std::uint64_t (*time_in)(Phase);
   void (*end_step)(StepSource);
   DataPage* (*data_page)();
+  void (*at_run_end)(void (*reset)());
 };
 
 }  // namespace train::sdk

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <thread>
+#include <utility>
 
 #include "lib/progress/progress_clock.h"
 #include "lib/progress/progress_memory.h"
@@ -114,9 +115,13 @@ void share_progress(FileDescriptor fd) {
   auto memory = ProgressMemory::map(std::move(fd));
   if (!memory) return;  // the supervisor then knows as much as of a program without the SDK
   // Never unmapped: the loop may mark until the process ends.
-  static const ProgressMemory& kept = *new ProgressMemory(std::move(*memory));
+  const ProgressMemory& kept = *new ProgressMemory(std::move(*memory));
+  static bool first = true;
   const Marking marking;
-  writer().move_to(kept.page());
+  if (std::exchange(first, false))
+    writer().move_to(kept.page());
+  else  // of the process's next run, which has done nothing yet
+    writer() = ProgressWriter(kept.page(), progress_now());
   record_crashes_in(&kept.crash());
   shared_data().store(&kept.data());
 }

@@ -57,7 +57,8 @@ class InGradientSync {
 /// with its supervisor, if there is one.
 DataPage& data_page();
 
-/// Mark in the page behind `fd` from now on. Call this before the session is used.
+/// Mark in the page behind `fd` from now on: at first what was marked so far, too, later only what
+/// comes. Call this before the session is used.
 void share_progress(FileDescriptor fd);
 /// Stop marking in the shared page: this is the child of a fork. Async-signal-safe.
 void abandon_progress_in_fork_child();

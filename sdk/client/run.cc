@@ -52,6 +52,24 @@ int call_loop(sdk::WorkerSession& session, const std::function<int(const Config&
   }
 }
 
+/// Call the loop, and again for each run that follows in this process.
+int call_loop_of_each_run(const std::function<int(const Config&)>& loop) {
+  for (;;) {
+    sdk::WorkerSession& session = sdk::current_session();
+    const int code = call_loop(session, loop);
+    if (code != 0) {
+      session.finish();
+      return code;
+    }
+    try {
+      if (!sdk::begin_next_run()) return 0;
+    } catch (const Failure& why) {
+      std::fprintf(stderr, "trainrun: %s\n", why.what());
+      return 1;
+    }
+  }
+}
+
 }  // namespace
 
 int run_loop(int argc, char** argv, const std::function<int(const Config&)>& loop) {
@@ -74,11 +92,12 @@ int run_loop(int argc, char** argv, const std::function<int(const Config&)>& loo
   sdk::install_crash_reporter(session->info().rank_of_all);
   const bool ingest = !session->info().ingest.name.empty();
   if (!ingest) sdk::wait_for_debugger(session->info());
-  const int code = ingest              ? sdk::run_ingest(*session)
-                   : sdk::validating() ? sdk::run_validation(*session)
-                                       : call_loop(*session, loop);
-  session->finish();
-  return code;
+  if (ingest || sdk::validating()) {
+    const int code = ingest ? sdk::run_ingest(*session) : sdk::run_validation(*session);
+    session->finish();
+    return code;
+  }
+  return call_loop_of_each_run(loop);
 }
 
 }  // namespace train::detail

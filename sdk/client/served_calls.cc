@@ -25,8 +25,16 @@ std::string error_text(const std::exception_ptr& thrown) {
 }  // namespace
 
 ServedFunctions& ServedFunctions::of_process() {
-  static ServedFunctions& functions = *new ServedFunctions;  // threads may outlive main()
+  static ServedFunctions& functions = *[] {
+    at_run_end([] { of_process().forget_those_of_run(); });
+    return new ServedFunctions;  // threads may outlive main()
+  }();
   return functions;
+}
+
+void ServedFunctions::forget_those_of_run() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(functions_, [](const auto& served) { return served.second.of_run; });
 }
 
 void ServedFunctions::serve(const std::string& name, ServedFunction function) {
@@ -38,6 +46,7 @@ void ServedFunctions::serve(const std::string& name, ServedFunction function) {
   }
   if (!function.function)
     throw Failure("invalid_argument", fmt::format("serve: the function '{}' is empty", name));
+  function.of_run = existing_session() != nullptr;
   const std::lock_guard lock(mutex_);
   functions_[name] = std::move(function);
 }

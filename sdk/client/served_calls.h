@@ -22,6 +22,7 @@ namespace train::sdk {
 struct ServedFunction {
   std::function<Value(const Value&)> function;
   ServeWhen when = ServeWhen::AtReport;
+  bool of_run = false;  // served while there was a run, so it may refer to what the loop has
 };
 
 /// Functions by name: of the process, since a program may serve before it has a session.
@@ -33,6 +34,8 @@ class ServedFunctions {
   ServedFunction find(const std::string& name) const;
   /// Return their names, "a, b".
   std::string names() const;
+  /// Forget those that were served while this process had a run.
+  void forget_those_of_run();
 
  private:
   mutable std::mutex mutex_;

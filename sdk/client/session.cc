@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
+#include <iostream>
+#include <mutex>
 
 #include "lib/storage/run_folder.h"
 #include "sdk/client/environment.h"
@@ -31,9 +34,7 @@ int int_variable(const char* name, int otherwise) {
   return text == nullptr ? otherwise : static_cast<int>(std::strtol(text, nullptr, 10));
 }
 
-/// Join the run. If this process was started ahead of its attempt, wait until it has a rank; its
-/// environment then gets the variables that it would otherwise have been started with.
-std::unique_ptr<WorkerSession> join_run(const char* socket) {
+WorkerHello hello_of_process() {
   WorkerHello hello;
   hello.checkpoint_requests = true;
   hello.memory_profiles = true;
@@ -45,12 +46,22 @@ std::unique_ptr<WorkerSession> join_run(const char* socket) {
   hello.attempt = static_cast<std::uint32_t>(int_variable("TRAINRUN_ATTEMPT", 0));
   hello.pid = ::getpid();
   hello.standby = int_variable("TRAINRUN_STANDBY", -1);
-  const int fd = value_or_throw(connect_supervisor(socket));
-  JoinedSocket joined = value_or_throw(join_supervisor(fd, hello));
+  return hello;
+}
+
+/// Begin a run. A process that waited for it gets the variables of its environment that it would
+/// otherwise have been started with.
+std::unique_ptr<WorkerSession> begin_run(JoinedSocket joined) {
   for (const auto& [name, value] : joined.welcome.env) ::setenv(name.c_str(), value.c_str(), 1);
   ::unsetenv("TRAINRUN_STANDBY");
   share_progress(std::move(joined.progress));
   return std::make_unique<SupervisedSession>(std::move(joined));
+}
+
+/// Join the run. If this process was started ahead of its attempt, wait until it has a rank.
+std::unique_ptr<WorkerSession> join_run(const char* socket) {
+  const int fd = value_or_throw(connect_supervisor(socket));
+  return begin_run(value_or_throw(join_supervisor(fd, hello_of_process())));
 }
 
 std::unique_ptr<WorkerSession> make_session() {
@@ -74,6 +85,32 @@ std::unique_ptr<WorkerSession> make_session() {
   }
   find_restorable(checkpoints, info);
   return std::make_unique<SoloSession>(std::move(info), checkpoints);
+}
+
+struct Resets {
+  std::mutex mutex;
+  std::vector<void (*)()> all;
+};
+Resets& resets() {
+  static Resets& resets = *new Resets;  // threads may outlive main()
+  return resets;
+}
+
+void reset_after_run() {
+  std::vector<void (*)()> all;
+  {
+    const std::lock_guard lock(resets().mutex);
+    all = resets().all;
+  }
+  for (void (*reset)() : all) reset();
+}
+
+/// What was printed belongs to the run that ends. Other streams may wait for input for ever.
+void flush_output() {
+  std::cout.flush();
+  std::cerr.flush();
+  std::fflush(stdout);
+  std::fflush(stderr);
 }
 
 void finish_at_exit() {
@@ -104,6 +141,29 @@ WorkerSession& current_session() {
   std::atexit(finish_at_exit);
   pthread_atfork(nullptr, nullptr, after_fork_in_child);
   return *made;
+}
+
+bool begin_next_run() {
+  WorkerSession& ended = current_session();
+  if (ended.info().keeps_workers) {
+    reset_after_run();
+    flush_output();
+  }
+  if (!ended.finish_and_stay()) return false;
+  WorkerHello hello = hello_of_process();
+  hello.rank = ended.info().rank_of_all;
+  hello.stays = true;
+  auto joined = value_or_throw(wait_for_next_run(variable("TRAINRUN_SOCKET"), hello));
+  if (!joined) return false;
+  reset_after_run();  // once more: other threads of the program may have gone on
+  // The old session stays: threads of the program may still call it.
+  process_session = begin_run(std::move(*joined)).release();
+  return true;
+}
+
+void at_run_end(void (*reset)()) {
+  const std::lock_guard lock(resets().mutex);
+  resets().all.push_back(reset);
 }
 
 WorkerSession* existing_session() { return in_fork_child ? nullptr : process_session.load(); }

@@ -43,15 +43,26 @@ struct WorkerInfo : WorkerRanks {
   int master_listen_fd = -1;  // rank 0: the bound socket that the supervisor kept for c10d's store
   std::string collectives = "auto";  // auto | gloo | nccl
   std::chrono::milliseconds collective_timeout = std::chrono::minutes(30);
-  bool validating = false;  // started to validate the checkpoint at restore_dir
-  IngestRole ingest;        // of an ingest worker, which has no rank
-  std::string restore_dir;  // the committed checkpoint to start from; empty: none
+  bool validating = false;     // started to validate the checkpoint at restore_dir
+  bool keeps_workers = false;  // see begin_next_run()
+  IngestRole ingest;           // of an ingest worker, which has no rank
+  std::string restore_dir;     // the committed checkpoint to start from; empty: none
   std::optional<std::int64_t> restored_epoch;  // the `epoch` it was reported with
 };
 
 /// Return what this worker knows of its run; the first call connects. Throws Failure when
 /// TRAINRUN_SOCKET is set and nobody answers. Any thread.
 const WorkerInfo& worker_info();
+
+/// End this process's run, whose loop has returned, and make the process a worker of the next one:
+/// wait, without limit, until there is one. Whatever was learned of the old run is then out of
+/// date: worker_info() is another object. Return false, and at once if the run does not keep its
+/// workers, if there is no next run; the old one has ended then, too. Throws Failure when the next
+/// run cannot be joined. The loop's thread.
+bool begin_next_run();
+/// Call `reset` at the end of every run that another may follow, before the supervisor hears of it:
+/// it makes a part of the SDK as it was before the run. Any thread.
+void at_run_end(void (*reset)());
 
 /// Exchange the bytes of one collective: every rank gets every rank's bytes, by rank. Blocks;
 /// throws as train::barrier() does. `name` says what the collective is for ("row counts of

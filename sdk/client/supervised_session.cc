@@ -85,6 +85,7 @@ WorkerInfo to_worker_info(const Welcome& welcome) {
   info.master_port = static_cast<int>(run.master_port);
   info.collectives = run.collectives;
   info.collective_timeout = milliseconds(run.collective_timeout_ms);
+  info.keeps_workers = run.keeps_workers && info.trains();
   info.ingest = welcome.ingest;
   info.restore_dir = run.restore_dir;
   if (run.restored_epoch >= 0) info.restored_epoch = run.restored_epoch;
@@ -447,16 +448,34 @@ void SupervisedSession::ingest_busy(const IngestFigures& figures) {
                           .cpu_us = figures.cpu_us});
 }
 
-void SupervisedSession::finish() {
+void SupervisedSession::finish() { (void)end(/*stays=*/false); }
+
+bool SupervisedSession::finish_and_stay() {
+  if (!info().keeps_workers) {
+    finish();
+    return false;
+  }
+  if (end(/*stays=*/true)) {
+    // This object stays: threads may still call it. What it holds of the program does not.
+    stager_->stop();
+    link_->hand_on_wakes();
+    on_stop({});
+    return true;
+  }
+  return false;
+}
+
+/// Say goodbye, unless that was said. Return whether the supervisor has taken this goodbye.
+bool SupervisedSession::end(bool stays) {
   set_base_phase(Phase::Stop);
   calls_.close("it has left its loop");
   stager_->drain();
   profiler_->end();
   Lock lock(mutex_);
-  if (goodbye_sent_) return;
+  if (goodbye_sent_) return false;
   goodbye_sent_ = true;
   if (!closed_) {
-    push_message(WorkerGoodbye{.told_to_stop = told_to_stop_});
+    push_message(WorkerGoodbye{.told_to_stop = told_to_stop_, .stays = stays});
     changed_.wait_for(lock, kHandOverWithin, [this] { return goodbye_acked_ || closed_; });
   }
   if (!goodbye_acked_) {
@@ -466,8 +485,10 @@ void SupervisedSession::finish() {
   }
   if (!closed_) closed_ = "this worker has said goodbye: the loop is over";
   changed_.notify_all();
+  const bool taken = goodbye_acked_;
   lock.unlock();
   link_->stop();
+  return taken;
 }
 
 /// Throw in a worker of a role beside the one that trains.

@@ -50,6 +50,7 @@ class SupervisedSession final : public WorkerSession {
   void send_error(const UserError& error) override;
   void flush(std::chrono::milliseconds within) override;
   void finish() override;
+  bool finish_and_stay() override;
   void abandon_in_fork_child() override;
 
  private:
@@ -63,6 +64,8 @@ class SupervisedSession final : public WorkerSession {
     OnceReply reply;
     std::thread::id runner;  // while f runs here
   };
+
+  bool end(bool stays);
 
   // reports
   std::uint64_t queue_report(Lock& lock, std::string_view packed);

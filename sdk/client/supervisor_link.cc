@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstring>
 #include <span>
+#include <thread>
 
 #include "lib/base/check.h"
 #include "lib/base/thread.h"
@@ -26,6 +27,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kWelcomeWithin = std::chrono::seconds(60);
+// Between two runs, a supervisor begins anew, and does not listen for a moment.
+constexpr auto kSupervisorAwayMax = std::chrono::seconds(30);
+constexpr auto kConnectAgainEvery = std::chrono::milliseconds(5);
 // After sending, collect more reports for this long: a loop that reports every few µs then costs
 // the link's thread one wake-up per millisecond instead of one per report. Urgent frames wake it at
 // once.
@@ -96,14 +100,17 @@ Result<Frame> receive_one(JoinedSocket& joined, Clock::time_point deadline) {
   }
 }
 
-Result<JoinedSocket> exchange_hello(int fd, const WorkerHello& hello) {
+/// Say hello, and return the answer.
+Result<Frame> exchange_hello(JoinedSocket& joined, const WorkerHello& hello) {
   std::string bytes;
   append_frame(encode(hello, Attempt{hello.attempt}), bytes);
-  TRY_VOID(send_all(fd, bytes));
-  JoinedSocket joined{.fd = fd, .welcome = {}, .reader = {}};
-  const bool stands_by = hello.standby >= 0;  // waits until it gets a rank
-  const auto deadline = stands_by ? Clock::time_point::max() : Clock::now() + kWelcomeWithin;
-  TRY(auto frame, receive_one(joined, deadline));
+  TRY_VOID(send_all(joined.fd, bytes));
+  const bool waits = hello.standby >= 0 || hello.stays;  // until it gets a rank
+  const auto deadline = waits ? Clock::time_point::max() : Clock::now() + kWelcomeWithin;
+  return receive_one(joined, deadline);
+}
+
+Result<Unit> take_welcome(const Frame& frame, JoinedSocket& joined) {
   if (frame.type == MessageType::Refused) {
     TRY(auto refused, decode<Refused>(frame));
     return Error{Errc::Unavailable,
@@ -121,7 +128,7 @@ Result<JoinedSocket> exchange_hello(int fd, const WorkerHello& hello) {
                              joined.welcome.protocol, kProtocolMin, kProtocolMax),
                  "build the program with the trainrun that runs it"};
   }
-  return joined;
+  return Unit{};
 }
 
 void close_once(std::atomic<int>& fd) {
@@ -164,16 +171,55 @@ Result<int> connect_supervisor(const std::string& path) {
 }
 
 Result<JoinedSocket> join_supervisor(int fd, const WorkerHello& hello) {
-  auto joined = exchange_hello(fd, hello);
-  if (joined.has_error()) ::close(fd);
-  return joined;
+  JoinedSocket joined{.fd = fd, .welcome = {}, .reader = {}};
+  const auto answer = exchange_hello(joined, hello);
+  const auto welcomed = answer ? take_welcome(*answer, joined) : Result<Unit>(answer.error());
+  if (welcomed) return joined;
+  ::close(fd);
+  return welcomed.error();
 }
 
+Result<std::optional<JoinedSocket>> wait_for_next_run(const std::string& path,
+                                                      const WorkerHello& hello) {
+  auto give_up = Clock::now() + kSupervisorAwayMax;
+  while (Clock::now() < give_up) {
+    const auto fd = connect_supervisor(path);
+    if (!fd && fd.error().code != Errc::Unavailable) return fd.error();
+    if (fd) {
+      JoinedSocket joined{.fd = *fd, .welcome = {}, .reader = {}};
+      const auto answer = exchange_hello(joined, hello);
+      if (answer && answer->type == MessageType::Welcome) {
+        if (const auto welcomed = take_welcome(*answer, joined); !welcomed) {
+          ::close(*fd);
+          return welcomed.error();
+        }
+        return std::optional(std::move(joined));
+      }
+      ::close(*fd);
+      if (answer) return std::optional<JoinedSocket>();  // there is no place for it
+      give_up = Clock::now() + kSupervisorAwayMax;       // it was there until now
+    }
+    std::this_thread::sleep_for(kConnectAgainEvery);
+  }
+  return std::optional<JoinedSocket>();
+}
+
+namespace {
+
+// Of a link that has ended, whose threads may still write to it: the next link is woken in vain.
+std::atomic<int> spare_wake_fd = -1;
+
+int take_wake_fd() {
+  const int spare = spare_wake_fd.exchange(-1);
+  return spare >= 0 ? spare : ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+}  // namespace
+
+void SupervisorLink::hand_on_wakes() { spare_wake_fd = wake_fd_.load(); }
+
 SupervisorLink::SupervisorLink(int fd, FrameReader reader, Owner owner)
-    : fd_(fd),
-      wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      reader_(std::move(reader)),
-      owner_(std::move(owner)) {
+    : fd_(fd), wake_fd_(take_wake_fd()), reader_(std::move(reader)), owner_(std::move(owner)) {
   TRAIN_CHECK(wake_fd_ >= 0, "the limit on open files leaves no room for an eventfd");
   thread_ = start_thread("trainrun-sdk", [this] { run(); });
 }

@@ -26,6 +26,11 @@ Result<int> connect_supervisor(const std::string& path);
 /// Say hello on a connected socket, and wait for the welcome: ≤ 60 s, but without a limit when
 /// `hello` is from a standby process. Closes `fd` when it fails.
 Result<JoinedSocket> join_supervisor(int fd, const WorkerHello& hello);
+/// Join the next run of the supervisor at `path`: wait for it without limit, also while the
+/// supervisor begins anew. Nothing if there is no place for this process in it, or if the
+/// supervisor has been away for 30 s.
+Result<std::optional<JoinedSocket>> wait_for_next_run(const std::string& path,
+                                                      const WorkerHello& hello);
 
 class SupervisorLink {
  public:
@@ -47,6 +52,8 @@ class SupervisorLink {
 
   /// Make the link call fill() now. Any thread, even after stop(). Costs one system call.
   void wake();
+  /// Let the process's next link have what late calls of wake() write to; stop() comes before.
+  void hand_on_wakes();
   /// End the thread without sending anything more, and close the socket.
   void stop();
   /// Close the descriptors in the child of a fork, where the thread does not exist, so that the

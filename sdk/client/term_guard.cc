@@ -42,6 +42,8 @@ void on_term(int, siginfo_t* info, void*) {
 }  // namespace
 
 void guard_against_term(pid_t supervisor, std::chrono::milliseconds hold) {
+  ordered = false;  // for an earlier run of this process
+  held = HeldTerm::None;
   struct sigaction now {};
   if (std::getenv("SLURM_JOB_ID") == nullptr || ::sigaction(SIGTERM, nullptr, &now) != 0 ||
       now.sa_handler != SIG_DFL)

@@ -17,7 +17,7 @@ enum class HeldTerm { None, Waiting, Over };
 /// From now on, a TERM ends this process at once only if the supervisor, this process itself or
 /// nobody known has sent it. Another one ends it after `hold`, unless stop_is_ordered() has been
 /// called by then. Processes that are forked are not changed. Does nothing outside a Slurm job, or
-/// if the program handles TERM itself. Call it once.
+/// if the program handles TERM itself. Call it at the beginning of each run.
 void guard_against_term(pid_t supervisor, std::chrono::milliseconds hold = kTermHold);
 
 /// The run is being stopped: this process ends in good order, or by the supervisor. Any thread may

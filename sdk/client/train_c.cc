@@ -154,6 +154,13 @@ int trainrun_finish_error(const char* error, const char* type, const char* stack
   });
 }
 
+int trainrun_next_run(void) {
+  int begun = 0;
+  phases().clear();
+  const int code = guarded([&] { begun = train::sdk::begin_next_run() ? 1 : 0; });
+  return code == TRAINRUN_OK ? begun : -1;
+}
+
 const char* trainrun_last_error(void) { return last_error.text.c_str(); }
 const char* trainrun_last_error_kind(void) { return last_error.kind.c_str(); }
 

@@ -55,6 +55,12 @@ class WorkerSession {
   /// the session fail. Never throws: it reports on stderr what could not be handed over. Calling it
   /// again does nothing.
   virtual void finish() = 0;
+  /// Do the same, and tell the supervisor that this process waits for another run. Return whether
+  /// it may: not if the run does not keep its workers, or nobody has heard of it.
+  virtual bool finish_and_stay() {
+    finish();
+    return false;
+  }
   /// Tell the session that it is now in the child of a fork.
   virtual void abandon_in_fork_child() = 0;
 

@@ -41,7 +41,10 @@ struct OpenShards {
 [[maybe_unused]] const bool kServes = sdk::register_ingest_server(sdk::serve_ingest);
 
 OpenShards& open_shards() {
-  static OpenShards& shards = *new OpenShards;
+  static OpenShards& shards = *[] {
+    sdk::at_run_end(sdk::forget_dataset_shards);
+    return new OpenShards;
+  }();
   return shards;
 }
 

@@ -27,7 +27,10 @@ struct Names {
   std::map<std::string, Entry> entries;
 };
 Names& names() {
-  static Names& all = *new Names;
+  static Names& all = *[] {
+    at_run_end(forget_loader_cursors);
+    return new Names;
+  }();
   return all;
 }
 
@@ -125,7 +128,7 @@ void LoaderCursor::tell(const SamplerState& at) {
 
 void forget_loader_cursors() {
   const std::lock_guard lock(names().mutex);
-  names().entries.clear();
+  for (auto& [name, entry] : names().entries) entry = {.taken = entry.taken};
 }
 
 }  // namespace train::sdk

@@ -34,8 +34,8 @@ class LoaderCursor {
   const std::string name_;
 };
 
-/// Forget where samplers have been, as at the start of the process. For tests that act as several
-/// workers, one after another.
+/// Forget where samplers have been, as at the start of the process: at the end of a run, and for
+/// tests that act as several workers, one after another.
 void forget_loader_cursors();
 
 }  // namespace train::sdk

@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
 
 #include "lib/base/thread.h"
 #include "sdk/client/progress.h"
@@ -124,8 +125,8 @@ Group make_group(const WorkerInfo& info) {
   return made;
 }
 
-// Destroys the group before LibTorch's own statics. Leaves behind a thread that hangs in a
-// collective of a broken group.
+// Destroys the group at the end of the run, or before LibTorch's own statics. Leaves behind a
+// thread that hangs in a collective of a broken group.
 class GroupOwner {
  public:
   const c10::intrusive_ptr<c10d::ProcessGroup>& get() {
@@ -141,13 +142,17 @@ class GroupOwner {
     return group_.group;
   }
 
-  ~GroupOwner() {
-    if (!group_.group) return;
+  ~GroupOwner() { end(); }
+
+  /// Destroy the group, unless another thread is just making it. The next get() makes another.
+  void end() {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock || !group_.group) return;
     struct Teardown {
       Group group;
       std::promise<void> done;
     };
-    const auto teardown = std::make_shared<Teardown>(Teardown{std::move(group_), {}});
+    const auto teardown = std::make_shared<Teardown>(Teardown{std::exchange(group_, {}), {}});
     auto finished = teardown->done.get_future();
     const auto started = start_unjoined_thread("trainrun-group", [teardown] {
       teardown->group.group.reset();
@@ -205,6 +210,11 @@ torch::Device device() {
 
 c10::intrusive_ptr<c10d::ProcessGroup> process_group() {
   static sdk::GroupOwner owner;
+  static const bool ends_with_run = [] {
+    sdk::at_run_end([] { owner.end(); });
+    return true;
+  }();
+  (void)ends_with_run;
   if (sdk::worker_info().world_size == 1) return {};
   return owner.get();
 }

@@ -1,5 +1,5 @@
 // Makes the c10d group of all ranks from what the supervisor told this worker. torch.h's
-// process_group() and prepare_model call this; it owns the group and its store until the process
+// process_group() and prepare_model call this; it owns the group and its store until the run
 // ends.
 #pragma once
 

@@ -57,6 +57,8 @@ std::optional<HistogramCounter> begin_histogram(std::string_view, int) { return 
 
 void add_histogram(std::string_view, const Histogram&) {}
 
+void at_run_end(void (*)()) {}
+
 void set_preprocessors(const std::string& dataset, std::string fitted) {
   fakes::session().preprocessors[dataset] = std::move(fitted);
 }

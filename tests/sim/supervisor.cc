@@ -305,6 +305,8 @@ void SimSupervisor::perform(const GroupAction& action) {
                    ingest_.end();
                    say(frame(GroupGone{}));
                  },
+                 [](const EndThoseThatStay&) {},  // no simulated run keeps its workers
+                 [](const KeepWorkers&) {},
                  [&](const EndSupervisor& over) {
                    if (over.reason != "released")
                      sim_.check.supervisor_gave_up(key_.attempt,

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 namespace train {
 namespace {
 
 // traind tells of the launcher after the start: that takes longer than a short orphan timeout.
 constexpr Duration kFirstLauncherMax = seconds(30);
+// For a process that waited for another run in vain.
+constexpr Duration kEndsByItselfMax = seconds(5);
 
 }  // namespace
 
@@ -99,8 +102,18 @@ void WorkerGroup::on(const WorkerSpawnFailed& event) {
   stop(Duration{0});
 }
 
+void WorkerGroup::on(const WorkerStays& event) {
+  Worker& worker = workers_.at(event.rank);
+  if (worker.dead()) return;
+  worker.ended = WaitStatus{};
+  worker.stays = true;
+  actions_.push_back(TellExited{event.rank, worker.pid, *worker.ended, worker.stop_requested});
+}
+
 void WorkerGroup::on(const WorkerReaped& event) {
   Worker& worker = workers_.at(event.rank);
+  if (std::exchange(worker.stays, false))  // its end as a worker was told
+    return actions_.push_back(ReapRankLeftovers{event.rank});
   worker.ended = event.status;
   actions_.push_back(ReapRankLeftovers{event.rank});
   if (!start_failure_)
@@ -122,9 +135,15 @@ void WorkerGroup::on(const LauncherPresence& event) {
   }
 }
 
-void WorkerGroup::on(const GroupRelease&) {
+void WorkerGroup::on(const GroupRelease& event) {
+  keeps_ = event.keep_workers && phase_ == GroupPhase::Gone;
   if (phase_ != GroupPhase::Gone) stop(Duration{0});
   released_ = true;
+}
+
+bool WorkerGroup::all_stay() const {
+  return !workers_.empty() && std::all_of(workers_.begin(), workers_.end(),
+                                          [](const auto& w) { return w.second.stays; });
 }
 
 void WorkerGroup::stop(Duration grace) {
@@ -147,6 +166,23 @@ void WorkerGroup::signal_alive(int signal) {
   }
 }
 
+bool WorkerGroup::only_some_stay() const {
+  return !all_stay() && std::any_of(workers_.begin(), workers_.end(),
+                                    [](const auto& w) { return w.second.stays; });
+}
+
+/// No run begins with a part of the group: those that stay end by themselves, or are killed.
+void WorkerGroup::end_those_that_stay() {
+  if (!stay_until_) {
+    stay_until_ = now_ + kEndsByItselfMax;
+    return actions_.push_back(EndThoseThatStay{});
+  }
+  if (now_ < *stay_until_) return;
+  stay_until_ = TimePoint::max();
+  for (const auto& [rank, worker] : workers_)
+    if (worker.stays) actions_.push_back(SignalWorker{rank, SIGKILL});
+}
+
 void WorkerGroup::advance() {
   const auto due = orphaned_at();
   if (due && now_ >= *due) {
@@ -164,7 +200,9 @@ void WorkerGroup::advance() {
   });
   const bool may_end =
       phase_ == GroupPhase::Stopping || (phase_ == GroupPhase::Running && !workers_.empty());
-  if (may_end && all_over) {
+  if (may_end && all_over && only_some_stay()) {
+    end_those_that_stay();
+  } else if (may_end && all_over) {
     phase_ = GroupPhase::Gone;
     kill_at_.reset();
   }
@@ -173,10 +211,11 @@ void WorkerGroup::advance() {
     if (start_failure_)
       actions_.push_back(*start_failure_);
     else
-      actions_.push_back(TellGone{});
+      actions_.push_back(TellGone{all_stay()});
   }
   if (phase_ == GroupPhase::Gone && (abandoned_ || released_) && !over_) {
     over_ = true;
+    if (keeps_ && all_stay()) return actions_.push_back(KeepWorkers{});
     actions_.push_back(EndSupervisor{released_ ? "released" : "no launcher reconnected in time"});
   }
 }
@@ -184,7 +223,8 @@ void WorkerGroup::advance() {
 std::optional<TimePoint> WorkerGroup::next_deadline() const {
   if (over_) return std::nullopt;
   std::optional<TimePoint> next = kill_at_;
-  if (const auto due = orphaned_at(); due && (!next || *due < *next)) next = due;
+  for (const auto due : {orphaned_at(), stay_until_})
+    if (due && *due != TimePoint::max() && (!next || *due < *next)) next = due;
   return next;
 }
 

@@ -39,6 +39,11 @@ struct WorkerReaped {
   Rank rank;
   WaitStatus status;
 };
+/// The worker has left its loop, and its process waits for another run. For this group it has ended
+/// well; WorkerReaped may still follow.
+struct WorkerStays {
+  Rank rank;
+};
 /// The worker's output is read to the end, and its staged checkpoints are stored.
 struct WorkerDrained {
   Rank rank;
@@ -50,11 +55,13 @@ struct GroupStop {
 struct LauncherPresence {
   bool present = true;
 };
-struct GroupRelease {};  // the launcher has received everything
+struct GroupRelease {  // the launcher has received everything
+  bool keep_workers = false;
+};
 struct GroupTick {};
 using GroupEvent =
-    std::variant<GroupStart, WorkerSpawned, WorkerSpawnFailed, WorkerReaped, WorkerDrained,
-                 GroupStop, LauncherPresence, GroupRelease, GroupTick>;
+    std::variant<GroupStart, WorkerSpawned, WorkerSpawnFailed, WorkerReaped, WorkerStays,
+                 WorkerDrained, GroupStop, LauncherPresence, GroupRelease, GroupTick>;
 
 // ---- actions
 struct SpawnWorker {
@@ -89,14 +96,24 @@ struct TellExited {
   bool operator==(const TellExited&) const = default;
 };
 struct TellGone {
+  bool stay = false;  // all workers' processes do
   bool operator==(const TellGone&) const = default;
+};
+/// Tell the processes that stay that there is no other run for them.
+struct EndThoseThatStay {
+  bool operator==(const EndThoseThatStay&) const = default;
+};
+/// Instead of EndSupervisor: begin anew, with the processes that stay.
+struct KeepWorkers {
+  bool operator==(const KeepWorkers&) const = default;
 };
 struct EndSupervisor {
   std::string reason;
   bool operator==(const EndSupervisor&) const = default;
 };
-using GroupAction = std::variant<SpawnWorker, SignalWorker, ReapRankLeftovers, TellStarted,
-                                 TellStartFailed, TellExited, TellGone, EndSupervisor>;
+using GroupAction =
+    std::variant<SpawnWorker, SignalWorker, ReapRankLeftovers, TellStarted, TellStartFailed,
+                 TellExited, TellGone, EndThoseThatStay, KeepWorkers, EndSupervisor>;
 
 enum class GroupPhase { Prepared, Starting, Running, Stopping, Gone };
 std::string_view to_string(GroupPhase phase);
@@ -122,6 +139,7 @@ class WorkerGroup {
     std::optional<WaitStatus> ended;
     bool drained = false;
     bool stop_requested = false;
+    bool stays = false;  // its process does: it has ended as a worker only
     bool dead() const { return ended.has_value(); }
   };
 
@@ -129,6 +147,7 @@ class WorkerGroup {
   void on(const WorkerSpawned&);
   void on(const WorkerSpawnFailed&);
   void on(const WorkerReaped&);
+  void on(const WorkerStays&);
   void on(const WorkerDrained&);
   void on(const GroupStop&);
   void on(const LauncherPresence&);
@@ -137,6 +156,9 @@ class WorkerGroup {
   void stop(Duration grace);
   void signal_alive(int signal);
   void advance();
+  bool all_stay() const;
+  bool only_some_stay() const;
+  void end_those_that_stay();
   std::optional<TimePoint> orphaned_at() const;
 
   Duration stop_grace_, orphan_timeout_;
@@ -145,13 +167,15 @@ class WorkerGroup {
   std::map<Rank, Worker> workers_;
   std::optional<TellStartFailed> start_failure_;
   std::optional<TimePoint> kill_at_;
+  std::optional<TimePoint> stay_until_;    // those that stay and were told to end
   std::optional<TimePoint> absent_since_;  // when the launcher left
   bool was_present_ = false;
   bool began_ = false;
   bool told_gone_ = false;
   bool abandoned_ = false;  // no launcher came back in time; until one does after all
   bool released_ = false;
-  bool over_ = false;  // EndSupervisor was returned
+  bool keeps_ = false;  // released, but not its workers
+  bool over_ = false;   // EndSupervisor or KeepWorkers was returned
   std::vector<GroupAction> actions_;
 };
 

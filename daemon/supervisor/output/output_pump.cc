@@ -1,11 +1,13 @@
 #include "daemon/supervisor/output/output_pump.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <tuple>
 
 #include "daemon/supervisor/uplink.h"
 
@@ -14,6 +16,7 @@ namespace {
 
 constexpr std::size_t kOutputWindowBytes = 256u << 10;  // sent and not acknowledged, per stream
 constexpr std::size_t kOutputChunkBytes = 64u << 10;
+constexpr std::size_t kOutputLeftMax = 1u << 20;  // that a pipe holds at most
 
 }  // namespace
 
@@ -35,6 +38,13 @@ void OutputPump::start(WorkerSlot& slot, int stdout_fd, int stderr_fd) {
   scope_.spawn("send stderr", send(slot.ranks.rank, slot.streams[1]));
 }
 
+void OutputPump::leave(WorkerSlot& slot) {
+  for (OutputStream& stream : slot.streams) {
+    stream.stays = true;
+    if (stream.pipe != nullptr) stream.pipe->cancel();
+  }
+}
+
 void OutputPump::acknowledge(WorkerSlot& slot, const AckOutput& message) {
   for (OutputStream& stream : slot.streams) {
     if (stream.number != message.stream) continue;
@@ -51,18 +61,40 @@ void OutputPump::send_again(WorkerSlot& slot) {
 }
 
 asio::awaitable<void> OutputPump::read(WorkerSlot& slot, std::size_t number, int fd) {
-  asio::posix::stream_descriptor pipe(executor_, fd);
-  std::vector<char> buffer(kOutputChunkBytes);
-  for (;;) {
-    const auto [error, size] =
-        co_await pipe.async_read_some(asio::buffer(buffer), asio::as_tuple(asio::use_awaitable));
-    if (error) break;
-    slot.streams[number].spool.append({buffer.data(), size});
-    slot.last_lines.append(number, {buffer.data(), size});
-    changed_.notify();
+  OutputStream& stream = slot.streams[number];
+  if (fd < 0) {  // the process closed it in an earlier run
+    stream.spool.finish();
+    stream.ended = true;
+    co_return changed_.notify();
   }
-  slot.streams[number].spool.finish();
-  slot.streams[number].ended = true;
+  asio::posix::stream_descriptor pipe(executor_, fd);
+  const auto keep = [&](const char* data, std::size_t size) {
+    stream.spool.append({data, size});
+    slot.last_lines.append(number, {data, size});
+    changed_.notify();
+  };
+  stream.pipe = &pipe;
+  std::vector<char> buffer(kOutputChunkBytes);
+  boost::system::error_code error;
+  while (!error && !stream.stays) {
+    std::size_t size = 0;
+    std::tie(error, size) =
+        co_await pipe.async_read_some(asio::buffer(buffer), asio::as_tuple(asio::use_awaitable));
+    if (!error) keep(buffer.data(), size);
+  }
+  stream.pipe = nullptr;
+  if (stream.stays) {
+    stream.rest.reset(pipe.release());
+    // What it has written before it left its loop; others of its threads may go on.
+    for (std::size_t left = kOutputLeftMax; left > 0;) {
+      const ssize_t size = ::read(stream.rest.get(), buffer.data(), std::min(left, buffer.size()));
+      if (size <= 0) break;
+      keep(buffer.data(), static_cast<std::size_t>(size));
+      left -= static_cast<std::size_t>(size);
+    }
+  }
+  stream.spool.finish();
+  stream.ended = true;
   changed_.notify();
 }
 

@@ -26,6 +26,9 @@ class OutputPump {
                                   std::uint64_t bytes_max);
   /// Read both pipes to their end, and send the output. Takes ownership of the descriptors.
   void start(WorkerSlot& slot, int stdout_fd, int stderr_fd);
+  /// Read what the worker has written by now, and no more: its process stays. The rest is in
+  /// OutputStream::rest then.
+  static void leave(WorkerSlot& slot);
   /// Note what the launcher has. While output is sent again, that may be more than was sent.
   static void acknowledge(WorkerSlot& slot, const AckOutput& message);
   /// Send everything again that is not acknowledged, to a launcher that attached.

@@ -15,9 +15,7 @@ constexpr int kQuietRounds = 10, kLastRounds = 100;
 
 void LeftoverReaper::reap(WorkerSlot& slot) {
   if (slot.cgroup) return slot.cgroup->kill();
-  const std::string variable = slot.standby
-                                   ? fmt::format("TRAINRUN_STANDBY={}", slot.standby->number)
-                                   : fmt::format("RANK={}", slot.ranks.rank);
+  const std::string variable = slot.mark();
   kill_adopted({variable});
   quiet_rounds_ = 0;
   if (variables_.empty()) scope_.spawn("reap leftovers", reap_again());

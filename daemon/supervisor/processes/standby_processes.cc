@@ -5,14 +5,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "daemon/supervisor/processes/adopted.h"
 
 namespace train {
 namespace {
 
 void close_pipes(const StandbyProcess& standby) {
-  ::close(standby.process.stdout_fd);
-  ::close(standby.process.stderr_fd);
+  for (const int fd : {standby.process.stdout_fd, standby.process.stderr_fd})
+    if (fd >= 0) ::close(fd);
 }
 
 bool reap_if_dead(pid_t pid) {
@@ -30,7 +32,9 @@ void StandbyProcesses::start(asio::any_io_executor executor, const NodeEnvironme
   for (int number = 0; number < count; ++number) {
     StandbyProcess standby{.number = number, .process = {}, .cgroup = {}, .env = {}};
     standby.env = standby_environment(node, number);
-    standby.cgroup = confinement.worker_group(fmt::format("standby-{:04}", number));
+    standby.mark = fmt::format("TRAINRUN_STANDBY={}", number);
+    standby.group = fmt::format("standby-{:04}", number);
+    standby.cgroup = confinement.worker_group(standby.group);
     const auto process = spawn_piped(executor, {.argv = node.start.command,
                                                 .working_dir = node.start.working_dir,
                                                 .env = standby.env,
@@ -43,19 +47,39 @@ void StandbyProcesses::start(asio::any_io_executor executor, const NodeEnvironme
   }
 }
 
+void StandbyProcesses::keep(std::vector<StandbyProcess> workers, std::vector<std::string> gpus) {
+  gpus_ = std::move(gpus);
+  waiting_ = std::move(workers);
+  were_workers_ = true;
+  for (const StandbyProcess& worker : waiting_) note_own_child(worker.process.pid);
+}
+
 std::optional<StandbyProcess> StandbyProcesses::take(Rank rank,
                                                      const std::vector<std::string>& gpus) {
   if (gpus != gpus_) return std::nullopt;
-  while (!waiting_.empty()) {
-    StandbyProcess next = std::move(waiting_.front());
-    waiting_.erase(waiting_.begin());
+  for (;;) {
+    const auto found =
+        std::find_if(waiting_.begin(), waiting_.end(), [&](const StandbyProcess& standby) {
+          return !were_workers_ || standby.number == rank.value;
+        });
+    if (found == waiting_.end()) return std::nullopt;
+    StandbyProcess next = std::move(*found);
+    waiting_.erase(found);
     if (!reap_if_dead(next.process.pid)) {
       taken_.emplace(next.number, rank);
       return next;
     }
     close_pipes(next);
   }
-  return std::nullopt;
+}
+
+std::size_t StandbyProcesses::reap() {
+  std::erase_if(waiting_, [](const StandbyProcess& standby) {
+    if (!reap_if_dead(standby.process.pid)) return false;
+    close_pipes(standby);
+    return true;
+  });
+  return waiting_.size();
 }
 
 std::vector<pid_t> StandbyProcesses::close() {
@@ -71,7 +95,8 @@ std::vector<pid_t> StandbyProcesses::close() {
   return killed;
 }
 
-std::optional<Rank> StandbyProcesses::rank_of(int number) const {
+std::optional<Rank> StandbyProcesses::rank_of(int number, bool was_worker) const {
+  if (was_worker != were_workers_) return std::nullopt;
   const auto found = taken_.find(number);
   return found == taken_.end() ? std::nullopt : std::optional(found->second);
 }

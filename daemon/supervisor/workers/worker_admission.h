@@ -32,6 +32,7 @@ class WorkerAdmission {
 
  private:
   Task<Rank> rank_for(const WorkerHello& hello) const;
+  bool stays(Rank rank) const;
 
   const Parts parts_;
 };

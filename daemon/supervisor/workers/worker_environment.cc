@@ -134,6 +134,7 @@ Environment worker_environment(const NodeEnvironment& node, const WorkerEnvironm
     set_default(env, "TP_SOCKET_IFNAME", input.network_interface);
   }
   set(env, "TRAINRUN_NODE_RANK", ranks.node_rank);
+  if (start.run.keeps_workers) set(env, "TRAINRUN_KEEPS_WORKERS", 1);
   set(env, "TRAINRUN_CHECKPOINT_DIR", input.checkpoint_dir);
   const auto gpus = static_cast<int>(node.gpus.size());
   for (auto& [name, value] :

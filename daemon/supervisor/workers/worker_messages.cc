@@ -127,10 +127,11 @@ Result<Unit> WorkerMessages::received(Rank rank, Frame frame) {
     }
     case MessageType::WorkerGoodbye: {
       TRY(const WorkerGoodbye message, decode<WorkerGoodbye>(frame));
-      slot.said_goodbye = true;
+      const bool again = std::exchange(slot.said_goodbye, true);
       slot.told_to_stop |= message.told_to_stop;
       parts_.left(rank);
       parts_.send(rank, encode(GoodbyeAck{}, attempt_));
+      if (message.stays && !again) parts_.stays(rank);
       return Unit{};
     }
     case MessageType::AllocationStacks: {

@@ -26,6 +26,7 @@ class WorkerMessages {
     NodeCheckpoints& checkpoints;
     std::function<void(Rank rank, const Frame& frame)> send;  // to a worker
     std::function<void(Rank rank)> left;                      // it has said goodbye
+    std::function<void(Rank rank)> stays;                     // likewise; its process does not end
     MemoryProfiles& memory_profiles;
     WorkerCalls& calls;
   };

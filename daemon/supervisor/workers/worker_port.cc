@@ -64,6 +64,7 @@ asio::awaitable<void> WorkerPort::serve(std::unique_ptr<Connection> connection) 
     co_return;
   }
   const auto welcome = co_await this->welcome(*connection, *hello);
+  if (!welcome && welcome.error().code == Errc::Cancelled) co_return;  // it connects again
   if (!welcome) {
     co_await refuse(*connection, welcome.error());
     co_return;
@@ -153,6 +154,11 @@ asio::awaitable<void> WorkerPort::refuse(Connection& connection, const Error& wh
 void WorkerPort::send(Rank rank, const Frame& frame) {
   if (const auto found = connections_.find(rank); found != connections_.end())
     send(*found->second, rank, frame);
+}
+
+void WorkerPort::drop(Rank rank) {
+  if (const auto found = connections_.find(rank); found != connections_.end())
+    found->second->close();
 }
 
 void WorkerPort::send_to_ingest(const std::string& name, const Frame& frame) {

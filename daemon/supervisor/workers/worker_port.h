@@ -43,6 +43,8 @@ class WorkerPort {
   ~WorkerPort();
 
   void send(Rank rank, const Frame& frame);
+  /// Close the connection of a rank, if it has one.
+  void drop(Rank rank);
   /// Send to all ranks.
   void send_to_all(const Frame& frame);
   void send_to_ingest(const std::string& name, const Frame& frame);

@@ -69,13 +69,13 @@ Result<PipedProcess> WorkerRunner::process_for(WorkerSlot& slot) const {
                                    std::min(orders.prepare->output_bytes_max, share)));
   slot.error_file = fmt::format("{}/rank-{:04}.error.json", orders.spool_dir, rank.value);
   if (slot.standby) {
-    slot.cgroup = slot.standby->cgroup;
+    slot.cgroup = parts_.confinement.worker_group(slot.group());
     slot.memory = MemoryAccount::begin(slot.cgroup);
     bind_process(slot.standby->process.pid, orders.binding_of(slot.ranks.local_rank));
     return slot.standby->process;
   }
   const std::int32_t role = slot.ranks.role;
-  slot.cgroup = parts_.confinement.worker_group(fmt::format("rank-{:04}", rank.value), role);
+  slot.cgroup = parts_.confinement.worker_group(slot.group(), role);
   slot.memory = MemoryAccount::begin(slot.cgroup);
   SpawnRequest request{.argv = orders.command_of(role),
                        .working_dir = orders.start->working_dir,
@@ -105,9 +105,10 @@ std::map<std::string, std::string> WorkerRunner::environment_of(const WorkerSlot
 
 void WorkerRunner::signal(WorkerSlot& slot, int signal) {
   if (signal == SIGKILL) leftovers_.reap(slot);
-  if (slot.pid <= 0) return;
-  ::kill(static_cast<pid_t>(-slot.pid), signal);  // its session's process group
-  ::kill(static_cast<pid_t>(slot.pid), signal);
+  const auto pid = static_cast<pid_t>(slot.pid > 0 ? slot.pid : slot.stayed);
+  if (pid <= 0) return;
+  ::kill(-pid, signal);  // its session's process group
+  ::kill(pid, signal);
 }
 
 asio::awaitable<void> WorkerRunner::reap(pid_t pid) const {
@@ -118,6 +119,7 @@ asio::awaitable<void> WorkerRunner::watch(WorkerSlot& slot) {
   const Rank rank{slot.ranks.rank};
   auto status = co_await wait_for_end(parts_.executor, static_cast<pid_t>(slot.pid));
   if (!status) co_return;
+  if (std::exchange(slot.stayed, 0) > 0) co_return parts_.feed(WorkerReaped{rank, *status});
   slot.reaped_at = parts_.clock.wall();
   slot.reaped_ns = progress_now();
   slot.out_of_memory = slot.memory.end(status->signaled && status->status == SIGKILL);
@@ -125,6 +127,23 @@ asio::awaitable<void> WorkerRunner::watch(WorkerSlot& slot) {
   look_into_crash(slot, *status);
   parts_.feed(WorkerReaped{rank, *status});
   slot.pid = 0;
+  co_await see_off(slot);
+}
+
+asio::awaitable<void> WorkerRunner::stay(WorkerSlot& slot) {
+  if (slot.pid <= 0 || slot.exit) co_return;
+  slot.stayed = std::exchange(slot.pid, 0);
+  slot.reaped_at = parts_.clock.wall();
+  slot.reaped_ns = progress_now();
+  (void)slot.memory.end(/*killed=*/false);
+  OutputPump::leave(slot);
+  parts_.feed(WorkerStays{Rank{slot.ranks.rank}});
+  co_await see_off(slot);
+}
+
+/// Follow a worker from its end until nothing more comes from it.
+asio::awaitable<void> WorkerRunner::see_off(WorkerSlot& slot) {
+  const Rank rank{slot.ranks.rank};
   WorkerEnding ending(parts_.clock.now());
   for (;;) {
     const WorkerEnding::Rest rest{slot.output_ended(), slot.connected, !slot.staging.empty(),

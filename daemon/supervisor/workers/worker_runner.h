@@ -49,6 +49,9 @@ class WorkerRunner {
   /// ended, feed WorkerReaped, and WorkerDrained when nothing more comes from it. The orders must
   /// be complete.
   asio::awaitable<void> spawn(WorkerSlot& slot);
+  /// The slot's process has left its loop, and waits for another run: feed WorkerStays, and
+  /// WorkerDrained when nothing more comes from it.
+  asio::awaitable<void> stay(WorkerSlot& slot);
   /// Signal the process and its process group. SIGKILL kills everything that it started, too.
   void signal(WorkerSlot& slot, int signal);
   /// Kill what the rank left behind.
@@ -62,6 +65,7 @@ class WorkerRunner {
  private:
   Result<PipedProcess> process_for(WorkerSlot& slot) const;
   asio::awaitable<void> watch(WorkerSlot& slot);
+  asio::awaitable<void> see_off(WorkerSlot& slot);
   void look_into_crash(WorkerSlot& slot, const WaitStatus& status);
   asio::awaitable<void> explain_crash(WorkerSlot& slot, std::optional<ProcessCapture> capture,
                                       std::optional<CoreDump> dump);

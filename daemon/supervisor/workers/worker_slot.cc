@@ -1,5 +1,7 @@
 #include "daemon/supervisor/workers/worker_slot.h"
 
+#include <fmt/format.h>
+
 #include <boost/json.hpp>
 
 #include "daemon/supervisor/group_messages.h"
@@ -28,6 +30,10 @@ std::string text_at(const boost::json::object& object, std::string_view key) {
 }
 
 }  // namespace
+
+std::string WorkerSlot::group() const {
+  return standby ? standby->group : fmt::format("rank-{:04}", ranks.rank);
+}
 
 void pause_passed_on(WorkerSlot& slot, const PauseWorkers& message) {
   if (message.step == to_string(PauseStep::Finish) && !slot.said_goodbye) slot.told_to_stop = true;

@@ -3,6 +3,7 @@
 // end. State only; Supervisor, OutputPump, WorkerMessages and WorkerRunner change it.
 #pragma once
 
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <chrono>
 #include <deque>
 #include <map>
@@ -17,6 +18,7 @@
 #include "daemon/supervisor/output/output_spool.h"
 #include "daemon/supervisor/processes/standby_processes.h"
 #include "daemon/supervisor/workers/crash_reader.h"
+#include "lib/base/file_descriptor.h"
 #include "lib/model/user_error.h"
 #include "lib/progress/progress_memory.h"
 #include "lib/wire/attempt_messages.h"
@@ -54,12 +56,16 @@ struct OutputStream {
   std::uint8_t number = 1;  // 1 stdout, 2 stderr
   std::uint64_t sent = 0, acked = 0;
   bool ended = false, end_sent = false;
+  asio::posix::stream_descriptor* pipe = nullptr;  // while it is being read
+  bool stays = false;                              // its writer does: read no further than now
+  FileDescriptor rest;                             // the pipe, of a writer that stays
 };
 
 struct WorkerSlot {
   WorkerRanks ranks;
   std::optional<StandbyProcess> standby;  // the standby process that became this worker
   std::int64_t pid = 0;
+  std::int64_t stayed = 0;  // in place of `pid`: the process that waits for another run
   pid_t program = 0;  // the process that uses the SDK: `pid`, or one that it started; 0: none does
   std::optional<Cgroup> cgroup;
   MemoryAccount memory;
@@ -92,6 +98,12 @@ struct WorkerSlot {
   bool unwinding = false;  // a stack is being made of its crash
   CrashStack crash;
 
+  /// Return a variable of the process's environment that no other worker here has.
+  std::string mark() const {
+    return standby ? standby->mark : "RANK=" + std::to_string(ranks.rank);
+  }
+  /// Return the name of the process's cgroup.
+  std::string group() const;
   bool output_ended() const {
     for (const OutputStream& stream : streams) {
       if (!stream.ended) return false;

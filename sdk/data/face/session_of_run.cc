@@ -89,6 +89,7 @@ void set_base_phase(Phase phase) { seam().set_base_phase(phase); }
 std::uint64_t time_in(Phase phase) { return seam().time_in(phase); }
 void end_step(StepSource source) { seam().end_step(source); }
 DataPage& data_page() { return *seam().data_page(); }
+void at_run_end(void (*reset)()) { seam().at_run_end(reset); }
 
 }  // namespace sdk
 }  // namespace train

@@ -39,6 +39,13 @@ int trainrun_finish(const char* error);
  * cause; either may be NULL. `error` is not. */
 int trainrun_finish_error(const char* error, const char* type, const char* stack);
 
+/* End this process's run, as trainrun_finish(NULL) does, and become a worker of the next one, if
+ * the run keeps its workers (docs/driver.md, "Several runs by the same workers"): wait until there
+ * is one. Return 1: all facts about this worker, its run and its configuration are those of the
+ * next run. Return 0: there is none, the program ends. −1 on failure. Call this on the loop's
+ * thread. */
+int trainrun_next_run(void);
+
 const char* trainrun_last_error(void);
 const char* trainrun_last_error_kind(void);
 

@@ -234,6 +234,33 @@ TEST(NodeAgent, AnOlderAttemptIsStoppedAndWaitedFor) {
   EXPECT_EQ(node.one<SpawnSupervisor>(node.down({"r1", kFirst})).key, (AttemptKey{"r1", kSecond}));
 }
 
+// Its workers' processes stay: the claims, too, until a launcher uses them or wants no more of
+// them.
+TEST(NodeAgent, ASupervisorWhoseWorkersStayIsPreparedAgainOrStoppedAndWaitedFor) {
+  for (const auto& [begins_anew, used] : {std::pair(true, true), {true, false}, {false, false}}) {
+    Node node;
+    node.handle(attach(kLink, 1));
+    node.handle(ask(kLink, kFirst, 4));
+    node.handle(up(kFirst, 4));
+    const AttemptKey key{"r1", kFirst};
+    EXPECT_EQ(node.agent.route_up(key, MessageType::AttemptSnapshot), kLink);
+    EXPECT_EQ(node.agent.route_up(key, MessageType::GroupGone, /*processes_left=*/true), kLink);
+
+    if (begins_anew) node.handle(up(kFirst, 0));
+    const auto attached = node.handle(attach(kOther, 2));
+
+    if (begins_anew) EXPECT_EQ(node.agent.route_up(key, MessageType::WorkersStarted), std::nullopt);
+    for (const NodeAction& action : attached)
+      if (const auto* offered = std::get_if<SendOffer>(&action))
+        EXPECT_EQ(offered->offer.attempts, (std::vector<std::uint32_t>{0}));
+    EXPECT_EQ(node.agent.counts().claimed.cpu, 4);
+    if (used)
+      EXPECT_EQ(node.one<SendPrepare>(ask(kOther, kFirst, 4)).message.claimed.cpu, 4);
+    else
+      EXPECT_EQ(node.one<StopAttempt>(ask(kOther, kSecond, 4)).key, key);
+  }
+}
+
 TEST(NodeAgent, HoldsWhatADeadSupervisorClaimedUntilItsWorkersAreGoneToo) {
   Node node;
   node.handle(attach(kLink, 1, "r1"));

@@ -224,6 +224,66 @@ TEST(WorkerGroup, AStartThatIsRepeatedAfterTheEndSaysNothing) {
   EXPECT_EQ(g.handle(GroupStart{{Rank{0}, Rank{1}}}), Actions{});
 }
 
+TEST(WorkerGroup, ProcessesThatStayHaveEndedAsWorkersAndAreKept) {
+  Group g;
+  g.running();
+  EXPECT_EQ(g.handle(WorkerStays{Rank{0}}), (Actions{TellExited{Rank{0}, 100, kClean, false}}));
+  EXPECT_EQ(g.group.alive(), (std::map<Rank, std::int64_t>{{Rank{1}, 101}}));
+  EXPECT_EQ(g.handle(WorkerStays{Rank{1}}), (Actions{TellExited{Rank{1}, 101, kClean, false}}));
+  g.handle(WorkerDrained{Rank{0}});
+  EXPECT_EQ(g.handle(WorkerDrained{Rank{1}}), (Actions{TellGone{.stay = true}}));
+  EXPECT_EQ(g.handle(GroupRelease{.keep_workers = true}), (Actions{KeepWorkers{}}));
+  EXPECT_EQ(g.handle(GroupRelease{}), Actions{});
+  EXPECT_EQ(g.group.next_deadline(), std::nullopt);
+}
+
+TEST(WorkerGroup, ThatWantsNoMoreOfThoseThatStayEnds) {
+  Group g;
+  g.running();
+  for (const Rank rank : {Rank{0}, Rank{1}}) {
+    g.handle(WorkerStays{rank});
+    g.handle(WorkerDrained{rank});
+  }
+  EXPECT_EQ(g.handle(GroupRelease{}), (Actions{EndSupervisor{"released"}}));
+}
+
+// The next attempt gets this one's GPUs once the group is gone.
+TEST(WorkerGroup, IfOneProcessHasEndedThoseThatStayEndBeforeTheGroupIsGone) {
+  Group g;
+  g.running();
+  g.handle(WorkerStays{Rank{0}});
+  g.handle(WorkerReaped{Rank{1}, kClean});
+  g.handle(WorkerDrained{Rank{0}});
+  EXPECT_EQ(g.handle(WorkerDrained{Rank{1}}), (Actions{EndThoseThatStay{}}));
+  EXPECT_EQ(g.group.next_deadline(), kStart + seconds(5));
+  EXPECT_EQ(g.handle(GroupTick{}, seconds(5)), (Actions{SignalWorker{Rank{0}, SIGKILL}}));
+  EXPECT_EQ(g.group.next_deadline(), std::nullopt);
+  EXPECT_EQ(g.handle(WorkerReaped{Rank{0}, kTerminated}, seconds(6)),
+            (Actions{ReapRankLeftovers{Rank{0}}, TellGone{.stay = false}}));
+  EXPECT_EQ(g.handle(GroupRelease{.keep_workers = true}, seconds(7)),
+            (Actions{EndSupervisor{"released"}}));
+}
+
+// Its end as a worker was told already.
+TEST(WorkerGroup, AProcessThatStayedAndDiesTakesNobodysPlace) {
+  Group g;
+  g.running();
+  for (const Rank rank : {Rank{0}, Rank{1}}) {
+    g.handle(WorkerStays{rank});
+    g.handle(WorkerDrained{rank});
+  }
+  EXPECT_EQ(g.handle(WorkerReaped{Rank{1}, kTerminated}), (Actions{ReapRankLeftovers{Rank{1}}}));
+  EXPECT_EQ(g.handle(GroupRelease{.keep_workers = true}), (Actions{EndSupervisor{"released"}}));
+}
+
+TEST(WorkerGroup, AStopLeavesProcessesThatStayAlone) {
+  Group g;
+  g.running();
+  g.handle(WorkerStays{Rank{0}});
+  EXPECT_EQ(g.handle(GroupStop{seconds(5)}), (Actions{SignalWorker{Rank{1}, SIGTERM}}));
+  EXPECT_EQ(g.handle(WorkerStays{Rank{0}}), Actions{});  // it was told
+}
+
 TEST(WorkerGroup, ReleasedBeforeItStartedEndsAtOnce) {
   Group g;
   g.handle(LauncherPresence{true});
