@@ -44,6 +44,8 @@ struct RunCommand {
   int driver_fd = -1;
   std::string on_driver_exit = "stop";  // or leave
   int pace = 0;
+  bool keep_workers = false;
+  std::string workers_of = {};
   bool dry_run = false, print_config = false, force = false;
   bool detach = false;
   bool requeue = false;

@@ -179,6 +179,8 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text,
     }
     run.driver_fd = options.driver_fd;
     run.pace = options.pace;
+    run.keeps_workers = options.keep_workers;
+    run.workers_of = options.workers_of;
   }
   if (!options.wait_for_debugger.empty()) {
     const auto ranks = RankSet::parse(options.wait_for_debugger);

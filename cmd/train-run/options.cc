@@ -227,6 +227,16 @@ void add_driver_options(CLI::App* command, RunCommand& run) {
                    "acknowledged so many rounds; 1: lock step. Default: workers never wait for it")
       ->check(CLI::Range(1, kReportWindowMax))
       ->needs("--driver-fd");
+  command
+      ->add_flag("--keep-workers", run.keep_workers,
+                 "With --driver-fd: when the run has ended well, its workers wait for another one, "
+                 "as long as that program and this command live, for 10 minutes at most")
+      ->needs("--driver-fd");
+  command
+      ->add_option("--workers-of", run.workers_of,
+                   "With --keep-workers: begin with the workers that wait after the run in this "
+                   "folder")
+      ->needs("--keep-workers");
 }
 
 void add_debugger_option(CLI::App* command, std::string& ranks) {

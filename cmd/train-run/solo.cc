@@ -44,6 +44,7 @@ Result<Unit> check_options(const RunCommand& options) {
   const char* kInPlace = "the program runs in place of train-run";
   if (options.detach) return cannot("--detach", "the program has this terminal");
   if (options.pace > 0) return cannot("--pace", "the program waits for nobody");
+  if (options.keep_workers) return cannot("--keep-workers", "there are none to keep");
   if (options.output == "json") return cannot("--output json", kInPlace);
   if (options.events == "all") return cannot("--events all", kInPlace);
   if (options.with_parent > 0) return cannot("--member", kInPlace);

@@ -155,8 +155,8 @@ void AttemptController::on(const AttemptStarted& event) {
   for (const auto& [rank, pid] : event.pids)
     if (group_.ranks.trains(rank)) time_.started(rank, now());
   perform(ingest_.node_started(event.node));
-  if (state() == RunState::Starting && group_.hosts.all_started())
-    change_state(RunTrigger::AllStarted, "");
+  started_ = group_.hosts.all_started();
+  if (state() == RunState::Starting && started_) change_state(RunTrigger::AllStarted, "");
 }
 
 void AttemptController::on(const StartRefused& event) {
@@ -380,6 +380,7 @@ void AttemptController::on(const NodeGroupGone& event) {
       (state() == RunState::Starting && group_.hosts.unanswered_order(event.node) != nullptr);
   const bool stopped_before_it_started = unstarted && !group_.hosts.is_gone(event.node);
   group_.hosts.gone(event.node);
+  if (event.stay) stay_on_.insert(event.node);
   perform(ingest_.node_gone(event.node));
   if (!stopped_before_it_started) return;
   // Its traind drained while nobody heard of that, and stopped it as it stood by.
@@ -670,10 +671,16 @@ std::optional<TimePoint> AttemptController::next_deadline() const {
   return next;
 }
 
-AttemptEnded AttemptController::conclude() {
+bool AttemptController::workers_stay() const {
+  const auto& nodes = group_.placement.nodes;
+  return std::all_of(nodes.begin(), nodes.end(),
+                     [this](const PlacedNode& placed) { return stay_on_.contains(placed.node); });
+}
+
+AttemptEnded AttemptController::conclude(bool keep_workers) {
   perform(requests_.attempt_ended());
-  group_.hosts.for_each_supervised([this](NodeId node) {
-    run_.progress.add(Release{group_.id, node});
+  group_.hosts.for_each_supervised([&](NodeId node) {
+    run_.progress.add(Release{group_.id, node, keep_workers});
   });
   ingest_hosts_.for_each_supervised([this](NodeId node) {
     run_.progress.add(Release{group_.id, node});

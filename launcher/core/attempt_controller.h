@@ -48,6 +48,8 @@ class AttemptController {
   const IngestBoard& ingest() const { return ingest_; }
   /// Return how many of its workers were standby processes.
   int from_standby() const { return from_standby_; }
+  /// Return whether all its workers have been started.
+  bool started() const { return started_; }
   bool pauses_at_checkpoint() const {
     return ending_.quiesce() && ending_.quiesce()->at_checkpoint();
   }
@@ -115,7 +117,10 @@ class AttemptController {
   /// Return whether nothing is left to wait for: no worker, no shard, no commit.
   bool torn_down() { return ending_.torn_down(); }
   /// Release the supervisors and describe the attempt's end.
-  AttemptEnded conclude();
+  /// `keep_workers`: those that stay.
+  AttemptEnded conclude(bool keep_workers);
+  /// Return whether the processes of all workers wait for another run.
+  bool workers_stay() const;
 
  private:
   void record_begin();
@@ -169,6 +174,8 @@ class AttemptController {
   std::vector<CollectiveRelease> held_back_;  // until all supervisors have answered
   bool progressed_ = false;
   int from_standby_ = 0;
+  bool started_ = false;
+  std::set<NodeId> stay_on_;  // where all workers' processes wait for another run
 };
 
 }  // namespace train

@@ -19,6 +19,9 @@ RunController::RunController(const JobSpec& spec, RunStart start, TimePoint now)
       room_(spec, start.run_id, start.first_attempt.value > 0, start.asked_ms),
       standbys_(spec.scaling_config.standby_workers),
       next_attempt_(start.first_attempt),
+      kept_attempt_(start.kept ? start.kept->attempt : Attempt{}),
+      kept_(std::move(start.kept)),
+      keeps_workers_(start.keeps_workers),
       checkpoints_(spec.run_config, std::move(start.checkpoint), std::move(start.older),
                    start.last_checkpoint_number),
       validations_(spec.run_config.checkpoint_config.validation.every),
@@ -60,6 +63,7 @@ void RunController::advance_scheduling() {
   readmit_nodes();
   const std::vector<NodeCapacity> nodes = nodes_.usable(spec_.scaling_config, policy_);
   const Placement placement = nodes_.placement(spec_.scaling_config, nodes);
+  if (kept_.waits(now())) return;
   if (placement.world_size > 0) return begin_attempt(placement);
   if (placement.never) return end_run(RunTrigger::GaveUp, placement.reason);
   wait_for_room(placement.reason, nodes);
@@ -97,8 +101,7 @@ void RunController::tell(std::vector<KeepRoom> news) {
 }
 
 void RunController::begin_attempt(const Placement& placement) {
-  const Attempt id = next_attempt_;
-  next_attempt_ = id.next();
+  const Attempt id = take_number(placement);
   nodes_.placed(placement);
   tell(room_.begins(placement));
   checkpoints_.begin_attempt(id, placement.world_size);
@@ -110,6 +113,18 @@ void RunController::begin_attempt(const Placement& placement) {
   for (const NodeId node : standbys_.attempt_began()) {
     if (!attempt_->is_supervised(node)) progress_.add(Release{id, node});
   }
+}
+
+/// Return the number of the attempt that begins. Workers that have stayed are found under theirs.
+Attempt RunController::take_number(const Placement& placement) {
+  if (const auto kept = kept_.decide(placement, next_attempt_)) {
+    if (!kept->why_not.empty())
+      progress_.note(NoteLevel::Info,
+                     "the workers of the run before are not used, but new ones: " + kept->why_not);
+    for (const NodeId node : kept->useless_on) progress_.add(Release{kept_attempt_, node});
+    next_attempt_ = kept->attempt;
+  }
+  return std::exchange(next_attempt_, next_attempt_.next());
 }
 
 void RunController::adopt(const LivingAttempt& living) {
@@ -141,7 +156,12 @@ void RunController::on(const NodeUp& event) {
                                nodes_.name(node)));
   tell_recalled(node);
   bool standby_is_there = false;
+  kept_.node_lists(node,
+                   std::any_of(event.attempts.begin(), event.attempts.end(),
+                               [this](Attempt attempt) { return kept_.open(attempt); }),
+                   now());
   for (Attempt attempt : event.attempts) {
+    if (kept_.open(attempt) && !kept_.useless()) continue;
     if (stands_by(attempt, node)) {
       standby_is_there = true;
       continue;
@@ -195,6 +215,8 @@ void RunController::on(const NodeDrain& event) {
 }
 
 void RunController::on(const SupervisorAttached& event) {
+  if (kept_.open(event.attempt) && !kept_.useless())
+    return kept_.supervisor_tells(event.node, event.kept);
   if (stands_by(event.attempt, event.node)) {
     progress_.add(StandBy{event.attempt, event.node, standbys_.waiting_on(event.node)});
     return;
@@ -212,6 +234,7 @@ void RunController::on(const SupervisorLost& event) {
     if (event.attempt == next_attempt_) standbys_.forget(event.node);
     return;
   }
+  if (kept_.open(event.attempt)) kept_.node_lists(event.node, false, now());
   if (!current(event.attempt)) return;
   validations_.lost(event.node);
   attempt_->on(event);
@@ -325,7 +348,9 @@ bool RunController::ends_well() const {
 void RunController::conclude_attempt() {
   tell_of_useless_standbys();
   validations_.end_attempt();
-  const AttemptEnded ended = attempt_->conclude();
+  workers_stay_ =
+      keeps_workers_ && !progress_.stop_requested() && ends_well() && attempt_->workers_stay();
+  const AttemptEnded ended = attempt_->conclude(workers_stay_);
   time_ += ended.time;
   workers_went_down(world_size());
   progress_.add(ended);
@@ -357,6 +382,11 @@ FailureDecision RunController::decide(const AttemptEnded& ended) {
             .reason = "no failure is counted"};
   }
   scheduling_.had_room();
+  if (kept_.used_by(ended.attempt) && !attempt_->started()) {
+    progress_.note(NoteLevel::Info, "the workers of the run before could not be used: " +
+                                        ended.cause + "; new ones are started");
+    return {.restart = true, .delay = {}, .reason = "no failure is counted"};
+  }
   if (!ended.failure) return {.restart = true, .delay = {}, .reason = "no failure is counted"};
   const bool at_fault = ended.failed && ended.failure != FailureKind::Preempted;
   if (at_fault && ended.node && policy_.node_failed(*ended.node, now())) {
@@ -380,7 +410,7 @@ void RunController::end_run(RunTrigger trigger, const std::string& reason) {
   std::optional<StopKind> stop;
   if (ended_before_) stop = ended_before_->stop;
   if (progress_.stop()) stop = progress_.stop()->kind;
-  progress_.add(RunEnded{state(), reason, stop});
+  progress_.add(RunEnded{state(), reason, stop, workers_stay_});
 }
 
 // ---- what its time was used for
@@ -420,7 +450,11 @@ void RunController::advance_run() {
 
 std::optional<TimePoint> RunController::next_deadline() const {
   if (done()) return std::nullopt;
-  if (state() == RunState::Scheduling) return scheduling_.next_deadline(now(), nodes_.may_grow());
+  if (state() == RunState::Scheduling) {
+    const auto next = scheduling_.next_deadline(now(), nodes_.may_grow());
+    const auto kept = kept_.next_deadline();
+    return kept && (!next || *kept < *next) ? kept : next;
+  }
   std::optional<TimePoint> next = attempt_->next_deadline();
   if (state() != RunState::Running) return next;
   for (const std::optional<TimePoint> at :

@@ -13,6 +13,7 @@
 #include "launcher/core/failure_policy.h"
 #include "launcher/core/group_growth.h"
 #include "launcher/core/job_spec.h"
+#include "launcher/core/kept_group.h"
 #include "launcher/core/node_pool.h"
 #include "launcher/core/placed_ranks.h"
 #include "launcher/core/room_claims.h"
@@ -50,6 +51,8 @@ struct RunStart {
   /// Since the newest attempt ended, if the run had not; for so many places.
   Duration down_for = {};
   int down_places = 0;
+  bool keeps_workers = false;  // if the run ends well, those whose loops return wait for another
+  std::optional<KeptWorkersOf> kept = {};  // that an earlier run has left
 };
 
 class RunController {
@@ -133,6 +136,7 @@ class RunController {
   void claim_room(const std::vector<NodeCapacity>& nodes);
   void tell(std::vector<KeepRoom> news);
   void begin_attempt(const Placement& placement);
+  Attempt take_number(const Placement& placement);
   void conclude_attempt();
   FailureDecision decide(const AttemptEnded& ended);
   bool ends_well() const;
@@ -181,6 +185,10 @@ class RunController {
   GroupGrowth growth_;
   StandbyPool standbys_;  // they wait for next_attempt_
   Attempt next_attempt_;
+  const Attempt kept_attempt_;  // of kept_, if there are any
+  KeptGroup kept_;
+  const bool keeps_workers_;
+  bool workers_stay_ = false;  // those of the attempt that ended last
   CheckpointCoordinator checkpoints_;
   ValidationQueue validations_;
   std::optional<AttemptController> attempt_;  // the newest

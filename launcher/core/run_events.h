@@ -77,6 +77,7 @@ struct SupervisorAttached {
   CheckpointOrder checkpoint_order = {};  // the newest that it knows; request 0: none
   std::vector<IngestPlace> ingest = {};   // where ingest workers were ordered, and not stopped
   std::uint64_t roster_version = 0;       // of the newest roster that it knows
+  bool kept = false;  // it has nothing but processes of an earlier run, which wait for this attempt
 };
 /// A node's traind was told to drain: it takes no new workers, and its present ones must leave
 /// within `grace`.
@@ -132,10 +133,11 @@ struct RankExited {
   WorkerProgress progress = {};  // its last
   Duration ago{};                // since it ended; at least, if an earlier launcher knew of it
 };
-/// All the node's workers are reaped, and everything they sent has arrived.
+/// All the node's workers have ended, and everything they sent has arrived.
 struct NodeGroupGone {
   Attempt attempt;
   NodeId node;
+  bool stay = false;  // their processes do, for another run; else they are reaped
 };
 struct SupervisorLost {
   Attempt attempt;
@@ -352,6 +354,7 @@ struct CheckpointAnswered {  // to CheckpointAsked
 struct Release {
   Attempt attempt;
   NodeId node;
+  bool keep_workers = false;  // those that stay wait for another run
   bool operator==(const Release&) const = default;
 };
 struct SendCollective {
@@ -475,6 +478,7 @@ struct RunEnded {
   RunState outcome{};
   std::string reason;
   std::optional<StopKind> stop;
+  bool workers_stay = false;  // the processes of the newest attempt's workers wait for another run
   bool operator==(const RunEnded&) const = default;
 };
 

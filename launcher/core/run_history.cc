@@ -227,9 +227,11 @@ boost::json::object record_of(const AttemptEnded& ended, const std::string& caus
 }
 
 boost::json::object record_of(const RunEnded& ended) {
-  return {{"event", "run_ended"},
-          {"outcome", to_string(ended.outcome)},
-          {"reason", words(ended.reason)}};
+  boost::json::object record{{"event", "run_ended"},
+                             {"outcome", to_string(ended.outcome)},
+                             {"reason", words(ended.reason)}};
+  if (ended.workers_stay) record["workers_stay"] = true;
+  return record;
 }
 
 boost::json::object record_of(const StragglerChanged& change) {
@@ -313,6 +315,9 @@ void RunHistory::add(Generation generation, const std::string& time,
     nodes_ = nodes;
     const auto* by_hand = event.if_contains("by_hand");
     if (by_hand != nullptr && *by_hand == true) started_by_hand();
+    // Of a run that takes over the workers of another: lower numbers are those of that run.
+    next_attempt_ = std::max(
+        next_attempt_, Attempt{static_cast<std::uint32_t>(number_of(event, "first_attempt"))});
     return;
   }
   if (what == "node_found") {  // they are numbered in this order
@@ -324,6 +329,8 @@ void RunHistory::add(Generation generation, const std::string& time,
   if (what == "attempt_ended") return attempt_ended(time, event);
   if (what == "checkpoint_committed") return checkpoint_committed(time, event);
   if (what == "run_ended") {  // a user who starts it again by hand gets full budgets
+    const auto* stay = event.if_contains("workers_stay");
+    workers_stay_ = stay != nullptr && *stay == true;
     start_afresh();
     begun_.reset();
     living_.reset();

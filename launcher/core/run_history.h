@@ -108,6 +108,8 @@ class RunHistory {
   const std::optional<RunEnded>& ended() const { return ended_; }
   /// Return the placement of the newest attempt.
   const Placement& placed() const { return placed_; }
+  /// Return whether the run ended last with workers that wait for another run.
+  bool workers_stay() const { return workers_stay_; }
   const IngestHistory& ingest() const { return ingest_; }
   const SetupHistory& setup() const { return setup_; }
   /// Return what to remember of the failures since somebody last started this run by hand.
@@ -132,6 +134,7 @@ class RunHistory {
   TimeAccounts time_;
   std::string down_since_;
   std::optional<RunEnded> ended_;
+  bool workers_stay_ = false;
   std::optional<LivingAttempt> begun_;  // perhaps without workers yet
   std::optional<LivingAttempt> living_;
   std::optional<std::vector<std::string>> nodes_;     // cluster.nodes of the newest launcher so far

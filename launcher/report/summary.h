@@ -85,6 +85,7 @@ struct RunSummary {
   std::vector<std::string> results = {};  // set_result() by rank, JSON; empty string: none
   std::vector<std::string> warnings = {};
   std::string resume_command = {};  // empty: nothing to resume
+  bool workers_stay = false;        // their processes wait for another run
 };
 
 struct TextStyle {
@@ -106,6 +107,8 @@ std::string exit_json(const RunSummary& summary);
 std::string end_event(const RunSummary& summary);
 /// Return that line of a run that was refused before it had a folder, without its newline.
 std::string refusal_event(int code, const Error& error);
+/// Return the line that the workers of the run before are not used, without its newline.
+std::string workers_not_used_event(const Error& why);
 /// What an attempt's failed ranks tell a driver.
 struct ExceptionNews {
   std::uint32_t attempt = 0;

@@ -145,12 +145,19 @@ std::string end_event(const RunSummary& summary) {
   JsonWriter json;
   json.object().member("event", "end").member("time", format_utc(summary.ended));
   put_exit(json, summary);
+  if (summary.workers_stay) json.member("workers_stay", true);
   return std::move(json.end()).take() + "\n";
 }
 
 std::string refusal_event(int code, const Error& error) {
   JsonWriter json;
   json.object().member("event", "end").member("code", code).member("cause", error.message);
+  return std::move(json.end()).take();
+}
+
+std::string workers_not_used_event(const Error& why) {
+  JsonWriter json;
+  json.object().member("event", "workers_not_used").member("cause", why.describe());
   return std::move(json.end()).take();
 }
 

@@ -142,7 +142,9 @@ RankExited to_event(const Sender& from, const WorkerExited& message) {
           std::chrono::microseconds(ago)};
 }
 
-NodeGroupGone to_event(const Sender& from, const GroupGone&) { return {from.attempt, from.node}; }
+NodeGroupGone to_event(const Sender& from, const GroupGone& message) {
+  return {from.attempt, from.node, message.stay};
+}
 
 RankPaused to_event(const Sender& from, const WorkerPaused& message) {
   return {from.attempt,           Rank{message.rank}, message.report_seq,
@@ -194,6 +196,7 @@ SupervisorAttached to_event(const Sender& from, const AttemptSnapshot& message) 
     if (is_plausible(place)) event.ingest.push_back(place);
   // One that no launcher can have given leaves room for those to come.
   event.roster_version = std::min(message.roster_version, kRosterVersionMax);
+  event.kept = message.kept > 0 && message.phase == "spawned";
   return event;
 }
 

@@ -9,14 +9,20 @@
 namespace train {
 
 struct RunIdentity {
-  std::string run_id;
+  std::string run_id;  // nodes know the run by it; runs of the same workers share it
   std::string name;
   Generation generation;  // of this launcher
   std::string location;   // the run's, for users and nodes: a path or a URL
   /// A text that nodes look for there (lib/storage/storage_marker.h).
   std::string storage_marker;
-  std::string code = {};   // the folder of its code (code/code_keeper.h); empty: it ships none
-  std::uint32_t pace = 0;  // rounds that workers may be ahead of the driver; 0: any number
+  std::string code = {};       // the folder of its code (code/code_keeper.h); empty: it ships none
+  std::uint32_t pace = 0;      // rounds that workers may be ahead of the driver; 0: any number
+  bool keeps_workers = false;  // those whose loops have returned wait for another run
+
+  /// Return an id that no other run has, for people and their tools.
+  std::string own_id() const {
+    return run_id.starts_with(name + "-") ? run_id : run_id + "+" + name;
+  }
 };
 
 }  // namespace train

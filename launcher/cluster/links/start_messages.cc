@@ -185,6 +185,8 @@ StartWorkers start_message(const JobSpec& spec, const RunIdentity& run, const St
   context.collectives = spec.collectives;
   context.collective_timeout_ms = to_ms(spec.collective_timeout);
   context.report_window = run.pace;
+  // A process speaks MPI once in its life.
+  context.keeps_workers = run.keeps_workers && spec.backend != Backend::Mpi;
   set_restore(context, action);
   return message;
 }

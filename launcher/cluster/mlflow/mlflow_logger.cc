@@ -74,7 +74,7 @@ MlflowRun mlflow_run(const JobSpec& spec, const RunIdentity& run) {
   std::string command;
   for (const std::string& word : spec::shown_spec(spec).command)
     command += (command.empty() ? "" : " ") + shell_word(word);
-  return {.run_id = run.run_id,
+  return {.run_id = run.own_id(),
           .name = run.name,
           .params = mlflow_params(spec),
           .tags = {{"mlflow.source.type", "JOB"},

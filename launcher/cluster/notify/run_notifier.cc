@@ -15,7 +15,7 @@ RunNotifier::RunNotifier(std::vector<NotifyTarget> targets, EventNotifier::Optio
 
 void RunNotifier::set_run(Notification& n) const {
   n.at = clock_.wall();
-  n.run_id = run_.identity.run_id;
+  n.run_id = run_.identity.own_id();
   n.run = run_.identity.name;
   n.path = run_.identity.location;
   n.host = host_name();

@@ -81,7 +81,8 @@ asio::awaitable<void> ask_to_detach(asio::any_io_executor executor, const Detach
 
 }  // namespace
 
-Result<std::optional<PrivateDaemon>> private_daemon_of(const RunOptions& options, bool must) {
+Result<std::optional<PrivateDaemon>> private_daemon_of(const RunOptions& options, bool must,
+                                                       const std::string& workers_of) {
   const JobSpec& spec = options.parsed.spec;
   std::optional<PrivateDaemon> daemon;
   if (!options.shared_daemon.empty()) {
@@ -106,10 +107,10 @@ Result<std::optional<PrivateDaemon>> private_daemon_of(const RunOptions& options
     const std::string folder = run_path(spec.run_config.storage_path, spec.run_config.name);
     const std::string note = join_path(folder, kDaemonNote);
     if (!options.unique_name) daemon = PrivateDaemon::find(note);
-    if (!daemon) {
-      if (!options.unique_name) PrivateDaemon::clean_up_lost(note);
-      daemon.emplace();
-    }
+    if (!daemon && !options.unique_name) PrivateDaemon::clean_up_lost(note);
+    if (!daemon && !workers_of.empty())
+      daemon = PrivateDaemon::find(join_path(workers_of, kDaemonNote));
+    if (!daemon) daemon.emplace();
   }
   if (daemon->ended()) TRY_VOID(daemon->start());
   return daemon;

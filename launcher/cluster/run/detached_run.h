@@ -15,9 +15,10 @@
 namespace train {
 
 /// Return the private traind of a run, started if necessary. None for a run that has its own nodes,
-/// unless it `must` have one to run its controller.
-Result<std::optional<PrivateDaemon>> private_daemon_of(const RunOptions& options,
-                                                       bool must = false);
+/// unless it `must` have one to run its controller. `workers_of`: the folder of a run whose workers
+/// it takes, and so whose private traind; empty: none.
+Result<std::optional<PrivateDaemon>> private_daemon_of(const RunOptions& options, bool must = false,
+                                                       const std::string& workers_of = "");
 /// Return the runtime folder of this user's traind on this machine.
 std::string user_runtime_dir();
 /// Record the daemon for a later launcher of the run.

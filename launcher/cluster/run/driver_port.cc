@@ -36,15 +36,20 @@ void tell_driver(int fd, const std::string& line) {
 
 namespace {
 
+constexpr std::int64_t kPatienceMsMax = 600'000;
+
+/// Return a whole number from 0 to `max`, or nothing if the line has no such member.
+std::optional<std::int64_t> number_in(const boost::json::object& line, std::string_view name,
+                                      std::int64_t max) {
+  const boost::json::value* value = line.if_contains(name);
+  if (value == nullptr || !value->is_int64()) return std::nullopt;
+  if (value->as_int64() < 0 || value->as_int64() > max) return std::nullopt;
+  return value->as_int64();
+}
+
 std::optional<DriverCommand> parse_acknowledgement(const boost::json::object& line) {
-  const auto number = [&](std::string_view name, std::int64_t max) -> std::optional<std::int64_t> {
-    const boost::json::value* value = line.if_contains(name);
-    if (value == nullptr || !value->is_int64()) return std::nullopt;
-    if (value->as_int64() < 0 || value->as_int64() > max) return std::nullopt;
-    return value->as_int64();
-  };
-  const auto attempt = number("attempt", std::numeric_limits<std::uint32_t>::max());
-  const auto round = number("round", std::numeric_limits<std::int64_t>::max());
+  const auto attempt = number_in(line, "attempt", std::numeric_limits<std::uint32_t>::max());
+  const auto round = number_in(line, "round", std::numeric_limits<std::int64_t>::max());
   if (!attempt || !round) return std::nullopt;
   DriverCommand command{DriverCommand::Kind::Acknowledge};
   command.attempt = Attempt{static_cast<std::uint32_t>(*attempt)};
@@ -71,6 +76,15 @@ Result<DriverCommand> parse_driver_command(std::string_view line) {
     const auto acknowledged = parse_acknowledgement(parsed.as_object());
     if (!acknowledged) return wrong("the driver sent an acknowledgement without attempt or round");
     return *acknowledged;
+  }
+  if (command->as_string() == "release") {
+    const auto patience = number_in(parsed.as_object(), "patience_ms", kPatienceMsMax);
+    if (!patience)
+      return wrong(
+          fmt::format("the driver sent a release without patience_ms, 0 to {}", kPatienceMsMax));
+    DriverCommand command{DriverCommand::Kind::Release};
+    command.patience = milliseconds(*patience);
+    return command;
   }
   if (command->as_string() != "call") return wrong("the driver sent an unknown command");
   const boost::json::value* id = parsed.as_object().if_contains("id");

@@ -36,14 +36,16 @@ void tell_driver(int fd, const std::string& line);
 
 /// What a driver asks for.
 struct DriverCommand {
-  enum class Kind { Stop, Call, Acknowledge } kind = Kind::Stop;
+  enum class Kind { Stop, Call, Acknowledge, Release } kind = Kind::Stop;
   std::int64_t id = 0;  // of a call: the driver's number for it
   WorkerCall call = {};
   std::string wrong = {};    // what is wrong with the call, which the driver waits for
   Attempt attempt = {};      // of an acknowledgement
   std::uint64_t rounds = 0;  // of the attempt, which the driver is done with
+  Duration patience = {};    // of a release: with workers that stayed, before they are killed
 };
-/// Read one line of a driver: {"command": "stop"}, a call, or an acknowledgement (docs/driver.md).
+/// Read one line of a driver: {"command": "stop"}, a call, an acknowledgement, or a release
+/// (docs/driver.md).
 /// The error says what is wrong with a line that cannot be answered.
 Result<DriverCommand> parse_driver_command(std::string_view line);
 

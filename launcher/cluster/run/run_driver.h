@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,10 @@ class RunDriver final : private LinkObserver {
   asio::awaitable<void> commit(Commit action);
   asio::awaitable<void> release(Release action);
   asio::awaitable<void> finish(RunEnded ended);
+  Task<Unit> workers_wait();
+  asio::awaitable<void> hold_workers();
+  asio::awaitable<void> let_workers_go();
+  void let_go(Duration patience);
   Task<Unit> all_released();
   Task<Unit> disk_is_idle();
   Task<Unit> flushed(std::uint64_t number);
@@ -139,7 +144,13 @@ class RunDriver final : private LinkObserver {
   int releases_ = 0;
   int exit_code_ = exit_code::kBug;
   bool ending_ = false, finished_ = false, stop_asked_ = false;
-  asio::thread_pool disk_{1};  // commits
+  std::optional<Duration> let_go_;        // workers that stay shall end: with this patience
+  bool superseded_ = false;               // another train-run has them
+  bool told_end_ = false;                 // to the driver
+  std::optional<Attempt> first_attempt_;  // that was prepared
+  std::set<NodeId> stay_on_;              // where they are
+  std::set<NodeId> wait_on_;              // where their supervisor has forgotten this run
+  asio::thread_pool disk_{1};             // commits
   ReplicaDownloader downloader_;
   Notifier changed_;
   Notifier flushed_more_;  // of the reports; or a supervisor was released

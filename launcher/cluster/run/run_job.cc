@@ -17,6 +17,7 @@
 #include "launcher/cluster/links/worker_count.h"
 #include "launcher/cluster/run/detached_run.h"
 #include "launcher/cluster/run/driver_port.h"
+#include "launcher/cluster/run/kept_run.h"
 #include "launcher/cluster/run/run_driver.h"
 #include "launcher/cluster/run/run_log.h"
 #include "launcher/cluster/run/run_record.h"
@@ -110,6 +111,26 @@ bool has_begun(const RunOptions& options) {
                                  ec);
 }
 
+/// Take the workers that have stayed after an earlier run, if the options name one. Tell the driver
+/// at once if they cannot be used: they are in the way of new ones until it lets them go.
+std::optional<KeptRun> workers_for(const RunOptions& options) {
+  if (options.workers_of.empty()) return std::nullopt;
+  const JobSpec& spec = options.parsed.spec;
+  const RunFolder before(options.workers_of);
+  auto kept = read_kept_run(before, spec);
+  if (kept) {
+    const auto taken =
+        take_workers(before, run_path(spec.run_config.storage_path, spec.run_config.name));
+    if (taken) return std::move(*kept);
+    kept = taken.error();
+  }
+  say(fmt::format("note: the workers of {} are not used: {}", options.workers_of,
+                  kept.error().describe()));
+  if (options.driver_fd >= 0)
+    tell_driver(options.driver_fd, workers_not_used_event(kept.error()) + "\n");
+  return std::nullopt;
+}
+
 int run_with(RunOptions options, InSlurm& slurm) {
   const JobSpec& spec = options.parsed.spec;
   auto tls = read_tls(spec, slurm);
@@ -143,14 +164,22 @@ int run_with(RunOptions options, InSlurm& slurm) {
     if (const auto can_ship = CodeShipment::check(spec); !can_ship)
       return refuse(options, can_ship.error(), exit_code::kBadSpec);
   }
+  if (options.keeps_workers) {
+    const std::string why = why_none_stay(spec, slurm.step.has_value());
+    if (!why.empty()) say("note: no workers stay after this run: " + why);
+    options.keeps_workers = why.empty();
+  }
+  const std::optional<KeptRun> kept = workers_for(options);
   // The private traind starts while the run's folder is being made and synced.
-  auto found = private_daemon_of(options);
+  auto found = private_daemon_of(options, /*must=*/false, kept ? options.workers_of : "");
   if (!found) return refuse(options, found.error(), exit_code::kUnavailable);
   std::optional<PrivateDaemon> daemon = std::move(*found);
   auto record = RunRecord::open(spec, {.unique_name = options.unique_name,
                                        .force = options.force,
                                        .restarted = options.restarted,
                                        .changed = !options.changed_keys.empty(),
+                                       .keeps_workers = options.keeps_workers,
+                                       .kept = kept,
                                        .new_daemons = slurm.step.has_value(),
                                        .build = options.build,
                                        .say = say});

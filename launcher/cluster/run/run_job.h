@@ -32,6 +32,8 @@ struct RunOptions {
   int driver_fd = -1;            // the socket to a driver; −1: none
   int pace = 0;                  // rounds that workers may be ahead of the driver; 0: any number
   bool outlives_driver = false;  // else the run stops when the driver is gone
+  bool keeps_workers = false;    // after a run that ended well, until the driver is gone
+  std::string workers_of = {};   // the folder of an earlier run whose workers it takes; empty: none
   LogFormat log_format = LogFormat::Logfmt;        // of train-run.log
   std::string wait_for_debugger = {};              // the ranks that wait for one; empty: none
   std::map<std::string, std::string> environment;  // the submitter's; workers get it

@@ -110,6 +110,10 @@ Result<std::unique_ptr<RunRecord>> RunRecord::open(const JobSpec& spec,
 
 Result<Unit> RunRecord::check_unfinished() {
   if (!resumed_) return Unit{};
+  if (const std::string taker = taker_of_workers(folder_); !taker.empty())
+    return Error{Errc::AlreadyExists,
+                 fmt::format("the run {} has finished: {} has its workers", name_, taker),
+                 "give run_config.name another value"};
   const auto code = remote_ ? finished_code(remote_->exit_json()) : finished_code(files_, folder_);
   if (code != 0) return Unit{};
   return Error{Errc::AlreadyExists, fmt::format("the run {} has finished: {}", name_, location()),
@@ -170,6 +174,7 @@ Result<Unit> RunRecord::take_remote(const RunRecordOptions& options) {
 }
 
 Result<Unit> RunRecord::check_owner() const {
+  if (!lock_) return Error{Errc::Fenced, "the run is over"};
   TRY_VOID(lock_->check());
   return remote_ ? remote_->check_owner() : Unit{};
 }
@@ -178,18 +183,18 @@ Result<Unit> RunRecord::check_owner() const {
 // what we put into it. If many users share a storage_path, one of them may also have made the
 // folder to get in our way.
 // Make the owner key together with the run, before anything else mentions the run's id.
-Result<Unit> RunRecord::take_owner_key() {
+Result<Unit> RunRecord::take_owner_key(const std::optional<KeptRun>& kept) {
   constexpr std::uint64_t kKeyBytesMax = 256;
   constexpr const char* kKeyObject = "owner-key";
-  auto kept = remote_ ? remote_->store().get(kKeyObject, kKeyBytesMax)
-                      : read_small_file(files_, folder_.owner_key(), kKeyBytesMax);
-  if (kept.has_error() && kept.error().code != Errc::NotFound)
-    return std::move(kept).error().with_context("whose run it is");
-  if (kept.has_value()) {
-    while (!kept->empty() && std::isspace(static_cast<unsigned char>(kept->back())) != 0)
-      kept->pop_back();
-    if (is_owner_key(*kept)) {
-      owner_key_ = std::move(*kept);
+  auto found = remote_ ? remote_->store().get(kKeyObject, kKeyBytesMax)
+                       : read_small_file(files_, folder_.owner_key(), kKeyBytesMax);
+  if (found.has_error() && found.error().code != Errc::NotFound)
+    return std::move(found).error().with_context("whose run it is");
+  if (found.has_value()) {
+    while (!found->empty() && std::isspace(static_cast<unsigned char>(found->back())) != 0)
+      found->pop_back();
+    if (is_owner_key(*found)) {
+      owner_key_ = std::move(*found);
       return Unit{};
     }
   }
@@ -200,7 +205,7 @@ Result<Unit> RunRecord::take_owner_key() {
             "the key of the run {} is lost: nodes will not accept this launcher as its owner",
             name_),
         remote_ ? "" : "bring back " + folder_.owner_key()};
-  owner_key_ = make_owner_key();
+  owner_key_ = kept ? kept->owner_key : make_owner_key();
   if (remote_) return remote_->store().put(kKeyObject, owner_key_);
   TRY_VOID(replace_private_file(folder_.owner_key(), owner_key_));
   return sync_file(folder_.owner_key());
@@ -244,7 +249,9 @@ Result<Unit> RunRecord::take_ownership(const JobSpec& spec, const RunRecordOptio
       break;
     }
   }
-  TRY_VOID(take_owner_key());
+  const bool begins = run_id_.empty();
+  TRY_VOID(take_owner_key(begins ? options.kept : std::nullopt));
+  if (begins && options.kept) run_id_ = options.kept->run_id;
   TRY_VOID(read_history(spec, options));  // while nothing has changed, it may refuse
   const std::string mark = "-" + owner_digest(owner_key_);
   if (run_id_.empty()) run_id_ = name_ + mark;
@@ -257,13 +264,18 @@ Result<Unit> RunRecord::take_ownership(const JobSpec& spec, const RunRecordOptio
   }
   start_.run_id = run_id_;
   start_.asked_ms = asked_ms();
+  start_.keeps_workers = options.keeps_workers;
+  if (begins && options.kept) begin_with(*options.kept);
   TRY(generation_,
-      journal_->take_generation(now_text(), {{"run_id", run_id_},
-                                             {"host", self.host},
-                                             {"pid", self.pid},
-                                             {"build", options.build},
-                                             {"by_hand", !options.restarted},
-                                             {"nodes", boost::json::value_from(nodes_)}}));
+      journal_->take_generation(now_text(),
+                                {{"run_id", run_id_},
+                                 {"host", self.host},
+                                 {"pid", self.pid},
+                                 {"build", options.build},
+                                 {"by_hand", !options.restarted},
+                                 {"first_attempt", start_.first_attempt.value},
+                                 {"nodes", boost::json::value_from(nodes_)}},
+                                begins && options.kept ? options.kept->generation : Generation{}));
   if (remote_) TRY_VOID(RemoteRun::note_generation(folder_, generation_));
   storage_marker_ = fmt::format("{} {}", run_id_, random_hex());
   return remote_ ? remote_->leave_marker(generation_, storage_marker_)
@@ -332,6 +344,13 @@ Result<Unit> RunRecord::read_history(const JobSpec& spec, const RunRecordOptions
   if (start_.living) TRY_VOID(check_living(options, history));
   if (!past_.empty()) start_.restarts = history.restarts() + (start_.living ? 0 : 1);
   return Unit{};
+}
+
+/// Nodes know the workers of an earlier run under its identity, so this run has the same.
+void RunRecord::begin_with(const KeptRun& kept) {
+  start_.first_attempt = kept.workers.attempt;
+  start_.placed = kept.workers.placement;
+  start_.kept = kept.workers;
 }
 
 /// Find out what the time of the run's workers has been used for so far.

@@ -10,6 +10,7 @@
 
 #include "launcher/cluster/checkpoints/remote_run.h"
 #include "launcher/cluster/links/run_identity.h"
+#include "launcher/cluster/run/kept_run.h"
 #include "launcher/core/job_spec.h"
 #include "launcher/core/run_controller.h"
 #include "launcher/core/run_history.h"
@@ -29,6 +30,10 @@ struct RunRecordOptions {
   /// A traind restarts the run's controller, so requests to stop still hold.
   bool restarted = false;
   bool changed = false;  // the spec has changed: refused while the run's workers may live
+  /// The run keeps its workers for another one, and begins with those that have stayed after an
+  /// earlier one, if there are such.
+  bool keeps_workers = false;
+  std::optional<KeptRun> kept = {};
   /// The daemons are new, and those of earlier launchers have ended with these: no worker of theirs
   /// lives.
   bool new_daemons = false;
@@ -63,7 +68,8 @@ class RunRecord {
   Generation generation() const { return generation_; }
   /// Return what others are told about the run.
   RunIdentity identity() const {
-    return {run_id_, name_, generation_, location(), storage_marker_, code_};
+    return {run_id_,         name_, generation_, location(),
+            storage_marker_, code_, 0,           start_.keeps_workers};
   }
   /// Return the folder of the code that nodes get; empty: none.
   const std::string& code() const { return code_; }
@@ -91,6 +97,8 @@ class RunRecord {
 
   FileSystem& files() { return files_; }
   Journal& journal() { return *journal_; }
+  /// Let others see that nobody runs it any more.
+  void unlock() { lock_.reset(); }
   /// Check that the run is still ours. Fenced if another launcher has taken it over.
   Result<Unit> check_owner() const;
   CheckpointStore& checkpoints() { return *store_; }
@@ -105,11 +113,12 @@ class RunRecord {
   static Result<std::unique_ptr<RunRecord>> make_folder(const JobSpec& spec, bool unique_name);
   static Result<std::unique_ptr<RunRecord>> make_remote(const JobSpec& spec, bool unique_name);
   Result<Unit> take_remote(const RunRecordOptions& options);
-  Result<Unit> take_owner_key();
+  Result<Unit> take_owner_key(const std::optional<KeptRun>& kept);
   Result<Unit> take_ownership(const JobSpec& spec, const RunRecordOptions& options);
   Result<Unit> read_start(const JobSpec& spec);
   Result<Unit> read_history(const JobSpec& spec, const RunRecordOptions& options);
   void read_time(const RunHistory& history);
+  void begin_with(const KeptRun& kept);
   std::int64_t asked_ms() const;
   void read_code();
   Result<Unit> check_living(const RunRecordOptions& options, const RunHistory& history);

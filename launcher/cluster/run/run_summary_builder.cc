@@ -265,6 +265,7 @@ RunSummary RunSummaryBuilder::summary(const RunEnded& ended, const Metrics& last
                             : Outcome::Refused;
   }
   summary.reason = ended.reason;
+  summary.workers_stay = ended.workers_stay;
   if (summary.outcome == Outcome::Refused)
     summary.error = refused_.value_or(Error{Errc::ResourceExhausted, ended.reason, ""});
   if (summary.outcome == Outcome::Replaced)

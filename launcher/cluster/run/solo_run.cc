@@ -194,8 +194,9 @@ class SoloRun {
           tell(std::move(line));
         return;
       }
-      case DriverCommand::Kind::Acknowledge:
-        return;  // there is no pace
+      case DriverCommand::Kind::Acknowledge:  // there is no pace
+      case DriverCommand::Kind::Release:      // nor anybody who stays
+        return;
     }
   }
 

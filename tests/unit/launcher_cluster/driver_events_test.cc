@@ -83,6 +83,18 @@ TEST(DriverCommands, AreReadOrNamed) {
         "the driver sent an acknowledgement without attempt or round"))
         << wrong.error().message;
   }
+  const auto release = parse_driver_command(R"({"command": "release", "patience_ms": 600000})");
+  ASSERT_TRUE(release);
+  EXPECT_EQ(release->kind, DriverCommand::Kind::Release);
+  EXPECT_EQ(release->patience, std::chrono::minutes(10));
+  for (const char* rest : {"", R"(, "patience_ms": -1)", R"(, "patience_ms": 600001)",
+                           R"(, "patience_ms": 9223372036854775808)", R"(, "patience_ms": 0.5)"}) {
+    const auto wrong = parse_driver_command(fmt::format(R"({{"command": "release"{}}})", rest));
+    ASSERT_FALSE(wrong) << rest;
+    EXPECT_TRUE(wrong.error().message.starts_with(
+        "the driver sent a release without patience_ms, 0 to 600000"))
+        << wrong.error().message;
+  }
   const std::string deep(100'000, '[');
   const auto nested = parse_driver_command(deep);
   ASSERT_FALSE(nested);
