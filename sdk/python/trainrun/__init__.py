@@ -21,6 +21,17 @@ from ._collectives import all_gather, barrier, broadcast_from_rank_zero, once_pe
 from ._context import Context, get_context
 from ._datasets import ArrowBatch, Batch, BatchIterator, DatasetShard, get_dataset_shard
 from ._errors import Failure, Stopped
+from ._failures import (
+    AttemptFailure,
+    ClusterError,
+    ControllerError,
+    HangError,
+    PreemptionError,
+    RankFailure,
+    SpecError,
+    TrainingFailed,
+    WorkerGroupError,
+)
 from ._hook import install as _install_hook
 from ._progress import phase, step
 from ._report import (
@@ -39,19 +50,7 @@ from ._report import (
 from ._result import Result
 from ._rounds import Round
 from ._serve import poll, serve
-from ._trainer import (
-    AttemptFailure,
-    Callback,
-    ClusterError,
-    ControllerError,
-    HangError,
-    PreemptionError,
-    RankFailure,
-    SpecError,
-    Trainer,
-    TrainingFailed,
-    WorkerGroupError,
-)
+from ._trainer import Callback, Trainer
 
 __all__ = [
     "ArrowBatch",

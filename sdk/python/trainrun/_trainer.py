@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import inspect
 import json
 import os
 import sys
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Optional, Union
 
@@ -19,6 +16,8 @@ from ._calls import CallAnswers
 from ._checkpoint import Checkpoint
 from ._driver import DriverProcess
 from ._errors import Failure
+from ._failures import AttemptFailure, ControllerError, TrainingFailed, attempt_failure, error_of
+from ._loop import loop_command
 from ._result import Result, open_checkpoint
 from ._rounds import ReportLog, ReportRounds, Round
 
@@ -28,7 +27,6 @@ _ANSWER_GRACE = 30.0  # train-run answers when the call's time is over
 _NO_RANK = -1
 _ATTEMPT_END_MAX = 600.0  # once a worker of it has ended
 _CALL_BYTES_MAX = 512 << 10  # of a call's argument
-_LOOP_BYTES_MAX = 90 << 10  # of a pickled loop: Linux limits a word of a command to 128 KiB
 _SPEC_KEYS = (
     "command",
     "scaling_config",
@@ -59,72 +57,6 @@ _OF_RAY_TRAIN = {
 }
 
 
-@dataclass(frozen=True)
-class RankFailure:
-    """How one rank of an attempt failed."""
-
-    rank: int
-    node: str
-    kind: str  #: exited, killed, lost, start_failed, hung
-    cause: str  #: one line for people, as train-run shows it
-    exit_code: Optional[int] = None  #: of exited
-    signal: Optional[str] = None  #: of killed: "SIGSEGV"
-    type: str = ""  #: of an exception that ended the worker; else empty
-    what: str = ""
-    stack: str = ""
-
-
-@dataclass(frozen=True)
-class AttemptFailure:
-    """An attempt that failed."""
-
-    attempt: int
-    cause: str  #: the root cause, in one line
-    ranks: dict[int, RankFailure] = field(default_factory=dict)  #: that failed by themselves
-    omitted: int = 0  #: failed ranks that are not in `ranks`, because they are many
-
-
-class TrainingFailed(RuntimeError):
-    """The run did not succeed. `result` is what there is of it; its path is empty if there was no run."""
-
-    def __init__(self, text: str, result: Result) -> None:
-        super().__init__(text)
-        self.result = result
-        result.error = self
-
-
-class WorkerGroupError(TrainingFailed):
-    """A worker or node failed, and no restart was left."""
-
-    def __init__(self, text: str, result: Result, failure: AttemptFailure) -> None:
-        super().__init__(text, result)
-        self.failure = failure
-
-    @property
-    def worker_failures(self) -> dict[int, RankFailure]:
-        return self.failure.ranks
-
-
-class HangError(WorkerGroupError):
-    """Ranks hung, and no restart was left."""
-
-
-class PreemptionError(TrainingFailed):
-    """The run was stopped from outside and can be resumed: a signal, `train-run stop`, a preemption."""
-
-
-class SpecError(TrainingFailed):
-    """The spec or an option is wrong. The text has every mistake."""
-
-
-class ClusterError(TrainingFailed):
-    """There is no usable cluster, no permission, or another train-run has the run."""
-
-
-class ControllerError(TrainingFailed):
-    """train-run cannot be started, died, or cannot write the run's files."""
-
-
 class Callback:
     """What happens in the run, told in the driver, on the thread that calls fit() or takes rounds, one call at a time, in order.
     An exception of a callback is printed; after three in a row, it is told nothing more."""
@@ -144,47 +76,6 @@ class Callback:
 
     def finish_training(self, error: Optional[BaseException]) -> None:
         """The run has ended, or the driver's own code raised. Called once, last."""
-
-
-def _on_nodes(file: str, spec: dict[str, Any]) -> str:
-    """Return the path by which workers find a file: in a job that ships its code, relative to working_dir if it lies there."""
-    path = os.path.abspath(file)
-    root = os.path.abspath(spec.get("working_dir") or os.curdir)
-    return os.path.relpath(path, root) if spec.get("ship") and os.path.commonpath([path, root]) == root else path
-
-
-def _loop_command(loop: Callable[..., Any], spec: dict[str, Any]) -> list[str]:
-    """Return the command of a worker that calls the loop."""
-    parameters = [
-        one for one in inspect.signature(loop).parameters.values() if one.default is one.empty and one.kind != one.VAR_KEYWORD
-    ]
-    if len(parameters) > 1:
-        raise ValueError(f"the loop {loop.__qualname__} takes {len(parameters)} parameters; it may take train_loop_config, or nothing")
-    worker = [sys.executable, "-m", "trainrun.worker"]
-    owner = loop.__self__ if inspect.ismethod(loop) and inspect.isclass(loop.__self__) else None  # of a classmethod: a subclass, perhaps
-    try:
-        file = inspect.getsourcefile(owner or loop)
-    except (OSError, TypeError):  # a class of a notebook, or of the interpreter
-        file = None
-    name = f"{owner.__qualname__}.{loop.__name__}" if owner else loop.__qualname__
-    if file and "<" not in name and os.path.isfile(file):
-        return [*worker, f"{_on_nodes(file, spec)}:{name}"]
-    try:
-        import cloudpickle
-    except ImportError:
-        raise Failure(
-            "unavailable",
-            f"the loop {loop.__qualname__} is not at the top level of a file, so that workers cannot import it: move it there, or pip "
-            "install cloudpickle",
-        ) from None
-    pickled = base64.b64encode(cloudpickle.dumps(loop)).decode()
-    if len(pickled) > _LOOP_BYTES_MAX:
-        raise Failure(
-            "invalid_argument",
-            f"the loop {loop.__qualname__} takes {len(pickled) >> 10} KiB with what it refers to, more than {_LOOP_BYTES_MAX >> 10}: "
-            "define it at the top level of a file, and let it load its data itself",
-        )
-    return [*worker, f"pickle:{pickled}"]
 
 
 def _set_words(values: dict[str, Any]) -> list[str]:
@@ -229,7 +120,7 @@ class Trainer:
             values["train_loop_config"] = train_loop_config
         words = ["run"]
         if callable(job):
-            values["command"] = _loop_command(job, {**spec, **(overrides or {})})
+            values["command"] = loop_command(job, {**spec, **(overrides or {})})
             library = os.environ.get("TRAINRUN_LIBRARY")  # workers do not inherit what begins with TRAINRUN_
             if library:
                 values["env"] = {"TRAINRUN_LIBRARY": library, **values.get("env", {})}
@@ -505,7 +396,7 @@ class Trainer:
             self._committed(event)
         elif name == "exception":
             self._give_up_checkpoints(0)
-            self._failure = _attempt_failure(event)
+            self._failure = attempt_failure(event)
             self._tell("after_exception", self._failure)
         elif name == "end":
             self._give_up_checkpoints(0)
@@ -595,7 +486,7 @@ class Trainer:
             self._finish(None)
             return result
         text = result.cause or self._process.errors().rstrip("\n") or f"train-run ended with {code}"
-        self._error_of_run = self._error(code, text, result)
+        self._error_of_run = error_of(result, text, self._failure)
         self._finish(self._error_of_run)
         raise self._error_of_run
 
@@ -605,34 +496,3 @@ class Trainer:
             return Result.from_path(self._log.folder) if self._log.folder else Result()
         except (Failure, OSError):
             return Result(path=self._log.folder)
-
-    def _error(self, code: int, text: str, result: Result) -> TrainingFailed:
-        if result.outcome in ("interrupted", "preempted"):
-            return PreemptionError(f"the run was stopped: {text}", result)
-        if result.outcome == "failed":
-            failure = self._failure or AttemptFailure(0, text)
-            hung = any(rank.kind == "hung" for rank in failure.ranks.values())
-            return (HangError if hung else WorkerGroupError)(text, result, failure)
-        if code in (2, 78):
-            return SpecError(text, result)
-        if code in (66, 69, 73, 76, 77):
-            return ClusterError(text, result)
-        return ControllerError(text, result)
-
-
-def _attempt_failure(event: dict[str, Any]) -> AttemptFailure:
-    ranks = {}
-    for rank in event.get("ranks", []):
-        thrown = rank.get("error") or {}
-        ranks[rank["rank"]] = RankFailure(
-            rank=rank["rank"],
-            node=rank.get("node") or "",
-            kind=rank.get("kind") or "",
-            cause=rank.get("cause") or "",
-            exit_code=rank.get("exit_code"),
-            signal=rank.get("signal"),
-            type=thrown.get("type", ""),
-            what=thrown.get("what", ""),
-            stack=thrown.get("stack", ""),
-        )
-    return AttemptFailure(event["attempt"], event.get("cause") or "", ranks, event.get("omitted", 0))

@@ -20,6 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Optional
 
+from ._errors import Failure
+from ._failures import error_of
 from ._rounds import Places, Round
 from ._trainer import Callback, Trainer
 
@@ -144,7 +146,7 @@ class Follower(Trainer):
         result = self._result_on_disk()
         result.outcome, result.cause = end.get("outcome") or "refused", end.get("cause") or ""
         result.exit_code = code = end.get("code") or 0
-        self._finish(self._error(code, result.cause or f"train-run ended with {code}", result) if code else None)
+        self._finish(error_of(result, result.cause or f"train-run ended with {code}", self._failure) if code else None)
         self._log.close()
         self._told_finish = self._told_start = False
         self._failure = None
