@@ -48,12 +48,13 @@ class DriverProcess:
         """Pass on what the program writes, whatever other threads do: it must never wait for room in the pipe."""
         stream = self._process.stderr
         assert stream is not None
-        while piece := os.read(stream.fileno(), 16 << 10):
-            if self._show_output:
-                with contextlib.suppress(OSError, ValueError):
-                    sys.stderr.write(piece.decode(errors="replace"))
-                    sys.stderr.flush()
-            self._errors = (self._errors + piece)[-_ERRORS_BYTES_MAX:]
+        with stream:
+            while piece := os.read(stream.fileno(), 16 << 10):
+                if self._show_output:
+                    with contextlib.suppress(OSError, ValueError):
+                        sys.stderr.write(piece.decode(errors="replace"))
+                        sys.stderr.flush()
+                self._errors = (self._errors + piece)[-_ERRORS_BYTES_MAX:]
 
     def next_event(self, limit: float) -> Optional[dict[str, Any]]:
         """Return the next event; None if none comes in time, or if there are no more (over)."""
@@ -92,8 +93,13 @@ class DriverProcess:
         """Return the end of what it wrote to stderr. Call it after wait()."""
         return self._errors.decode(errors="replace")
 
-    def close(self) -> None:
-        """Close the socket, so that the run stops in good order, and wait for the program's end."""
+    def leave(self) -> None:
+        """Close the socket, so that the run stops in good order, and workers that stay end."""
         with self._lock:
             self._socket.close()
+        self.over, self._pending = True, b""
+
+    def close(self) -> None:
+        """Leave, and wait for the program's end."""
+        self.leave()
         self.wait()

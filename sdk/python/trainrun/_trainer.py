@@ -18,6 +18,7 @@ from ._driver import DriverProcess
 from ._errors import Failure
 from ._failures import AttemptFailure, ControllerError, TrainingFailed, attempt_failure, error_of
 from ._loop import loop_command
+from ._resolved import resolved_spec
 from ._result import Result, open_checkpoint
 from ._rounds import ReportLog, ReportRounds, Round
 
@@ -78,7 +79,8 @@ class Callback:
         """The run has ended, or the driver's own code raised. Called once, last."""
 
 
-def _set_words(values: dict[str, Any]) -> list[str]:
+def set_words(values: dict[str, Any]) -> list[str]:
+    """Return the words that lay values over the spec: keys are paths."""
     words = []
     for key, value in values.items():
         words += ["--set", f"{key}={_library.to_json(value).decode()}"]
@@ -126,7 +128,7 @@ class Trainer:
                 values["env"] = {"TRAINRUN_LIBRARY": library, **values.get("env", {})}
         elif job is not None:
             words.append(os.fspath(job))
-        words += _set_words(values) + _set_words(overrides or {})
+        words += set_words(values) + set_words(overrides or {})
         if leave_run_on_exit:
             words += ["--on-driver-exit", "leave"]
         self._words = words + (arguments or [])
@@ -140,7 +142,8 @@ class Trainer:
         self._end: Optional[dict[str, Any]] = None
         self._error_of_run: Optional[TrainingFailed] = None
         self._begun = self._over = self._told_start = self._told_finish = self._stop_asked = False
-        self._followed = self._has_workers = False
+        self._followed = self._has_workers = self._workers_stay = False
+        self._code: Optional[int] = None  # of train-run
         self._ended_by: Optional[int] = None  # how the attempt that was called last has ended: the root cause's rank, or _NO_RANK
         self._deferred: deque[dict[str, Any]] = deque()  # came during a call
         self._calls = 0
@@ -215,7 +218,7 @@ class Trainer:
                 self._ended_by = None
                 self._process.send(command)
                 sent, until = True, time.monotonic() + timeout + _ANSWER_GRACE
-            if self._process.over:
+            if self._has_ended():
                 raise Failure("unavailable", f"call of {name}: the run has ended")
             if time.monotonic() >= until:
                 raise Failure("timeout", f"call of {name}: " + ("train-run does not answer" if sent else "the run has no workers yet"))
@@ -244,7 +247,7 @@ class Trainer:
     def stop(self) -> None:
         """Ask the run to stop in good order, as a stop condition does: the run succeeds. Any thread may call it."""
         self._stop_asked = True
-        if self._process is not None:
+        if self._process is not None and not self._workers_stay:
             self._process.send({"command": "stop"})
 
     def result(self, force: bool = False) -> Optional[Result]:
@@ -256,7 +259,7 @@ class Trainer:
             raise self._error_of_run
         if self._over:
             raise Failure("invalid_argument", "the result of this Trainer has been returned already")
-        if not self._process.over:
+        if not self._has_ended():
             if not force:
                 return None
             self.stop()
@@ -271,8 +274,11 @@ class Trainer:
         """Stop a run that has not ended, and wait for its end."""
         if self._process is None or self._over:
             return
-        self.stop()
-        self._process.close()
+        if self._has_ended():
+            self._leave()
+        else:
+            self.stop()
+            self._process.close()
         self._finish(error)
 
     # ---- the run
@@ -286,13 +292,39 @@ class Trainer:
         if self._begun:
             raise Failure("invalid_argument", "this Trainer has run its job already: make another one")
         self._begun, self._pace = True, pace
-        words = self._words[:1] + ["--pace", str(pace)] + self._words[1:] if pace else self._words
-        program = self._program or os.environ.get("TRAINRUN_PROGRAM")
+        words = self._words_to_run()
+        words[1:1] = ["--pace", str(pace)] if pace else []
+        program = self._find_program()
         try:
-            program = program or _places.program("train-run")
             self._process = DriverProcess(program, words, self._show_output)
         except OSError as error:
-            raise ControllerError(f"cannot start '{program or 'train-run'}': {error.strerror or error}", Result()) from None
+            raise ControllerError(f"cannot start '{program}': {error.strerror or error}", Result()) from None
+
+    def _find_program(self) -> str:
+        named = self._program or os.environ.get("TRAINRUN_PROGRAM")
+        try:
+            return named or _places.program("train-run")
+        except OSError as error:
+            raise ControllerError(f"cannot start 'train-run': {error}", Result()) from None
+
+    def _spec(self) -> str:
+        """Return the complete spec, as train-run prints it."""
+        return resolved_spec(self._find_program(), self._words)
+
+    def _words_to_run(self) -> list[str]:
+        """Return a copy of what train-run is told."""
+        return list(self._words)
+
+    def _has_ended(self) -> bool:
+        """Return whether train-run has no more to say of the run."""
+        return self._workers_stay or (self._process is not None and self._process.over)
+
+    def _workers_began(self) -> None:
+        """Called when workers of the run have started."""
+
+    def _workers_left(self, process: DriverProcess) -> None:
+        """Called when a run has ended whose workers stay: `process` holds them."""
+        process.close()
 
     def _rounds(self, pace: int = 0) -> Iterator[Round]:
         if self._process is None or self._followed:
@@ -315,7 +347,7 @@ class Trainer:
             if self._deferred:
                 self._handle(self._deferred.popleft())
                 continue
-            if self._process.over:
+            if self._has_ended():
                 return None
             event = self._next_event()
             if event is None:
@@ -327,16 +359,24 @@ class Trainer:
         """Return what train-run says next; None if it says nothing for a second."""
         assert self._process is not None
         event = self._process.next_event(1.0)
-        name = event.get("event") if event else None
+        if event is not None:
+            self._read(event)
+        return event
+
+    def _read(self, event: dict[str, Any]) -> None:
+        """Take from an event what is to be known at once, even if the event itself is handled later."""
+        name = event.get("event")
         if name in ("attempt", "exception", "restart", "end"):
             self._has_workers = name == "attempt"
         if name == "attempt":
             self._ended_by = None  # that was told of an earlier one
-        if name == "exception":
+            self._workers_began()
+        elif name == "exception":
             self._ended_by = next((one["rank"] for one in event["ranks"]), _NO_RANK)
         elif name == "restart" and self._ended_by is None:
             self._ended_by = _NO_RANK
-        return event
+        elif name == "end":
+            self._workers_stay = event.get("workers_stay") is True
 
     def _may_call_again(self, answers: CallAnswers, ends_worker: bool) -> bool:
         """Return whether a call was lost with its attempt, or came when there was none, for another reason than an exception of the
@@ -348,12 +388,12 @@ class Trainer:
         if not ending and self._ended_by is None:
             return False
         until = time.monotonic() + _ATTEMPT_END_MAX
-        while self._ended_by is None and not self._process.over and time.monotonic() < until:
+        while self._ended_by is None and not self._has_ended() and time.monotonic() < until:
             event = self._next_event()
             if event is not None:
                 self._defer(event)
         if self._ended_by is None:
-            return self._process.over
+            return self._has_ended()
         return answers.kinds.get(self._ended_by) != "thrown"
 
     def _defer(self, event: dict[str, Any]) -> None:
@@ -476,7 +516,7 @@ class Trainer:
     def _ended(self) -> Result:
         """Return the result, or raise what the run's end calls for."""
         assert self._process is not None
-        code, end = self._process.wait(), self._end or {}
+        code, end = self._leave(), self._end or {}
         self._log.close()
         self._over = True
         result = self._result_on_disk() if "outcome" in end else Result()
@@ -489,6 +529,17 @@ class Trainer:
         self._error_of_run = error_of(result, text, self._failure)
         self._finish(self._error_of_run)
         raise self._error_of_run
+
+    def _leave(self) -> int:
+        """Be done with train-run, which has no more to say. Return its exit code."""
+        assert self._process is not None
+        if self._code is None and self._workers_stay:
+            self._code = int((self._end or {}).get("code") or 0)  # it runs on, and holds the workers
+            self._workers_left(self._process)
+        elif self._code is None:
+            self._code = self._process.wait()
+            self._process.leave()
+        return self._code
 
     def _result_on_disk(self) -> Result:
         """Return what exit.json says. A run that another train-run has taken over has none yet."""
