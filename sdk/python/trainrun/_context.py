@@ -8,7 +8,7 @@ from . import _library
 
 
 class Context:
-    """What the worker knows of its run. Its numbers stay the same until the process ends.
+    """What the worker knows of its run. Its numbers stay the same until the process ends, or another run takes it.
 
     In a job of several roles, the world is the worker's own role; only the variables RANK and WORLD_SIZE count all.
     """

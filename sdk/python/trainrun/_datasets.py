@@ -387,3 +387,11 @@ def get_dataset_shard(name: str = "train") -> DatasetShard:
         if name not in _shards:
             _shards[name] = DatasetShard(name)
         return _shards[name]
+
+
+def _forget_shards() -> None:
+    with _shards_lock:
+        _shards.clear()
+
+
+_library.forget_before_next_run(_forget_shards)

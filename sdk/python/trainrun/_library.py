@@ -56,7 +56,7 @@ _CODES: dict[str, list[Any]] = {
 }
 _NUMBERS = [
     "world_size", "world_rank", "local_rank", "local_world_size", "node_rank", "node_count", "attempt", "supervised", "start_epoch",
-    "restored_world_size", "should_stop", "checkpoint_requested", "validating",
+    "restored_world_size", "should_stop", "checkpoint_requested", "validating", "next_run",
 ]  # fmt: skip
 _TEXTS: dict[str, list[Any]] = {
     "role": [],
@@ -111,6 +111,7 @@ _lock = threading.Lock()
 _library: Optional[_Library] = None
 _connected = False  # this process has called the library
 _forked = False  # this process is a child of one that has
+_of_one_run: list[Callable[[], None]] = []  # functions that forget what belongs to the run
 
 
 def _after_fork() -> None:
@@ -123,7 +124,8 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _take_environment() -> None:
-    """Bring os.environ up to date: a worker that stood by has got its environment when it connected, in C."""
+    """Bring os.environ up to date: a worker that stood by has got its environment when it connected, in C. So has one that another
+    run has taken."""
     pointer = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
     now: dict[bytes, bytes] = {}
     for entry in iter_until_null(pointer):
@@ -132,8 +134,8 @@ def _take_environment() -> None:
     for name, value in now.items():
         if os.environb.get(name) != value:
             os.environb[name] = value
-    if b"TRAINRUN_STANDBY" not in now:
-        os.environ.pop("TRAINRUN_STANDBY", None)
+    for name in set(os.environb) - set(now):
+        del os.environb[name]
 
 
 def iter_until_null(pointer: Any) -> Any:
@@ -185,6 +187,26 @@ def _serve_datasets(functions: Any) -> None:
     functions.trainrun_finish(None)
     sys.stdout.flush()
     os._exit(code)
+
+
+def forget_before_next_run(forget: Callable[[], None]) -> None:
+    """Have a function called when this worker leaves its run."""
+    _of_one_run.append(forget)
+
+
+def next_run() -> bool:
+    """End this worker's part in its run, and wait for another run that takes it. Return False if there is none, or if the run does
+    not keep its workers: the process is to end."""
+    functions = library()
+    for forget in _of_one_run:
+        forget()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    code = functions.trainrun_next_run()
+    if code < 0:
+        raise last_error(functions)
+    _take_environment()
+    return bool(code)
 
 
 def connected() -> bool:

@@ -92,7 +92,15 @@ def on_stop(make: Optional[Callable[[], Checkpoint]]) -> None:
 
     function = _library.StopFunction(run) if make is not None else _library.StopFunction()
     _library.call("on_stop", function, None)
-    _stop_function = function
+    _stop_function = function if make is not None else None
+
+
+def _forget_stop_function() -> None:
+    if _stop_function is not None:
+        on_stop(None)
+
+
+_library.forget_before_next_run(_forget_stop_function)
 
 
 def validating() -> bool:
