@@ -51,6 +51,7 @@ from ._result import Result
 from ._rounds import Round
 from ._serve import poll, serve
 from ._trainer import Callback, Trainer
+from ._warm_trainer import WarmTrainer
 
 __all__ = [
     "ArrowBatch",
@@ -75,6 +76,7 @@ __all__ = [
     "Stopped",
     "Trainer",
     "TrainingFailed",
+    "WarmTrainer",
     "WorkerGroupError",
     "all_gather",
     "barrier",
