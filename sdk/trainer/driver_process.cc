@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace train::trainer {
 namespace {
@@ -79,11 +80,7 @@ DriverProcess::DriverProcess(const Options& options) : show_output_(options.show
 }
 
 DriverProcess::~DriverProcess() {
-  {
-    const std::lock_guard lock(mutex_);
-    ::close(socket_);
-    socket_ = -1;
-  }
+  leave();
   wait();
   ::close(stderr_);
 }
@@ -139,6 +136,13 @@ void DriverProcess::send(const std::string& line) {
   const std::lock_guard lock(mutex_);
   if (socket_ < 0) return;
   (void)::send(socket_, line.data(), line.size(), MSG_NOSIGNAL);
+}
+
+void DriverProcess::leave() {
+  const std::lock_guard lock(mutex_);
+  if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+  over_ = true;
+  pending_.clear();
 }
 
 int DriverProcess::wait() {

@@ -23,7 +23,7 @@ class DriverProcess {
   };
   /// Start the program. Throws Failure("not_found" and others), which names it.
   explicit DriverProcess(const Options& options);
-  /// Close the socket, so that the run stops in good order, and wait for the program's end.
+  /// Leave, and wait for the program's end.
   ~DriverProcess();
   DriverProcess(const DriverProcess&) = delete;
   DriverProcess& operator=(const DriverProcess&) = delete;
@@ -35,6 +35,8 @@ class DriverProcess {
   /// Send a line, if the program still reads. Blocks until train-run has read
   /// most of it.
   void send(const std::string& line);
+  /// Close the socket, so that the run stops in good order, and workers that stay end.
+  void leave();
   /// Wait until the program has ended. Return its exit code, or 128 + the signal that killed it.
   int wait();
   /// Return the end of what it wrote to stderr. Call it after wait().

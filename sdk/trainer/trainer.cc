@@ -6,12 +6,9 @@
 #include <utility>
 
 #include "sdk/trainer/job_words.h"
-#include "sdk/trainer/run_folder.h"
 #include "sdk/trainer/trainer_impl.h"
 
 namespace train {
-
-using trainer::text_of;
 
 Trainer::Trainer(std::filesystem::path job, Dict overrides, TrainerOptions options)
     : impl_(std::make_unique<Impl>()) {
@@ -36,8 +33,15 @@ Trainer::Trainer(int argc, char** argv, Dict spec, const std::function<void(cons
 
 Trainer::~Trainer() {
   if (impl_ == nullptr || impl_->process == nullptr || impl_->over) return;
-  stop();
-  impl_->finish("the driver has left its loop before the run's end");
+  if (!impl_->run_over()) {
+    stop();
+    impl_->finish("the driver has left its loop before the run's end");
+    return;
+  }
+  try {
+    impl_->conclude();
+  } catch (const Failure&) {  // the run has left nothing that can be read
+  }
 }
 
 Trainer::Trainer(Trainer&&) noexcept = default;
@@ -56,12 +60,7 @@ std::map<int, Value> Trainer::call(const std::string& name, const Value& argumen
 
 void Trainer::catch_up() { impl_->catch_up(); }
 
-std::filesystem::path Trainer::folder() const {
-  if (!impl_->log.folder().empty()) return impl_->log.folder();
-  for (const Dict& event : impl_->deferred)
-    if (text_of(event, "event") == "run") return text_of(event, "folder").value_or("");
-  return {};
-}
+std::filesystem::path Trainer::folder() const { return impl_->folder(); }
 
 RunResult Trainer::fit() {
   impl_->begin_unless_started();
@@ -75,26 +74,9 @@ Rounds Trainer::iterate(const StartOptions& options) {
   return Rounds(*impl_);
 }
 
-void Trainer::stop() {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->stop_asked = true;
-  if (impl_->process != nullptr) impl_->process->send("{\"command\": \"stop\"}\n");
-}
+void Trainer::stop() { impl_->stop(); }
 
-std::optional<RunResult> Trainer::result(bool force) {
-  if (impl_->process == nullptr)
-    throw Failure("invalid_argument", "this Trainer has not run its job yet");
-  if (impl_->over && impl_->failed) std::rethrow_exception(impl_->failed);
-  if (impl_->over)
-    throw Failure("invalid_argument", "the result of this Trainer has been returned already");
-  if (!impl_->process->over()) {
-    if (!force) return std::nullopt;
-    stop();
-  }
-  while (impl_->next()) {
-  }
-  return impl_->ended();
-}
+std::optional<RunResult> Trainer::result(bool force) { return impl_->result(force); }
 
 std::optional<Round> Rounds::next() {
   if (auto round = impl_->next()) return round;

@@ -63,9 +63,9 @@ void Trainer::Impl::begin(const StartOptions& start) {
   if (pace != 0) argv.insert(argv.end(), {"--pace", fmt::to_string(pace)});
   argv.insert(argv.end(), words.begin(), words.end());
   trainer::add_options(argv, options.arguments);
-  std::unique_ptr<DriverProcess> started;
+  std::shared_ptr<DriverProcess> started;
   try {
-    started = std::make_unique<DriverProcess>(
+    started = std::make_shared<DriverProcess>(
         DriverProcess::Options{.words = argv, .show_output = options.show_output});
   } catch (const Failure& why) {
     throw ControllerError(
@@ -102,21 +102,28 @@ std::optional<Dict> Trainer::Impl::next_event() {
   if (!line) return std::nullopt;
   try {
     Dict event = parse_json(*line).as<Dict>();
-    const std::string name = text_of(event, "event").value_or("");
-    if (name == "attempt") {
-      has_workers = true;
-      ended_by.reset();  // that was told of an earlier one
-    }
-    if (name == "exception" || name == "restart" || name == "end") has_workers = false;
-    if (name == "exception")
-      ended_by = trainer::root_rank(event);
-    else if (name == "restart" && !ended_by)
-      ended_by = kNoRank;
+    read(event);
     return event;
   } catch (const Failure& why) {
     throw ControllerError(fmt::format("train-run sent a line that is no event: {}", why.what()),
                           RunResult());
   }
+}
+
+/// Take from an event what is to be known at once, even if the event itself is handled later.
+void Trainer::Impl::read(const Dict& event) {
+  const std::string name = text_of(event, "event").value_or("");
+  if (name == "attempt") {
+    has_workers = true;
+    ended_by.reset();  // that was told of an earlier one
+  }
+  if (name == "exception" || name == "restart" || name == "end") has_workers = false;
+  if (name == "exception")
+    ended_by = trainer::root_rank(event);
+  else if (name == "restart" && !ended_by)
+    ended_by = kNoRank;
+  if (const auto stay = event.find("workers_stay"); name == "end" && stay != event.end())
+    workers_stay = stay->second == Value(true);
 }
 
 std::map<int, Value> Trainer::Impl::call(const std::string& name, const Value& argument,
@@ -145,7 +152,7 @@ trainer::CallAnswers Trainer::Impl::call_once(const std::string& name, const Val
       process->send(line);
       sent = true;
     }
-    if (process->over()) throw Failure("unavailable", "call of " + name + ": the run has ended");
+    if (run_over()) throw Failure("unavailable", "call of " + name + ": the run has ended");
     if (!sent && Clock::now() >= until)
       throw Failure("timeout", "call of " + name + ": the run has no workers yet");
     auto event = next_event();
@@ -161,9 +168,9 @@ bool Trainer::Impl::may_call_again(const trainer::CallAnswers& answers, bool end
   const bool ending = answers.has_lost() || (ends_worker && answers.first_thrown());
   if (!ending && !ended_by) return false;
   const auto until = std::chrono::steady_clock::now() + kAttemptEndMax;
-  while (!ended_by && !process->over() && std::chrono::steady_clock::now() < until)
+  while (!ended_by && !run_over() && std::chrono::steady_clock::now() < until)
     if (auto event = next_event()) defer(std::move(*event));
-  return ended_by ? !answers.has_thrown(*ended_by) : process->over();
+  return ended_by ? !answers.has_thrown(*ended_by) : run_over();
 }
 
 /// Keep an event for later. The newest `logged` says what those before it have said.
@@ -202,7 +209,7 @@ std::optional<Round> Trainer::Impl::next() {
       handle(event);
       continue;
     }
-    if (process->over()) return std::nullopt;
+    if (run_over()) return std::nullopt;
     if (const auto event = next_event())
       handle(*event);
     else
@@ -324,7 +331,7 @@ RunResult Trainer::Impl::ended() {
 
 /// Return the result, or throw what the run's end calls for.
 RunResult Trainer::Impl::result_of_end() {
-  const int code = process->wait();
+  const int ended_with = leave();
   RunResult result;
   const bool has_run = !log.folder().empty() && end && end->contains("outcome");
   if (has_run) result = trainer::result_of(log.folder());
@@ -335,18 +342,65 @@ RunResult Trainer::Impl::result_of_end() {
         metrics != end->end() && metrics->second.is_dict())
       result.metrics = metrics->second.as<Dict>();
   }
-  result.exit_code = code;
+  result.exit_code = ended_with;
   std::string text = result.cause;
   if (text.empty()) text = process->errors();
   while (text.ends_with('\n')) text.pop_back();
-  if (text.empty()) text = fmt::format("train-run ended with {}", code);
+  if (text.empty()) text = fmt::format("train-run ended with {}", ended_with);
   over = true;
-  if (code == 0) {
+  if (ended_with == 0) {
     finish("");
     return result;
   }
   finish(text);
   trainer::throw_error_of(std::move(result), text, std::move(failure));
+}
+
+/// Be done with train-run, which has no more to say. Return its exit code.
+int Trainer::Impl::leave() {
+  if (code) return *code;
+  if (workers_stay) {
+    code = static_cast<int>(number_of(end.value_or(Dict()), "code").value_or(0));
+    process->leave();
+  } else {
+    code = process->wait();
+  }
+  return *code;
+}
+
+std::filesystem::path Trainer::Impl::folder() const {
+  if (!log.folder().empty()) return log.folder();
+  for (const Dict& event : deferred)
+    if (text_of(event, "event") == "run") return text_of(event, "folder").value_or("");
+  return {};
+}
+
+void Trainer::Impl::stop() {
+  const std::lock_guard lock(mutex);
+  stop_asked = true;
+  if (process != nullptr && !workers_stay) process->send("{\"command\": \"stop\"}\n");
+}
+
+std::optional<RunResult> Trainer::Impl::result(bool force) {
+  if (process == nullptr) throw Failure("invalid_argument", "this Trainer has not run its job yet");
+  if (over && failed) std::rethrow_exception(failed);
+  if (over)
+    throw Failure("invalid_argument", "the result of this Trainer has been returned already");
+  if (!run_over()) {
+    if (!force) return std::nullopt;
+    stop();
+  }
+  while (next()) {
+  }
+  return ended();
+}
+
+void Trainer::Impl::conclude() {
+  if (process == nullptr || over) return;
+  try {
+    result(/*force=*/true);
+  } catch (const TrainingFailed&) {  // its callbacks know
+  }
 }
 
 }  // namespace train

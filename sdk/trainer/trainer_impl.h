@@ -33,7 +33,10 @@ struct Trainer::Impl {
   std::vector<Listener> listeners;
 
   std::mutex mutex;  // protects process against stop()
-  std::unique_ptr<trainer::DriverProcess> process;
+  // Shared: after a run whose workers stay, a WarmTrainer holds it, too.
+  std::shared_ptr<trainer::DriverProcess> process;
+  std::atomic<bool> workers_stay = false;  // train-run holds them, after the run's end
+  std::optional<int> code;                 // of train-run
   bool begun = false, followed = false, over = false, told_start = false, told_finish = false;
   std::atomic<bool> stop_asked = false;
   trainer::ReportLog log;
@@ -53,10 +56,19 @@ struct Trainer::Impl {
   std::optional<std::pair<int, std::uint64_t>>
       given;  // attempt and number of an unacknowledged round
 
+  /// Return whether train-run has no more to say of the run.
+  bool run_over() const { return workers_stay || process->over(); }
+  std::filesystem::path folder() const;
+  void stop();
+  std::optional<RunResult> result(bool force);
+  /// Tell the callbacks of the run's end if nobody has asked for its result; stop it if it goes on.
+  void conclude();
+  int leave();
   void begin(const StartOptions& start);
   void begin_unless_started(const StartOptions& start = {});
   void acknowledge();
   std::optional<Dict> next_event();
+  void read(const Dict& event);
   std::map<int, Value> call(const std::string& name, const Value& argument,
                             const CallOptions& call_options);
   trainer::CallAnswers call_once(const std::string& name, const Value& argument,
