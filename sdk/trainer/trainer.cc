@@ -31,6 +31,8 @@ Trainer::Trainer(int argc, char** argv, Dict spec, const std::function<void(cons
   impl_->words = trainer::set_words(trainer::with_own_command(std::move(spec), argc, argv));
 }
 
+Trainer::Trainer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
 Trainer::~Trainer() {
   if (impl_ == nullptr || impl_->process == nullptr || impl_->over) return;
   if (!impl_->run_over()) {

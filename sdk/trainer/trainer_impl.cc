@@ -29,6 +29,10 @@ std::uint64_t bytes_of(const Dict& event, const char* member) {
 
 }  // namespace
 
+Trainer::Impl::~Impl() {
+  if (group != nullptr) group->forget(this);
+}
+
 template <class Call>
 void Trainer::Impl::tell(const char* what, Call&& call) {
   for (Listener& listener : listeners) {
@@ -63,6 +67,11 @@ void Trainer::Impl::begin(const StartOptions& start) {
   if (pace != 0) argv.insert(argv.end(), {"--pace", fmt::to_string(pace)});
   argv.insert(argv.end(), words.begin(), words.end());
   trainer::add_options(argv, options.arguments);
+  if (group != nullptr) {
+    group->check_active();
+    trainer::add_options(argv, more_words);
+    trainer::add_options(argv, group->words());
+  }
   std::shared_ptr<DriverProcess> started;
   try {
     started = std::make_shared<DriverProcess>(
@@ -116,6 +125,7 @@ void Trainer::Impl::read(const Dict& event) {
   if (name == "attempt") {
     has_workers = true;
     ended_by.reset();  // that was told of an earlier one
+    if (group != nullptr) group->let_go();
   }
   if (name == "exception" || name == "restart" || name == "end") has_workers = false;
   if (name == "exception")
@@ -359,12 +369,15 @@ RunResult Trainer::Impl::result_of_end() {
 /// Be done with train-run, which has no more to say. Return its exit code.
 int Trainer::Impl::leave() {
   if (code) return *code;
-  if (workers_stay) {
-    code = static_cast<int>(number_of(end.value_or(Dict()), "code").value_or(0));
-    process->leave();
-  } else {
+  if (!workers_stay) {
     code = process->wait();
+    return *code;
   }
+  code = static_cast<int>(number_of(end.value_or(Dict()), "code").value_or(0));
+  if (group != nullptr)
+    group->hold(process, folder());
+  else
+    process->leave();
   return *code;
 }
 

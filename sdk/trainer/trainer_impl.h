@@ -19,17 +19,26 @@
 
 #include "sdk/trainer/driver_process.h"
 #include "sdk/trainer/report_log.h"
+#include "sdk/trainer/warm_group.h"
 #include "sdk/trainer/worker_calls.h"
 
 namespace train {
 
 struct Trainer::Impl {
+  Impl() = default;
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
   struct Listener {
     std::shared_ptr<Callback> callback;
     int failures = 0;  // in a row; kCallbackFailuresMax: switched off
   };
   TrainerOptions options;
   std::vector<std::string> words;  // the job: behind "train-run run"
+  // Of a WarmTrainer's run: what else train-run is told, and the workers that stay.
+  std::vector<std::string> more_words;
+  std::shared_ptr<trainer::WarmGroup> group;
   std::vector<Listener> listeners;
 
   std::mutex mutex;  // protects process against stop()

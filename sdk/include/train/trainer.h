@@ -267,6 +267,8 @@ class Trainer {
 
  private:
   friend class Rounds;
+  friend class WarmTrainer;
+  explicit Trainer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -97,7 +97,7 @@ def main(argv):
         os.kill(pid, signal.SIGKILL)
         os._exit(9)
     tell("attempt", attempt=0, world_size=1, from_standby=int(taken is not None))
-    report = json.dumps({"rank": 0, "attempt": 0, "report_seq": 1, "checkpoint": None, "metrics": config}, separators=(",", ":")) + "\n"
+    report = json.dumps({"rank": 0, "attempt": 0, "report_seq": 1, "checkpoint": False, "metrics": config}, separators=(",", ":")) + "\n"
     with open(f"{folder}/metrics.jsonl", "w") as file:
         file.write(report)
     tell("logged", bytes=len(report))
