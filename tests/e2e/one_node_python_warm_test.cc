@@ -1,0 +1,45 @@
+// trainrun.WarmTrainer: several runs by the same workers. It loads the libtrainrun.so of the build.
+#include "tests/e2e/warm_drivers.h"
+
+namespace train::e2e {
+namespace {
+
+class WarmPythonDrivers : public WarmDrivers {
+ protected:
+  Process& drive(const std::vector<std::string>& words) override {
+    std::vector<std::string> argv{"python3", TRAIN_SOURCE_DIR "/tests/e2e/programs/warm_driver.py"};
+    argv.insert(argv.end(), words.begin(), words.end());
+    auto env = environment();
+    env.insert({{"TRAINRUN_LIBRARY", LIBTRAINRUN},
+                {"PYTHONPATH", TRAIN_SOURCE_DIR "/sdk/python"},
+                {"PYTHONDONTWRITEBYTECODE", "1"}});
+    return cluster.start(argv, {.env = env, .prefix = {}, .cwd = ""});
+  }
+};
+
+TEST_F(WarmPythonDrivers, TheSameWorkersDoSeveralRuns) { several_runs(); }
+TEST_F(WarmPythonDrivers, ARunThatFailedIsFollowedByNewWorkers) { a_failed_run(); }
+TEST_F(WarmPythonDrivers, AWorkerThatDiesBetweenRunsIsReplaced) {
+  a_worker_that_dies_between_runs();
+}
+TEST_F(WarmPythonDrivers, ALaterRunStartsItsWorkersAgain) { a_restart_in_the_second_run(); }
+TEST_F(WarmPythonDrivers, AShutdownLeavesNoProcess) { a_shutdown(); }
+TEST_F(WarmPythonDrivers, AKilledDriverLeavesNoProcess) { a_killed_driver(); }
+
+TEST_F(WarmPythonDrivers, ARunMayHaveAnotherLoop) {
+  Process& driver = drive({"loops"});
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+
+  const std::vector<WarmRun> all = runs(driver);
+  ASSERT_EQ(all.size(), 3u) << driver.out() << driver.err();
+  expect_same_workers(all[0], all[1]);
+  expect_same_workers(all[0], all[2]);
+  EXPECT_EQ(numbers(all, "loops"), (std::vector<std::int64_t>{1, 1, 1, 1, 2, 2}))
+      << "its file was not loaded again";
+  EXPECT_EQ(text_of(all[1].ranks.at(0), "run"), "run_002");
+  EXPECT_EQ(text_of(all[1].ranks.at(0), "another"), "true");
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
+}  // namespace
+}  // namespace train::e2e
