@@ -18,7 +18,7 @@ namespace train::e2e {
 
 /// What a driver has said of one run.
 struct WarmRun {
-  std::string first_line;                  // "run_001 succeeded {"epoch": 0} checkpoints 1"
+  std::string first_line;                  // "result run_001 succeeded {"epoch": 0} checkpoints 1"
   std::vector<boost::json::object> ranks;  // what the loop has returned, by rank
 };
 
@@ -37,7 +37,7 @@ class WarmDrivers : public testing::Test {
     std::vector<WarmRun> found;
     std::istringstream stream(driver.out());
     for (std::string line; std::getline(stream, line);) {
-      if (line.starts_with("run_00"))
+      if (line.starts_with("result "))
         found.push_back({line, {}});
       else if (line.starts_with("  {") && !found.empty())
         found.back().ranks.push_back(boost::json::parse(line).as_object());
@@ -120,7 +120,7 @@ inline void WarmDrivers::a_failed_run() {
             std::vector<std::string>{"WorkerGroupError the learning rate is 0"});
   const std::vector<WarmRun> all = runs(driver);
   ASSERT_EQ(all.size(), 2u) << driver.out() << driver.err();
-  EXPECT_TRUE(all[1].first_line.starts_with("run_003 succeeded")) << all[1].first_line;
+  EXPECT_TRUE(all[1].first_line.starts_with("result run_003 succeeded")) << all[1].first_line;
   EXPECT_EQ(numbers(all, "loops"), (std::vector<std::int64_t>{1, 1, 1, 1})) << "new processes";
   EXPECT_TRUE(nothing_left(cluster));
 }
@@ -135,7 +135,7 @@ inline void WarmDrivers::a_worker_that_dies_between_runs() {
 
   const std::vector<WarmRun> all = runs(driver);
   ASSERT_EQ(all.size(), 2u) << driver.out() << driver.err();
-  EXPECT_TRUE(all[1].first_line.starts_with("run_002 succeeded")) << all[1].first_line;
+  EXPECT_TRUE(all[1].first_line.starts_with("result run_002 succeeded")) << all[1].first_line;
   ASSERT_EQ(all[1].ranks.size(), 2u);
   EXPECT_NE(number(all[1], 1, "pid"), number(all[0], 1, "pid"));
   EXPECT_EQ(number(all[1], 1, "loops"), 1);
@@ -154,7 +154,7 @@ inline void WarmDrivers::a_restart_in_the_second_run() {
 
   const std::vector<WarmRun> all = runs(driver);
   ASSERT_EQ(all.size(), 3u) << driver.out() << driver.err();
-  EXPECT_TRUE(all[1].first_line.starts_with("run_002 succeeded")) << all[1].first_line;
+  EXPECT_TRUE(all[1].first_line.starts_with("result run_002 succeeded")) << all[1].first_line;
   EXPECT_EQ(numbers({all[1]}, "began"), (std::vector<std::int64_t>{2, 2})) << "from the checkpoint";
   EXPECT_EQ(told(driver, "round "),
             (std::vector<std::string>{"round 0.1 ordinal 1", "round 0.2 ordinal 2",

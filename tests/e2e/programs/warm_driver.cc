@@ -47,7 +47,7 @@ void say(const std::string& text) {
 }
 
 void say(const RunResult& result) {
-  say(fmt::format("{} {} {} checkpoints {}", result.path.filename().string(), result.outcome,
+  say(fmt::format("result {} {} {} checkpoints {}", result.path.filename().string(), result.outcome,
                   to_json(result.metrics), result.checkpoints.size()));
   for (const Value& rank : result.results) say("  " + to_json(rank));
 }

@@ -41,7 +41,7 @@ def say(*words):
 
 
 def say_result(result):
-    say(os.path.basename(result.path), result.outcome, json.dumps(result.metrics), "checkpoints", len(result.best_checkpoints))
+    say("result", os.path.basename(result.path), result.outcome, json.dumps(result.metrics), "checkpoints", len(result.best_checkpoints))
     for rank in result.results:
         say(" ", json.dumps(rank))
 
