@@ -27,8 +27,9 @@ _Path = Union[str, "os.PathLike[str]"]
 class _WarmRun(Trainer):
     """One of the runs."""
 
-    def __init__(self, kept: KeptWorkers, name: str, more_words: list[str], job: Any, arguments: dict[str, Any]) -> None:
-        super().__init__(job, **arguments)
+    def __init__(self, kept: KeptWorkers, name: str, words: list[str], more_words: list[str], arguments: dict[str, Any]) -> None:
+        super().__init__(**{key: arguments[key] for key in ("callbacks", "program", "show_output") if key in arguments})
+        self._words = words  # the same for all runs, so that their commands are
         self.name = name
         self._kept, self._more_words = kept, more_words
         self.keeps_workers = True
@@ -71,8 +72,9 @@ class WarmTrainer:
     def __init__(self, job: Union[_Path, Callable[..., Any], None] = None, *, logdir: Optional[_Path] = None, **arguments: Any) -> None:
         """logdir: the folder of the runs; by default <name> or warm_<date>_<time> in the spec's storage_path. Runs that are there
         already stay, and the numbers go on after them."""
-        self._job, self._arguments = job, arguments
-        self._trainer = Trainer(job, **arguments)  # refuses wrong arguments; is asked what the spec says
+        self._arguments = arguments
+        self._trainer = Trainer(job, **arguments)  # refuses wrong arguments; has the words of all runs
+        self._loop = self._word_of(job) if callable(job) else None
         self._given_logdir = os.fspath(logdir) if logdir is not None else None
         self._logdir = ""
         self._has_workers = True  # else the spec says num_workers: 0
@@ -110,7 +112,7 @@ class WarmTrainer:
         self._number = _number_after(self.logdir, self._number)
         name = f"run_{self._number:03d}"
         place = {"name": name, "run_config.name": name, "run_config.storage_path": escaped(self.logdir)}
-        run = _WarmRun(self._kept, name, set_words(place) + words, self._job, self._arguments)
+        run = _WarmRun(self._kept, name, self._trainer._words, set_words(place) + words, self._arguments)
         run.keeps_workers = self._has_workers
         for callback in callbacks:
             run.add_callback(callback)
@@ -162,15 +164,17 @@ class WarmTrainer:
         words = []
         if config is not None:  # null: train-run would lay the config over the file's
             words += set_words({"train_loop_config": None}) + set_words({"train_loop_config": config})
-        if loop is not None and not callable(self._job):
+        if loop is not None and self._loop is None:
             raise ValueError("run: a loop can only take the place of another one, and this WarmTrainer was made without")
-        if loop is not None:
-            spec = {**self._arguments, **(self._arguments.get("overrides") or {})}
-            words += set_words({"env.TRAINRUN_LOOP": escaped(loop_word(loop, spec))})
+        if self._loop is not None:  # in all runs: what a run does not name stays in the workers
+            words += set_words({"env.TRAINRUN_LOOP": self._word_of(loop) if loop else self._loop})
         if checkpoint is not None:
             path = checkpoint.path if isinstance(checkpoint, Checkpoint) else os.fspath(checkpoint)
             words += set_words({"resume_from_checkpoint": escaped(path)})
         return words
+
+    def _word_of(self, loop: Callable[..., Any]) -> str:
+        return escaped(loop_word(loop, {**self._arguments, **(self._arguments.get("overrides") or {})}))
 
     def _read_spec(self) -> None:
         """Ask train-run what the spec says of the runs' place."""

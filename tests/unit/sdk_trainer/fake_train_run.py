@@ -91,7 +91,7 @@ def main(argv):
     pid = taken or subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).pid
     log(run=values["run_config.name"], config=config, loop=values.get("env.TRAINRUN_LOOP"), worker=pid, taken=taken is not None,
         keep="--keep-workers" in options, workers_of=os.path.basename(options.get("--workers-of", "")),
-        resume=values.get("resume_from_checkpoint"))
+        resume=values.get("resume_from_checkpoint"), program=values.get("command"))
     tell("run", protocol=1, folder=folder, logged=0)
     if config.get("lose"):
         os.kill(pid, signal.SIGKILL)

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import unittest
+import unittest.mock
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -176,9 +178,20 @@ class WarmTrainers(unittest.TestCase):
         trainer = self.trainer(train)
         trainer.run(loop=another)
         trainer.run()
-        self.assertEqual([run["loop"] for run in self.logged()], [f"{os.path.abspath(__file__)}:another", None])
+        self.assertEqual([run["loop"] for run in self.logged()], [f"{os.path.abspath(__file__)}:{name}" for name in ("another", "train")])
         with self.assertRaisesRegex(ValueError, "was made without"):
             self.trainer().run(loop=another)
+
+    def test_the_command_stays_the_same_however_a_closure_is_pickled(self):
+        pickle = types.ModuleType("cloudpickle")  # in place of the real one, which need not be installed
+        pickle.dumps = lambda loop: os.urandom(8)
+        with unittest.mock.patch.dict(sys.modules, cloudpickle=pickle):
+            trainer = self.trainer(lambda config: None)
+            trainer.run()
+            trainer.run()
+        runs = self.logged()
+        self.assertEqual(runs[0]["program"], runs[1]["program"])
+        self.assertEqual(runs[0]["loop"], runs[1]["loop"])
 
     def test_a_checkpoint_to_begin_with(self):
         trainer = self.trainer()
