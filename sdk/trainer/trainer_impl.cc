@@ -125,8 +125,8 @@ void Trainer::Impl::read(const Dict& event) {
   if (name == "attempt") {
     has_workers = true;
     ended_by.reset();  // that was told of an earlier one
-    if (group != nullptr) group->let_go();
   }
+  if (group != nullptr && (name == "attempt" || name == "workers_not_used")) group->let_go();
   if (name == "exception" || name == "restart" || name == "end") has_workers = false;
   if (name == "exception")
     ended_by = trainer::root_rank(event);

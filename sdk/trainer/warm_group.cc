@@ -42,7 +42,9 @@ void WarmGroup::end(std::chrono::milliseconds patience) {
   active_ = false;
   wait_for_leaving();
   if (holder_ == nullptr) return;
-  const auto milliseconds = std::max<std::chrono::milliseconds::rep>(0, patience.count());
+  constexpr std::chrono::milliseconds kPatienceMax = std::chrono::minutes(10);
+  const auto milliseconds =
+      std::clamp(patience, std::chrono::milliseconds(0), kPatienceMax).count();
   holder_->send(fmt::format("{{\"command\": \"release\", \"patience_ms\": {}}}\n", milliseconds));
   holder_->wait();
   holder_.reset();

@@ -41,5 +41,37 @@ TEST_F(WarmPythonDrivers, ARunMayHaveAnotherLoop) {
   EXPECT_TRUE(nothing_left(cluster));
 }
 
+TEST_F(WarmPythonDrivers, ManyRunsHoldNoMoreThanFew) {
+  Process& driver = drive({"many"});
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+
+  const std::vector<WarmRun> all = runs(driver);
+  ASSERT_EQ(all.size(), 10u) << driver.out() << driver.err();
+  expect_same_workers(all[0], all[9]);
+  // Of what each run left, there would be five more.
+  for (const char* held : {"files", "threads", "supervisors_files"})
+    for (const std::size_t rank : {0u, 1u})
+      EXPECT_LT(number(all[9], rank, held), number(all[4], rank, held) + 4) << held;
+}
+
+// Its pipe has ended, and nobody reads from it in the next run.
+TEST_F(WarmPythonDrivers, AWorkerMayCloseItsOutput) {
+  Process& driver = drive({"closing"});
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+
+  const std::vector<WarmRun> all = runs(driver);
+  ASSERT_EQ(all.size(), 4u) << driver.out() << driver.err();
+  expect_same_workers(all[1], all[3]);
+}
+
+TEST_F(WarmPythonDrivers, WorkersStayAfterARunThatItsStopConditionHasEnded) {
+  Process& driver = drive({"stopping"});
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+
+  const std::vector<WarmRun> all = runs(driver);
+  ASSERT_EQ(all.size(), 3u) << driver.out() << driver.err();
+  expect_same_workers(all[0], all[2]);
+}
+
 }  // namespace
 }  // namespace train::e2e

@@ -67,7 +67,7 @@ class WarmTrainer {
   /// Return the newest run's folder; nothing before the first one.
   std::optional<std::filesystem::path> latest_run_dir() const;
 
-  /// End the workers: they have so much time after SIGTERM, and with none they are killed at once.
+  /// End the workers: train::run() returns in them, and what lives after `patience` is killed.
   /// A run that goes on is stopped in good order before. Nothing can be run after it.
   void shutdown(std::chrono::milliseconds patience = std::chrono::seconds(5));
 

@@ -8,7 +8,8 @@ from typing import Optional
 from ._driver import DriverProcess
 from ._errors import Failure
 
-PATIENCE = 5.0  # seconds between SIGTERM and SIGKILL
+PATIENCE = 5.0  # seconds that they have to end by themselves
+_PATIENCE_MAX = 600.0
 
 
 class KeptWorkers:
@@ -47,14 +48,14 @@ class KeptWorkers:
         self._holder, self._run = process, run
 
     def end(self, patience: float = PATIENCE) -> None:
-        """End the workers, and keep none from now on. They have so many seconds after SIGTERM; with none, they are killed at once."""
+        """End the workers, and keep none from now on. They have so many seconds to end by themselves; then they are killed."""
         if os.getpid() != self._process_id:  # a child of a fork, when it exits
             return
         self._active = False
         self._wait_for_leaving()
         holder, self._holder = self._holder, None
         if holder is not None:
-            holder.send({"command": "release", "patience_ms": max(0, int(patience * 1000))})
+            holder.send({"command": "release", "patience_ms": int(max(0.0, min(patience, _PATIENCE_MAX)) * 1000)})
             holder.wait()
             holder.close()
 

@@ -319,7 +319,7 @@ class Trainer:
         """Return whether train-run has no more to say of the run."""
         return self._workers_stay or (self._process is not None and self._process.over)
 
-    def _workers_began(self) -> None:
+    def _earlier_workers_may_go(self) -> None:
         """Called when workers of the run have started."""
 
     def _workers_left(self, process: DriverProcess) -> None:
@@ -370,8 +370,9 @@ class Trainer:
             self._has_workers = name == "attempt"
         if name == "attempt":
             self._ended_by = None  # that was told of an earlier one
-            self._workers_began()
-        elif name == "exception":
+        if name in ("attempt", "workers_not_used"):
+            self._earlier_workers_may_go()
+        if name == "exception":
             self._ended_by = next((one["rank"] for one in event["ranks"]), _NO_RANK)
         elif name == "restart" and self._ended_by is None:
             self._ended_by = _NO_RANK

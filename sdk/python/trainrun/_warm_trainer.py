@@ -41,7 +41,7 @@ class _WarmRun(Trainer):
         end = words.index("--") if "--" in words else len(words)  # the program and its arguments
         return words[:end] + self._more_words + kept + words[end:]
 
-    def _workers_began(self) -> None:
+    def _earlier_workers_may_go(self) -> None:
         self._kept.let_go()
 
     def _workers_left(self, process: DriverProcess) -> None:
@@ -132,7 +132,7 @@ class WarmTrainer:
         return (self._newest.folder if self._newest else "") or self._latest_run_dir
 
     def shutdown(self, patience: float = PATIENCE) -> None:
-        """End the workers: they have so many seconds after SIGTERM, and with 0 or less they are killed at once. A run that goes on
+        """End the workers: their programs have so many seconds to end by themselves; with 0 or less they are killed at once. A run that goes on
         is stopped in good order before. Nothing can be run after it."""
         if self._newest is not None:
             self._newest.conclude()

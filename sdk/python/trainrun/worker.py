@@ -78,7 +78,14 @@ def main(words: list[str]) -> None:
     if len(words) != 1:
         sys.exit("usage: python -m trainrun.worker FILE:NAME")
     while True:
-        _run(load(os.environ.get("TRAINRUN_LOOP") or words[0]))
+        keeps = bool(os.environ.get("TRAINRUN_KEEPS_WORKERS"))  # the run does; else it ends with this process
+        try:
+            _run(load(os.environ.get("TRAINRUN_LOOP") or words[0]))
+        except trainrun.Stopped:
+            if not keeps:
+                raise
+        if not keeps:
+            return
         _end_process_group()
         if not _library.next_run():
             return

@@ -94,8 +94,11 @@ void drive(const std::string& mode, WarmTrainer& trainer) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const char* strategy = std::getenv("STRATEGY");
   const Dict spec{
-      {"scaling_config", Dict{{"num_workers", 2}, {"resources_per_worker", Dict{{"CPU", 0}}}}},
+      {"scaling_config", Dict{{"num_workers", 2},
+                              {"resources_per_worker", Dict{{"CPU", 0}}},
+                              {"placement_strategy", strategy != nullptr ? strategy : "PACK"}}},
       {"run_config", Dict{{"name", "warm"},
                           {"storage_path", variable("RUNS")},
                           {"failure_config", Dict{{"max_failures", argc > 2 ? 1 : 0}}}}},

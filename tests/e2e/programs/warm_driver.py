@@ -36,6 +36,32 @@ def another_loop():
     return {"pid": os.getpid(), "loops": loops, "another": "TRAINRUN_LOOP" in os.environ, "run": trainrun.get_context().get_experiment_name()}
 
 
+def counting_loop():
+    """Tell what the worker and its supervisor hold."""
+    trainrun.report({"epoch": 0}, trainrun.Checkpoint.from_value({"epoch": 0}))
+    trainrun.on_stop(lambda: None)
+    held = {name: len(os.listdir(f"/proc/{pid}/{of}")) for name, pid, of in HELD}
+    return {"pid": os.getpid(), **held}
+
+
+HELD = (("files", "self", "fd"), ("threads", "self", "task"), ("supervisors_files", os.getppid(), "fd"))
+
+
+def closing_loop():
+    """Send what is printed from here on elsewhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+    trainrun.report({"epoch": 0})
+    return {"pid": os.getpid()}
+
+
+def endless_loop():
+    """Report until a stop condition is met."""
+    for epoch in range(10**6):
+        trainrun.report({"epoch": epoch})
+
+
 def say(*words):
     print(*words, flush=True)
 
@@ -68,6 +94,15 @@ def drive(mode, trainer):
     elif mode == "loops":
         say_result(trainer.run(loop=another_loop))
         run(trainer, epochs=2)
+    elif mode == "many":
+        for _ in range(9):
+            say_result(trainer.run(loop=counting_loop))
+    elif mode == "closing":
+        for _ in range(3):
+            say_result(trainer.run(loop=closing_loop))
+    elif mode == "stopping":
+        say_result(trainer.run(loop=endless_loop))
+        run(trainer, epochs=1)
     elif mode == "failing":
         run(trainer, epochs=1, fail=1)
         run(trainer, epochs=2)
@@ -87,6 +122,8 @@ def drive(mode, trainer):
 def main():
     mode = sys.argv[1]
     run_config = {"name": "warm", "storage_path": os.environ["RUNS"], "failure_config": {"max_failures": int(len(sys.argv) > 2)}}
+    if mode == "stopping":
+        run_config["stop"] = {"epoch": 20}
     scaling_config = {"num_workers": 2, "resources_per_worker": {"CPU": 0}}
     with trainrun.WarmTrainer(loop, train_loop_config={"epochs": 2}, scaling_config=scaling_config, run_config=run_config) as trainer:
         drive(mode, trainer)
