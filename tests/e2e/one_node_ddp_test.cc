@@ -46,5 +46,35 @@ TEST(Ddp, TheRankThatDoesNotComeToTheBackwardPassIsBlamed) {
   EXPECT_TRUE(cause.starts_with("rank 1 on ")) << cause;
 }
 
+// LibTorch's group of the first run ends with it: the second one makes its own.
+TEST(Ddp, WorkersThatStayTrainAgain) {
+  Cluster cluster;
+  Process& driver = cluster.start(
+      {"python3", TRAIN_SOURCE_DIR "/tests/e2e/programs/warm_command.py", program("ddp_worker")},
+      {.env = {{"TRAINRUN_PROGRAM", built("train-run")},
+               {"PYTHONPATH", TRAIN_SOURCE_DIR "/sdk/python"},
+               {"PYTHONDONTWRITEBYTECODE", "1"},
+               {"RUNS", cluster.storage()},
+               {"GO", cluster.path("go")}},
+       .prefix = {},
+       .cwd = ""});
+  const auto succeeded = [&](std::size_t runs) {
+    std::size_t count = 0;
+    const std::string out = driver.out();
+    for (std::size_t at = 0; (at = out.find("outcome succeeded", at)) != std::string::npos; ++at)
+      ++count;
+    return count >= runs;
+  };
+  ASSERT_TRUE(wait_until([&] { return succeeded(1) || !driver.running(); }));
+  const std::set<pid_t> workers = cluster.worker_pids();
+  EXPECT_EQ(workers.size(), 2u) << driver.out() << driver.err();
+  cluster.write("go1", "");
+  ASSERT_TRUE(wait_until([&] { return succeeded(2) || !driver.running(); }));
+  EXPECT_EQ(cluster.worker_pids(), workers);
+  cluster.write("go2", "");
+  EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
 }  // namespace
 }  // namespace train::e2e

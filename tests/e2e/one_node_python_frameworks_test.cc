@@ -7,6 +7,7 @@
 #include <boost/json.hpp>
 #include <cstdlib>
 #include <set>
+#include <sstream>
 
 #include "tests/e2e/cluster.h"
 
@@ -215,6 +216,37 @@ TEST_F(PythonFrameworks, ADriverSteersPassesAndADeadWorkerCostsOne) {
   EXPECT_NE(said(whole, "weights"), "");
   EXPECT_EQ(said(killed, "weights"), said(whole, "weights"));
   EXPECT_EQ(said(killed, "accuracy"), said(whole, "accuracy"));
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
+// What one run leaves in a process must not be in the next one's way, nor change its weights.
+TEST_F(PythonFrameworks, WorkersThatStayFormAnotherProcessGroup) {
+  Process& driver =
+      cluster.start({clients_python(), TRAIN_SOURCE_DIR "/tests/e2e/programs/warm_torch.py"},
+                    {.env = {{"TRAINRUN_PROGRAM", built("train-run")},
+                             {"TRAINRUN_LIBRARY", LIBTRAINRUN},
+                             {"PYTHONPATH", TRAIN_SOURCE_DIR "/sdk/python"},
+                             {"PYTHONDONTWRITEBYTECODE", "1"},
+                             {"OMP_NUM_THREADS", "1"},
+                             {"RUNS", cluster.storage()}},
+                     .prefix = {},
+                     .cwd = ""});
+  EXPECT_EQ(driver.wait(std::chrono::minutes(4)), 0) << driver.out() << driver.err();
+
+  std::vector<json::array> runs;
+  std::istringstream lines(driver.out());
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("ranks ")) runs.push_back(json::parse(line.substr(6)).as_array());
+  ASSERT_EQ(runs.size(), 3u) << driver.out();
+  for (std::size_t run = 0; run < 3; ++run) {
+    EXPECT_EQ(runs[run].at(0).at("weights"), runs[run].at(1).at("weights")) << run;
+    for (const std::size_t rank : {0u, 1u}) {
+      EXPECT_EQ(runs[run].at(rank).at("pid"), runs[0].at(rank).at("pid"));
+      EXPECT_EQ(runs[run].at(rank).at("runs"), run + 1);
+    }
+  }
+  EXPECT_EQ(runs[2].at(0).at("weights"), runs[0].at(0).at("weights"));
+  EXPECT_NE(runs[1].at(0).at("weights"), runs[0].at(0).at("weights"));
   EXPECT_TRUE(nothing_left(cluster));
 }
 
