@@ -71,7 +71,7 @@ int number_after(const fs::path& logdir, int number) {
 }  // namespace
 
 struct WarmTrainer::Impl {
-  Impl(std::vector<std::string> words, WarmTrainerOptions options);
+  Impl(std::vector<std::string> words_of_job, WarmTrainerOptions given);
   ~Impl();
   void shutdown(std::chrono::milliseconds patience);
   void conclude_newest();

@@ -58,7 +58,7 @@ struct OutputStream {
   bool ended = false, end_sent = false;
   asio::posix::stream_descriptor* pipe = nullptr;  // while it is being read
   bool stays = false;                              // its writer does: read no further than now
-  FileDescriptor rest;                             // the pipe, of a writer that stays
+  FileDescriptor rest = FileDescriptor();          // the pipe, of a writer that stays
 };
 
 struct WorkerSlot {
