@@ -128,7 +128,7 @@ void LoaderCursor::tell(const SamplerState& at) {
 
 void forget_loader_cursors() {
   const std::lock_guard lock(names().mutex);
-  for (auto& [name, entry] : names().entries) entry = {.taken = entry.taken};
+  names().entries.clear();
 }
 
 }  // namespace train::sdk

@@ -152,7 +152,6 @@ TEST_F(NextRun, IsWaitedForOverASupervisorThatBeginsAnew) {
   EXPECT_EQ(hello.standby, -1);
   door.reset();
   ::close(first);
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
   door = std::make_unique<Door>(path_);
   const auto [second, again] = door->next();
   EXPECT_TRUE(again.stays);

@@ -11,10 +11,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "sdk/trainer/resolved_spec.h"
+#include "tests/fakes/eventually.h"
 
 namespace train {
 namespace {
@@ -67,9 +67,7 @@ class WarmTrainers : public testing::Test {
     return name != std::string::npos && text.at(name + 2) != 'Z';
   }
   static bool ends(pid_t pid) {
-    for (int tries = 0; tries < 2000 && lives(pid); ++tries)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    return !lives(pid);
+    return fakes::eventually([pid] { return !lives(pid); });
   }
   static std::string refusal(const std::function<void()>& call) {
     try {
