@@ -18,11 +18,10 @@ struct RunIdentity {
   std::string code = {};       // the folder of its code (code/code_keeper.h); empty: it ships none
   std::uint32_t pace = 0;      // rounds that workers may be ahead of the driver; 0: any number
   bool keeps_workers = false;  // those whose loops have returned wait for another run
+  std::string apart = {};      // what own_id() adds; empty: no other run has that run_id
 
   /// Return an id that no other run has, for people and their tools.
-  std::string own_id() const {
-    return run_id.starts_with(name + "-") ? run_id : run_id + "+" + name;
-  }
+  std::string own_id() const { return run_id + apart; }
 };
 
 }  // namespace train

@@ -246,6 +246,8 @@ Result<Unit> RunRecord::take_ownership(const JobSpec& spec, const RunRecordOptio
   for (const JournalRecord& record : journal_->replayed().records) {
     if (const auto* id = record.event.if_contains("run_id"); id != nullptr && id->is_string()) {
       run_id_ = std::string(id->as_string());
+      const auto* apart = record.event.if_contains("apart");
+      if (apart != nullptr && apart->is_string()) apart_ = std::string(apart->as_string());
       break;
     }
   }
@@ -274,6 +276,7 @@ Result<Unit> RunRecord::take_ownership(const JobSpec& spec, const RunRecordOptio
                                  {"build", options.build},
                                  {"by_hand", !options.restarted},
                                  {"first_attempt", start_.first_attempt.value},
+                                 {"apart", apart_},
                                  {"nodes", boost::json::value_from(nodes_)}},
                                 begins && options.kept ? options.kept->generation : Generation{}));
   if (remote_) TRY_VOID(RemoteRun::note_generation(folder_, generation_));
@@ -351,6 +354,7 @@ void RunRecord::begin_with(const KeptRun& kept) {
   start_.first_attempt = kept.workers.attempt;
   start_.placed = kept.workers.placement;
   start_.kept = kept.workers;
+  apart_ = "+" + name_;
 }
 
 /// Find out what the time of the run's workers has been used for so far.

@@ -68,8 +68,14 @@ class RunRecord {
   Generation generation() const { return generation_; }
   /// Return what others are told about the run.
   RunIdentity identity() const {
-    return {run_id_,         name_, generation_, location(),
-            storage_marker_, code_, 0,           start_.keeps_workers};
+    return {.run_id = run_id_,
+            .name = name_,
+            .generation = generation_,
+            .location = location(),
+            .storage_marker = storage_marker_,
+            .code = code_,
+            .keeps_workers = start_.keeps_workers,
+            .apart = apart_};
   }
   /// Return the folder of the code that nodes get; empty: none.
   const std::string& code() const { return code_; }
@@ -133,6 +139,7 @@ class RunRecord {
   RunFolder folder_;
   std::unique_ptr<RemoteRun> remote_;
   std::string name_, run_id_, owner_key_, storage_marker_;
+  std::string apart_;  // RunIdentity::apart
   std::string code_;
   std::string left_behind_;  // which attempt was given up although its workers may run
   bool resumed_ = false;

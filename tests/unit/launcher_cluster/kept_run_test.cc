@@ -65,7 +65,7 @@ TEST_F(WorkersOfARun, TellsWhatTheNextRunNeedsToTakeTheWorkers) {
   EXPECT_EQ((*next)->generation(), Generation{2});
   EXPECT_EQ((*next)->start().first_attempt, kAttempt);
   EXPECT_TRUE((*next)->start().kept);
-  EXPECT_NE((*next)->identity().own_id(), (*next)->run_id());
+  EXPECT_EQ((*next)->identity().own_id(), kept->run_id + "+two");
   next->reset();
 
   // A later launcher of it looks for no such workers, and takes no number of theirs.
@@ -73,6 +73,7 @@ TEST_F(WorkersOfARun, TellsWhatTheNextRunNeedsToTakeTheWorkers) {
   ASSERT_TRUE(again) << again.error().describe();
   EXPECT_EQ((*again)->run_id(), kept->run_id);
   EXPECT_EQ((*again)->generation(), Generation{3});
+  EXPECT_EQ((*again)->identity().own_id(), kept->run_id + "+two");
   EXPECT_FALSE((*again)->start().kept);
   EXPECT_EQ((*again)->start().first_attempt, kAttempt);
 }

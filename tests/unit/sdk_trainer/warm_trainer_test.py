@@ -287,6 +287,7 @@ import ctypes, os, sys
 sys.path.insert(0, {str(HERE.parents[2] / "sdk" / "python")!r})
 from trainrun import _library, worker
 libc, loops = ctypes.CDLL(None), {list(loops)[1:]!r}
+os.environ["TRAINRUN_KEEPS_WORKERS"] = "1"
 class Played:
     run, values = 0, []
     def trainrun_next_run(self):
