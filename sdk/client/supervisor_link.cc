@@ -14,6 +14,7 @@
 #include <cstring>
 #include <span>
 #include <thread>
+#include <utility>
 
 #include "lib/base/check.h"
 #include "lib/base/thread.h"
@@ -216,7 +217,10 @@ int take_wake_fd() {
 
 }  // namespace
 
-void SupervisorLink::hand_on_wakes() { spare_wake_fd = wake_fd_.load(); }
+void SupervisorLink::hand_on_wakes() {
+  if (std::exchange(wakes_handed_on_, true)) return;
+  if (const int unused = spare_wake_fd.exchange(wake_fd_); unused >= 0) ::close(unused);
+}
 
 SupervisorLink::SupervisorLink(int fd, FrameReader reader, Owner owner)
     : fd_(fd), wake_fd_(take_wake_fd()), reader_(std::move(reader)), owner_(std::move(owner)) {
@@ -226,7 +230,7 @@ SupervisorLink::SupervisorLink(int fd, FrameReader reader, Owner owner)
 
 SupervisorLink::~SupervisorLink() {
   stop();
-  close_once(wake_fd_);
+  if (!wakes_handed_on_) close_once(wake_fd_);
 }
 
 void SupervisorLink::wake() {

@@ -70,6 +70,7 @@ class SupervisorLink {
   // fork.
   std::atomic<int> fd_;
   std::atomic<int> wake_fd_;
+  bool wakes_handed_on_ = false;
   FrameReader reader_;
   Owner owner_;
   std::string out_;
