@@ -1,4 +1,6 @@
 // trainrun.WarmTrainer: several runs by the same workers. It loads the libtrainrun.so of the build.
+#include <filesystem>
+
 #include "tests/e2e/warm_drivers.h"
 
 namespace train::e2e {
@@ -62,6 +64,19 @@ TEST_F(WarmPythonDrivers, AWorkerMayCloseItsOutput) {
   const std::vector<WarmRun> all = runs(driver);
   ASSERT_EQ(all.size(), 4u) << driver.out() << driver.err();
   expect_same_workers(all[1], all[3]);
+}
+
+// Also after their second run, in which they were on standby at first.
+TEST_F(WarmPythonDrivers, ProgramsEndByThemselvesUnlessThereIsNoPatience) {
+  const auto left = [&] {
+    return std::filesystem::exists(cluster.path("go-0")) +
+           std::filesystem::exists(cluster.path("go-1"));
+  };
+  EXPECT_EQ(drive({"parting badly"}).wait(), 0);
+  EXPECT_EQ(left(), 0);
+  EXPECT_EQ(drive({"parting"}).wait(), 0);
+  EXPECT_EQ(left(), 2);
+  EXPECT_TRUE(nothing_left(cluster));
 }
 
 TEST_F(WarmPythonDrivers, WorkersStayAfterARunThatItsStopConditionHasEnded) {

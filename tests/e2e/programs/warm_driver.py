@@ -1,5 +1,6 @@
 """A program that runs loops several times by trainrun.WarmTrainer: warm_driver.py MODE. $RUNS is the storage path, $GO a file that the
 test writes. It prints what each run has left."""
+import atexit
 import json
 import os
 import sys
@@ -56,6 +57,12 @@ def closing_loop():
     return {"pid": os.getpid()}
 
 
+def parting_loop():
+    """Leave a file when the process ends by itself."""
+    atexit.register(open, f"{os.environ['GO']}-{trainrun.get_context().get_world_rank()}", "w")
+    return {"pid": os.getpid()}
+
+
 def endless_loop():
     """Report until a stop condition is met."""
     for epoch in range(10**6):
@@ -100,6 +107,11 @@ def drive(mode, trainer):
     elif mode == "closing":
         for _ in range(3):
             say_result(trainer.run(loop=closing_loop))
+    elif mode == "parting":
+        say_result(trainer.run(loop=parting_loop))
+    elif mode == "parting badly":
+        say_result(trainer.run(loop=parting_loop))
+        trainer.shutdown(patience=0)
     elif mode == "stopping":
         say_result(trainer.run(loop=endless_loop))
         run(trainer, epochs=1)
