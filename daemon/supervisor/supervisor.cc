@@ -821,10 +821,13 @@ void Supervisor::take_kept() {
     print_err("traind supervise: {}\n", opened.error().describe());
 }
 
-/// Tell those that wait for another run that there is none, and let them end by themselves.
+/// Tell those that wait for another run that there is none, and let them end by themselves, as long
+/// as our patience lasts.
 asio::awaitable<void> Supervisor::end_those_that_wait() {
-  standbys_.end();
-  changed_.notify();
+  if (patience_ > Duration{0}) {
+    standbys_.end();
+    changed_.notify();
+  }
   const TimePoint began = clock_.now();
   const auto left = [this] {
     const auto stayed = std::count_if(slots_.begin(), slots_.end(),
