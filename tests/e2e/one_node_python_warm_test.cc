@@ -79,6 +79,13 @@ TEST_F(WarmPythonDrivers, ProgramsEndByThemselvesUnlessThereIsNoPatience) {
   EXPECT_TRUE(nothing_left(cluster));
 }
 
+// The other rank fails in a later run, so that no run follows with this process.
+TEST_F(WarmPythonDrivers, AProgramWhosePeerFailsEndsByItself) {
+  EXPECT_EQ(drive({"parting halfway"}).wait(), 0);
+  EXPECT_TRUE(std::filesystem::exists(cluster.path("go-0")));
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
 TEST_F(WarmPythonDrivers, WorkersStayAfterARunThatItsStopConditionHasEnded) {
   Process& driver = drive({"stopping"});
   EXPECT_EQ(driver.wait(), 0) << driver.out() << driver.err();

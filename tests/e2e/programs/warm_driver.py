@@ -109,6 +109,9 @@ def drive(mode, trainer):
             say_result(trainer.run(loop=closing_loop))
     elif mode == "parting":
         say_result(trainer.run(loop=parting_loop))
+    elif mode == "parting halfway":
+        say_result(trainer.run(loop=parting_loop))
+        run(trainer, epochs=1, fail=1)
     elif mode == "parting badly":
         say_result(trainer.run(loop=parting_loop))
         trainer.shutdown(patience=0)
