@@ -27,6 +27,8 @@ Error with_advice(Error error, const std::string& path, std::string_view doing) 
   return error.code == Errc::Corrupt ? error : std::move(error).with_context(doing);
 }
 
+constexpr int kLooksMax = 20;
+
 }  // namespace
 
 Result<JournalReplay> read_journal(FileSystem& fs, const std::string& path) {
@@ -43,7 +45,17 @@ Result<std::unique_ptr<Journal>> Journal::open(FileSystem& fs, std::string path,
   return journal;
 }
 
+// An owner from whom the run is taken by force may write a last group while we copy the file: look
+// again.
 Result<Unit> Journal::load() {
+  for (int looks = 1;; ++looks) {
+    auto loaded = load_once();
+    const bool changed = loaded.has_error() && loaded.error().code == Errc::Fenced;
+    if (!changed || looks == kLooksMax) return loaded;
+  }
+}
+
+Result<Unit> Journal::load_once() {
   const auto status = fs_.status(path_);
   if (status.has_error() && status.error().code != Errc::NotFound) return status.error();
   std::string text;

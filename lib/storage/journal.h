@@ -61,6 +61,7 @@ class Journal {
   Journal(FileSystem& fs, std::string path, JournalLimits limits, JournalCopy copy)
       : fs_(fs), path_(std::move(path)), limits_(limits), copy_(std::move(copy)) {}
   Result<Unit> load();
+  Result<Unit> load_once();
   Result<Unit> append_group(const std::vector<boost::json::object>& events, const std::string& time,
                             Generation generation);
   Result<Unit> write_group(std::string_view lines);

@@ -44,7 +44,7 @@ class AllChoices {
   std::size_t at_ = 0;
 };
 
-class MemoryFileSystem final : public FileSystem {
+class MemoryFileSystem : public FileSystem {
  public:
   MemoryFileSystem();
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 
 #include "lib/storage/journal.h"
 #include "lib/storage/posix_file_system.h"
@@ -186,6 +187,46 @@ TEST(JournalOwner, ThatWasReplacedIsFenced) {
   ASSERT_FALSE((*later)->append({event(2)}, kTime).has_error());
 
   EXPECT_EQ(on.ranks(), (Ranks{0, 2}));
+}
+
+/// A disk on which something else happens just before a file is made.
+class BusyDisk : public MemoryFileSystem {
+ public:
+  std::function<void()> before_create = [] {};
+  Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
+    before_create();
+    return MemoryFileSystem::create(path);
+  }
+};
+
+// `resume --force` takes a run from a train-run that is just writing.
+TEST(JournalOwner, FromWhomItIsTakenMayWriteALastGroup) {
+  BusyDisk disk;
+  disk.put("/run/", "");
+  auto first = Journal::open(disk, kPath);
+  ASSERT_EQ(*(*first)->take_generation(kTime, {}), Generation{1});
+  int groups = 0;
+  disk.before_create = [&] {
+    if (groups < 3) EXPECT_FALSE((*first)->append({event(groups++)}, kTime).has_error());
+  };
+
+  auto later = Journal::open(disk, kPath);
+
+  ASSERT_TRUE(later) << later.error().describe();
+  EXPECT_EQ((*later)->replayed().records.size(), 4u);
+  EXPECT_EQ(*(*later)->take_generation(kTime, {}), Generation{2});
+  EXPECT_EQ((*first)->append({event(9)}, kTime).error().code, Errc::Fenced);
+}
+
+TEST(JournalOwner, WhoNeverStopsWritingKeepsIt) {
+  BusyDisk disk;
+  disk.put("/run/", "");
+  auto first = Journal::open(disk, kPath);
+  ASSERT_EQ(*(*first)->take_generation(kTime, {}), Generation{1});
+  disk.before_create = [&] { EXPECT_FALSE((*first)->append({event(1)}, kTime).has_error()); };
+  const auto later = Journal::open(disk, kPath);
+  ASSERT_FALSE(later);
+  EXPECT_EQ(later.error().code, Errc::Fenced);
 }
 
 TEST(JournalOwner, ThatWasReplacedWritesNoNewFileOverTheLaterOnes) {
