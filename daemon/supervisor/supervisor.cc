@@ -31,6 +31,7 @@
 #include "daemon/supervisor/workers/answered_collectives.h"
 #include "daemon/supervisor/workers/profile_taker.h"
 #include "daemon/supervisor/workers/stack_taker.h"
+#include "daemon/supervisor/workers/waiting_workers.h"
 #include "daemon/supervisor/workers/worker_admission.h"
 #include "daemon/supervisor/workers/worker_commands.h"
 #include "daemon/supervisor/workers/worker_environment.h"
@@ -66,9 +67,6 @@ constexpr Duration kSampleEvery = seconds(1);
 constexpr Duration kDigestsWithin = seconds(20);        // then the nodes are not compared
 constexpr std::size_t kSampleQueueBytesMax = 1u << 20;  // on the link; then a sample is left out
 constexpr Duration kLeavesWithin = seconds(2);  // from a worker's goodbye to its connection's end
-constexpr std::int64_t kPatienceMsMax = 600'000;
-constexpr Duration kEndsByItself = seconds(5);  // a process that waited for another run in vain
-constexpr Duration kLookAgainEvery = milliseconds(10);
 
 class Supervisor {
  public:
@@ -104,6 +102,7 @@ class Supervisor {
         commands_({executor_, scope_, orders_, confinement_, slots_, uplink_,
                    [this](const WorkerSlot& slot) { return runner_.environment_of(slot); }}),
         admission_({changed_, orders_, slots_, standbys_, runner_, checkpoints_}),
+        waiting_({slots_, standbys_, runner_, confinement_, changed_, clock_}),
         validations_(executor_, scope_, uplink_),
         setup_({executor_, scope_, orders_, confinement_, uplink_, options.run_id,
                 options.account.has_value()}),
@@ -155,9 +154,7 @@ class Supervisor {
   asio::awaitable<void> say_gone(bool stay);
   asio::awaitable<void> end_all_but_workers();
   asio::awaitable<void> begin_anew();
-  KeptWorkers kept_workers();
   void take_kept();
-  asio::awaitable<void> end_those_that_wait();
   asio::awaitable<void> finish(std::string reason);
 
   SupervisorOptions options_;
@@ -168,8 +165,6 @@ class Supervisor {
   WorkerGroup group_;
   std::unique_ptr<Listener> listener_;
   FileDescriptor socket_fd_;  // the listener's, to hand on
-  std::size_t kept_ = 0;      // processes that were handed on to us
-  std::string kept_code_;     // that they have loaded
   AttemptOrders orders_;
   Confinement confinement_;
   std::unique_ptr<WorkerPort> workers_;
@@ -185,9 +180,7 @@ class Supervisor {
   std::uint64_t to_validate_ = 0;          // the checkpoint of the newest order
   std::set<std::uint64_t> fetching_;       // the checkpoints that are brought here to validate
   bool limits_told_ = false;               // which of them are not enforced
-  SupervisorHello known_;                  // said last, by this process or before it began anew
   std::string unread_;                     // of the link that was handed on
-  Duration patience_ = kEndsByItself;      // with processes that wait for another run, at the end
   bool finishing_ = false, begins_anew_ = false;
   Scope scope_;
   Uplink uplink_;
@@ -200,6 +193,7 @@ class Supervisor {
   WorkerRunner runner_;
   WorkerCommands commands_;
   WorkerAdmission admission_;
+  WaitingWorkers waiting_;
   ValidationRunner validations_;
   NodeSetupRunner setup_;
   IngestPool ingest_;
@@ -278,7 +272,7 @@ asio::awaitable<void> Supervisor::serve_link(std::unique_ptr<Connection> connect
 }
 
 SupervisorHello Supervisor::hello() const {
-  SupervisorHello hello = known_;
+  SupervisorHello hello = waiting_.known();
   hello.run_id = options_.run_id;
   hello.attempt = options_.attempt.value;
   hello.pid = ::getpid();
@@ -301,10 +295,7 @@ AttemptSnapshot Supervisor::snapshot() {
       });
   snapshot.ingest = ingest_.places();
   snapshot.roster_version = roster_version_;
-  if (!orders_.start) {
-    standbys_.reap();
-    snapshot.kept = static_cast<std::uint32_t>(kept_ > 0 ? standbys_.waiting() : 0);
-  }
+  if (!orders_.start) snapshot.kept = waiting_.count();
   return snapshot;
 }
 
@@ -321,7 +312,7 @@ void Supervisor::received(const Frame& frame) {
           [&](StartWorkers& m) { on_start(std::move(m)); },
           [&](const StopWorkers& m) {
             if (m.grace_ms <= 0) backends_.hurry();
-            patience_ = milliseconds(std::clamp<std::int64_t>(m.grace_ms, 0, kPatienceMsMax));
+            waiting_.set_patience(m.grace_ms);
             feed(to_event(m));
           },
           [&](TakeStacks& m) { scope_.spawn("stacks", stack_taker_.take(std::move(m))); },
@@ -407,8 +398,8 @@ void Supervisor::on_launcher_state(const LauncherState& state) {
 
 void Supervisor::on_prepare(const PrepareAttempt& message) {
   if (orders_.prepare && !(orders_.prepare->standby && !message.standby)) return;
-  const std::string& loaded = orders_.prepare ? orders_.prepare->code : kept_code_;
-  if ((orders_.prepare || kept_ > 0) && loaded != message.code)  // they have loaded other code
+  // Processes that wait have loaded other code.
+  if (orders_.prepare ? orders_.prepare->code != message.code : waiting_.have_other(message.code))
     for (const pid_t pid : standbys_.close()) scope_.spawn("reap", runner_.reap(pid));
   orders_.prepare = message;
   if (!message.code.empty())
@@ -760,23 +751,6 @@ asio::awaitable<void> Supervisor::end_all_but_workers() {
 
 // ---- processes that wait for another run
 
-KeptWorkers Supervisor::kept_workers() {
-  KeptWorkers kept{.known = hello(), .workers = {}, .unread = {}};
-  kept.code = orders_.prepare->code;
-  for (const auto& [rank, slot] : slots_) {
-    if (slot.stayed <= 0) continue;  // it has died since
-    kept.workers.push_back({.rank = rank.value,
-                            .pid = slot.stayed,
-                            .stdout_fd = slot.streams[0].rest.get(),
-                            .stderr_fd = slot.streams[1].rest.get(),
-                            .mark = slot.mark(),
-                            .group = slot.group(),
-                            .env = runner_.environment_of(slot)});
-  }
-  if (uplink_.connected()) kept.unread = unread_ + uplink_.link()->unread();
-  return kept;
-}
-
 /// Become a supervisor that knows nothing of this run, and has its workers' processes on standby.
 /// They connect to it again.
 asio::awaitable<void> Supervisor::begin_anew() {
@@ -791,59 +765,26 @@ asio::awaitable<void> Supervisor::begin_anew() {
   SupervisorOptions again = options_;
   again.link_fd = uplink_.connected() ? uplink_.link()->native_handle() : -1;
   again.socket_fd = socket_fd_.get();
-  const Error why = execute_anew(again, kept_workers());
+  if (uplink_.connected()) unread_ += uplink_.link()->unread();
+  const Error why =
+      execute_anew(again, waiting_.to_hand_on(hello(), orders_.prepare->code, unread_));
   print_err("traind supervise: the workers are not kept: {}\n", why.describe());
   auto finishing = finish("not kept");
   co_await std::move(finishing);
 }
 
-/// Take over the processes that this supervisor kept when it began anew.
+/// Take over the processes that this supervisor has handed on to itself.
 void Supervisor::take_kept() {
-  auto kept = read_kept(FileDescriptor(options_.kept_fd));
-  if (!kept) return print_err("traind supervise: {}\n", kept.error().describe());
-  known_ = std::move(kept->known);
-  generation_ = known_.generation;
-  unread_ = std::move(kept->unread);
-  kept_ = kept->workers.size();
-  kept_code_ = std::move(kept->code);
-  std::vector<StandbyProcess> workers;
-  for (KeptWorker& worker : kept->workers)
-    workers.push_back({.number = worker.rank,
-                       .process = {.pid = static_cast<pid_t>(worker.pid),
-                                   .stdout_fd = worker.stdout_fd,
-                                   .stderr_fd = worker.stderr_fd},
-                       .cgroup = confinement_.group_without_claim(worker.group),
-                       .env = std::move(worker.env),
-                       .mark = std::move(worker.mark),
-                       .group = std::move(worker.group)});
-  standbys_.keep(std::move(workers), known_.gpus);
+  auto unread = waiting_.take(FileDescriptor(options_.kept_fd));
+  if (!unread) return print_err("traind supervise: {}\n", unread.error().describe());
+  unread_ = std::move(*unread);
+  generation_ = waiting_.known().generation;
   if (const auto opened = open_worker_port(); !opened)
     print_err("traind supervise: {}\n", opened.error().describe());
 }
 
-/// Tell those that wait for another run that there is none, and let them end by themselves, as long
-/// as our patience lasts.
-asio::awaitable<void> Supervisor::end_those_that_wait() {
-  if (patience_ > Duration{0}) {
-    standbys_.end();
-    changed_.notify();
-  }
-  const TimePoint began = clock_.now();
-  const auto left = [this] {
-    const auto stayed = std::count_if(slots_.begin(), slots_.end(),
-                                      [](const auto& slot) { return slot.second.stayed > 0; });
-    return standbys_.reap() + static_cast<std::size_t>(stayed);
-  };
-  while (kept_ + slots_.size() > 0 && left() > 0 && clock_.now() < began + patience_) {
-    const auto paused = co_await pause_for(kLookAgainEvery);
-    if (paused.has_error()) co_return;
-  }
-  for (const auto& [rank, slot] : slots_)
-    if (slot.stayed > 0) ::kill(static_cast<pid_t>(-slot.stayed), SIGKILL);
-}
-
 asio::awaitable<void> Supervisor::finish(std::string) {
-  auto waiting = end_those_that_wait();
+  auto waiting = waiting_.end();
   co_await std::move(waiting);
   auto ending = end_all_but_workers();
   co_await std::move(ending);

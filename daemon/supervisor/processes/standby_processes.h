@@ -45,7 +45,6 @@ class StandbyProcesses {
 
   /// Return the rank that a process has got; `was_worker`: its number is the rank that it was.
   std::optional<Rank> rank_of(int number, bool was_worker) const;
-  std::size_t waiting() const { return waiting_.size(); }
   bool closed() const { return closed_; }
   bool ended() const { return ended_; }
 
