@@ -15,6 +15,7 @@
 #include "launcher/core/run_history.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "lib/base/file_descriptor.h"
+#include "lib/base/terminal_text.h"
 #include "lib/base/write_all.h"
 #include "lib/net/run_owner.h"
 #include "lib/storage/journal.h"
@@ -36,9 +37,10 @@ Result<Unit> take_workers(const RunFolder& folder, const std::string& taker) {
   if (file.get() < 0 && errno == EEXIST)
     return Error{Errc::AlreadyExists, taker_of_workers(folder) + " has taken them"};
   if (file.get() < 0) return system_error(errno, "creating " + note);
-  TRY_VOID(write_all(file.get(), taker + "\n", note));
-  if (::fsync(file.get()) != 0) return system_error(errno, "syncing " + note);
-  return Unit{};
+  auto written = write_all(file.get(), taker + "\n", note);
+  if (written && ::fsync(file.get()) != 0) written = system_error(errno, "syncing " + note);
+  if (!written) ::unlink(note.c_str());  // a full disk has taken nobody's workers
+  return written;
 }
 
 std::string taker_of_workers(const RunFolder& folder) {
@@ -46,7 +48,7 @@ std::string taker_of_workers(const RunFolder& folder) {
   const auto text = read_small_file(files, folder.workers_taken(), kTakerBytesMax);
   if (!text) return text.error().code == Errc::NotFound ? "" : "another run";
   const std::string taker = text->substr(0, text->find('\n'));
-  return taker.empty() ? "another run" : taker;
+  return taker.empty() ? "another run" : terminal_safe(taker);
 }
 
 std::string why_none_stay(const JobSpec& spec, bool own_daemons) {

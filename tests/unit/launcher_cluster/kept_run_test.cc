@@ -1,5 +1,7 @@
 #include "launcher/cluster/run/kept_run.h"
 
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -92,6 +94,28 @@ TEST_F(WorkersOfARun, WorkersAreTakenOnce) {
   const auto resumed = RunRecord::open(job("one"), {});
   ASSERT_FALSE(resumed);
   EXPECT_EQ(resumed.error().message, "the run one has finished: /runs/two has its workers");
+}
+
+// As on a full disk: the note cannot be written.
+TEST_F(WorkersOfARun, ANoteThatIsNotWrittenTakesNobody) {
+  run(job("one"));
+  const auto before = ::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit nothing{.rlim_cur = 0, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &nothing), 0);
+  const auto failed = take_workers(folder("one"), "/runs/two");
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  ::signal(SIGXFSZ, before);
+  EXPECT_FALSE(failed);
+  EXPECT_EQ(taker_of_workers(folder("one")), "");
+  EXPECT_TRUE(take_workers(folder("one"), "/runs/three"));
+}
+
+TEST_F(WorkersOfARun, ATakersNameSteersNoTerminal) {
+  run(job("one"));
+  ASSERT_TRUE(take_workers(folder("one"), "/runs/\x1b[2Jtwo"));
+  EXPECT_EQ(taker_of_workers(folder("one")), "/runs/two");
 }
 
 TEST_F(WorkersOfARun, ARunWhoseWorkersHaveEndedHasNone) {
