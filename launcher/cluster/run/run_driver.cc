@@ -31,11 +31,7 @@ namespace {
 
 constexpr Duration kFlushMin = seconds(30);  // for all waits together; upload_timeout may be longer
 constexpr Duration kPrivateDaemonEvery = milliseconds(200);
-constexpr int kPrivateDaemonFailuresMax = 3;                    // in a row
-constexpr Duration kWorkersStayMax = std::chrono::minutes(10);  // for another run
-constexpr Duration kWorkersWaitWithin = seconds(5);
-constexpr Duration kPatience = seconds(5);       // with those for which there is none
-constexpr Duration kReapedWithin = seconds(10);  // in addition
+constexpr int kPrivateDaemonFailuresMax = 3;  // in a row
 
 }  // namespace
 
@@ -63,6 +59,7 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       node_setups_(record_->setup(), record_->folder(), journal_, screen_,
                    [this](std::function<void()> work) { asio::post(disk_, std::move(work)); }),
       links_(executor_, scope_, std::move(tls), *this),
+      hold_(executor_, clock_, links_),
       output_(record_->folder(), clock_, links_, screen_, summary_builder_),
       shards_(executor_, scope_, clock_, *record_, spec_.run_config.checkpoint_config.replicas,
               links_, *this, screen_),
@@ -126,11 +123,11 @@ void RunDriver::connect_driver() {
           send_acks(pace_.acknowledged(command.attempt, command.rounds));
         return;
       case DriverCommand::Kind::Release:
-        return let_go(command.patience);
+        return hold_.let_go(command.patience);
     }
   };
   handlers.gone = [this](const std::string& why) {
-    let_go(kPatience);
+    hold_.let_go(kPatience);
     if (finished_) return;
     screen_.warn(fmt::format("the driver is gone: {}", why));
     send_acks(pace_.driver_gone());
@@ -278,8 +275,7 @@ void RunDriver::connect() {
 }
 
 void RunDriver::refused(const Error& error) {
-  superseded_ |= error.code == Errc::Fenced;
-  changed_.notify();
+  if (error.code == Errc::Fenced) hold_.superseded();
   summary_builder_.refuse(error);
   if (!finished_)
     scope_.spawn("finish", finish(RunEnded{RunState::Errored, error.message, std::nullopt}));
@@ -297,7 +293,7 @@ asio::awaitable<void> RunDriver::keep_private_daemon() {
   for (;;) {
     const auto woken = co_await pause_for(kPrivateDaemonEvery);
     if (!woken) co_return;
-    if ((finished_ && stay_on_.empty()) || superseded_ || !daemon_->ended()) continue;
+    if ((finished_ && !hold_.holds_any()) || hold_.is_superseded() || !daemon_->ended()) continue;
     if (daemon_->failures() >= kPrivateDaemonFailuresMax) {
       Error why = daemon_->last_error();
       if (why.message.empty())
@@ -349,7 +345,7 @@ void RunDriver::received(NodeId node, const Frame& frame) {
                    feed(to_event(from, m));
                  },
                  [&](const NodeDraining& m) {
-                   if (finished_) let_go(kPatience);
+                   if (finished_) hold_.let_go(kPatience);
                    if (!slurm_ || !slurm_->takes(m)) feed(to_event(from, m));
                  },
                  [&](NodeStatus& m) { on_node_status(links_.name(node), std::move(m)); },
@@ -370,14 +366,12 @@ void RunDriver::received(NodeId node, const Frame& frame) {
                    if (!shards_.holds_end(from)) feed(to_event(from, m));
                  },
                  [&](const AttemptSnapshot& m) {
-                   if (m.kept > 0) wait_on_.insert(node);
-                   changed_.notify();
+                   if (m.kept > 0) hold_.waits(node);
                    shards_.attached(from, m);
                    feed(to_event(from, m));
                  },
                  [&](const AttemptLost& m) {
-                   if (from.attempt == controller_.attempt()) stay_on_.erase(node);
-                   changed_.notify();
+                   if (from.attempt == controller_.attempt()) hold_.lost(node);
                    shards_.lost(from);
                    feed(to_event(from, m));
                  },
@@ -586,8 +580,7 @@ asio::awaitable<void> RunDriver::release(Release action) {
   (void)co_await flushed(pipeline_->flush());
   (void)co_await journal_.written();
   links_.send(action.node, encode(ReleaseAttempt{action.keep_workers}, action.attempt));
-  wait_on_.erase(action.node);
-  if (action.keep_workers) stay_on_.insert(action.node);
+  if (action.keep_workers) hold_.keeps(action.node);
   --releases_;
   flushed_more_.notify();
 }
@@ -624,16 +617,10 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   co_await shutdown_flush_.wait_for(all_released());
   finished_ = true;
   // What lives only on the nodes must outlast this run, and what hangs may still use its record.
-  if (left_on_nodes || let_go_ || !shutdown_flush_.in_time() || commits_.hanging() > 0)
+  if (left_on_nodes || hold_.has_let_go() || !shutdown_flush_.in_time() || commits_.hanging() > 0)
     ended.workers_stay = false;
-  if (ended.workers_stay) {
-    auto waiting = within(kWorkersWaitWithin, workers_wait());
-    ended.workers_stay = (co_await std::move(waiting)).has_value();
-  }
-  if (!ended.workers_stay && !stay_on_.empty()) {
-    auto letting_go = let_workers_go();
-    co_await std::move(letting_go);
-  }
+  if (ended.workers_stay) ended.workers_stay = co_await hold_.all_wait();
+  if (!ended.workers_stay && hold_.holds_any()) co_await hold_.end(controller_.attempt());
   journal_.remember(record_of(ended));
   // Tell nothing to the nodes of a run that continues without us: they may not have another
   // launcher yet.
@@ -684,59 +671,15 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
     auto told = within(kDriverEndMax, driver_->sent());
     (void)co_await std::move(told);
   }
-  if (ended.workers_stay && !shutdown_flush_.in_time()) let_go(Duration{0});
   if (ended.workers_stay) {
-    auto holding = hold_workers();
-    co_await std::move(holding);
-    if (!superseded_) co_await links_.detach(how);
+    if (shutdown_flush_.in_time())
+      record_->unlock();  // the run is over
+    else
+      hold_.let_go(Duration{0});  // a thread that hangs may still use its record
+    co_await hold_.hold(controller_.attempt());
+    if (!hold_.is_superseded()) co_await links_.detach(how);
   }
   context_.stop();
-}
-
-/// Let workers that stay end: at once, or when the run has ended.
-void RunDriver::let_go(Duration patience) {
-  let_go_ = std::min(patience, let_go_.value_or(patience));
-  changed_.notify();
-}
-
-/// Wait until no supervisor says anything of this run any more: the next one would take it for its
-/// own.
-Task<Unit> RunDriver::workers_wait() {
-  while (!std::includes(wait_on_.begin(), wait_on_.end(), stay_on_.begin(), stay_on_.end())) {
-    CO_TRY([[maybe_unused]] const bool woken, co_await changed_.wait_until(TimePoint::max()));
-  }
-  co_return Unit{};
-}
-
-/// Hold the run's lease on its nodes, so that its workers wait for another run, until that has them
-/// or nobody wants them any more.
-asio::awaitable<void> RunDriver::hold_workers() {
-  if (!let_go_) record_->unlock();  // the run is over
-  const TimePoint until = clock_.now() + kWorkersStayMax;
-  while (!let_go_ && !superseded_ && clock_.now() < until) {
-    const auto woken = co_await changed_.wait_until(until);
-    if (woken.has_error()) co_return;
-  }
-  if (superseded_) co_return;
-  auto letting_go = let_workers_go();
-  co_await std::move(letting_go);
-}
-
-/// End the workers that stay, and wait for their ends.
-asio::awaitable<void> RunDriver::let_workers_go() {
-  const Duration patience = let_go_.value_or(kPatience);
-  const Attempt attempt = controller_.attempt();
-  const StopWorkers stop{std::chrono::duration_cast<milliseconds>(patience).count(),
-                         "no other run has come"};
-  for (const NodeId node : stay_on_) {
-    links_.send(node, encode(stop, attempt));
-    links_.send(node, encode(ReleaseAttempt{}, attempt));
-  }
-  const TimePoint until = clock_.now() + patience + kReapedWithin;
-  while (!stay_on_.empty() && !superseded_ && clock_.now() < until) {
-    const auto woken = co_await changed_.wait_until(until);
-    if (woken.has_error()) co_return;
-  }
 }
 
 // ---- what arrives
@@ -825,7 +768,7 @@ void RunDriver::on_code_failed(const Error& error) {
 
 void RunDriver::on_stop_asked(const StopAsked& stop) {
   if (slurm_ && slurm_->is_repeated(stop)) return;
-  let_go(stop_asked_ ? Duration{0} : kPatience);
+  hold_.let_go(stop_asked_ ? Duration{0} : kPatience);
   const bool ending = controller_.done();
   if (ending || std::exchange(stop_asked_, true)) shutdown_flush_.escalate();
   downloader_.cancel();

@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +42,7 @@
 #include "launcher/cluster/run/slurm_job.h"
 #include "launcher/cluster/run/stop_requests.h"
 #include "launcher/cluster/run/time_notes.h"
+#include "launcher/cluster/run/worker_hold.h"
 #include "launcher/core/report_pace.h"
 #include "launcher/core/run_controller.h"
 #include "lib/base/exit_code.h"
@@ -93,10 +93,6 @@ class RunDriver final : private LinkObserver {
   asio::awaitable<void> commit(Commit action);
   asio::awaitable<void> release(Release action);
   asio::awaitable<void> finish(RunEnded ended);
-  Task<Unit> workers_wait();
-  asio::awaitable<void> hold_workers();
-  asio::awaitable<void> let_workers_go();
-  void let_go(Duration patience);
   Task<Unit> all_released();
   Task<Unit> disk_is_idle();
   Task<Unit> flushed(std::uint64_t number);
@@ -134,6 +130,7 @@ class RunDriver final : private LinkObserver {
   NodeSetups node_setups_;
   std::unique_ptr<ReportPipeline> pipeline_;
   ClusterLinks links_;
+  WorkerHold hold_;
   std::unique_ptr<NodeDiscovery> discovery_;  // if nodes are found while the run goes on
   OutputReceiver output_;
   ShardTransfer shards_;
@@ -144,12 +141,8 @@ class RunDriver final : private LinkObserver {
   int releases_ = 0;
   int exit_code_ = exit_code::kBug;
   bool ending_ = false, finished_ = false, stop_asked_ = false;
-  std::optional<Duration> let_go_;        // workers that stay shall end: with this patience
-  bool superseded_ = false;               // another train-run has them
   bool told_end_ = false;                 // to the driver
   std::optional<Attempt> first_attempt_;  // that was prepared
-  std::set<NodeId> stay_on_;              // where they are
-  std::set<NodeId> wait_on_;              // where their supervisor has forgotten this run
   asio::thread_pool disk_{1};             // commits
   ReplicaDownloader downloader_;
   Notifier changed_;
