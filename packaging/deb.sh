@@ -26,5 +26,5 @@ sed 's/^$/./; s/^/ /' /usr/share/doc/libjs-dygraphs/copyright >>"$tree/debian/co
 rm -f "$out"/*.deb
 cp "$work"/*.deb "$out"
 mapfile -t libraries < <(cd "$BUILD" && find lib sdk -type f -name 'libtrainrun*.so*')
-"$source_folder/packaging/sbom.py" "$BUILD" "$out/trainrun.cdx.json" bin/train-run bin/traind bin/trainrun-unwind "${libraries[@]}" >&2
+"$source_folder/packaging/sbom.py" "$BUILD" "$out/trainrun.cdx.json" bin/train-run bin/traind bin/trainrun-unwind bin/trainrun-pmix "${libraries[@]}" >&2
 ls "$out"/*.deb

@@ -35,7 +35,7 @@ mv "$installed"/share/{man,trainrun,bash-completion,zsh,fish} "$data/data/share/
 
 for file in METADATA WHEEL; do sed "s/@VERSION@/$version/" "$source_folder/packaging/wheel/$file.in" >"$info/$file"; done
 cp "$source_folder/LICENSE" "$info/licenses/"
-"$source_folder/packaging/sbom.py" "$build" "$info/sboms/trainrun.cdx.json" bin/train-run bin/traind bin/trainrun-unwind \
+"$source_folder/packaging/sbom.py" "$build" "$info/sboms/trainrun.cdx.json" bin/train-run bin/traind bin/trainrun-unwind bin/trainrun-pmix \
   lib/libtrainrun.so lib/libtrainrun_http.so packaging/libtrainrun_sdk.a packaging/libtrainrun_data.a >&2
 # The licence of each third party of which the wheel has a part: those of Debian by the names of their sources.
 python3 - "$info/sboms/trainrun.cdx.json" <<'PYTHON' |

@@ -13,8 +13,6 @@ namespace {
 
 using Ref = FieldRef;
 
-/// Of kPmis, in its order: those that work.
-constexpr std::span<const std::string_view> kWorkingPmis = std::span(kPmis).first<1>();
 constexpr std::array<std::string_view, 3> kCollectives{"auto", "gloo", "nccl"};
 constexpr std::array<std::string_view, 4> kStrategies{"PACK", "SPREAD", "STRICT_PACK",
                                                       "STRICT_SPREAD"};
@@ -71,7 +69,7 @@ constexpr std::array kFields{
     Field{"backend_config.deterministic", Kind::Boolean, [](const Target& t) -> Ref { return &t.spec->deterministic; },
           "torch: set CUBLAS_WORKSPACE_CONFIG=:4096:8 in the workers' environment, unless env or the submitter's environment sets it, and have programs that link the SDK for LibTorch compute with deterministic algorithms only. They call train::reproducible(seed) to set the seeds, too. Python programs call torch.use_deterministic_algorithms(True)."},
     Field{"backend_config.pmi", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.spec->backend_config.pmi); },
-          "mpi: how the processes of the program find each other. pmi1: as MPICH and what derives from it do.", kWorkingPmis},
+          "mpi: how the processes of the program find each other. pmi1: as MPICH and what derives from it do. pmix: as Open MPI does; libpmix has to be installed on each node, or come with that Open MPI.", kPmis},
     Field{"backend_config.publish", Kind::Command, [](const Target& t) -> Ref { return &t.spec->backend_config.publish; },
           "custom: a command that runs for each worker, where it will run, before any worker starts. It prints one JSON value of at most 64 KiB, such as an address. By default, the value is the address of the worker's ports.", {}, 0, 0, {}, R"("./publish.sh")"},
     Field{"backend_config.on_start", Kind::Command, [](const Target& t) -> Ref { return &t.spec->backend_config.on_start; },
@@ -280,7 +278,6 @@ constexpr std::array kFields{
 };
 
 constexpr std::array kPlannedChoices{
-    PlannedChoice{"backend_config.pmi", "pmix", "link the program to MPICH (mpi4py takes either), which pmi1 serves"},
     PlannedChoice{"backend", "torchft", "use none: start the lighthouse and a run for each replica group yourself"},
 };
 // clang-format on

@@ -113,6 +113,11 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(GoodbyeAck);
     TRAIN_NAME(TakeMemoryProfile);
     TRAIN_NAME(AllocationStacks);
+    TRAIN_NAME(ServePmix);
+    TRAIN_NAME(PmixServed);
+    TRAIN_NAME(PmixFence);
+    TRAIN_NAME(PmixFenceOver);
+    TRAIN_NAME(PmixNotice);
 #undef TRAIN_NAME
   }
   return fmt::format("type {:#06x}", static_cast<std::uint16_t>(type));

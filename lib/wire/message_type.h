@@ -1,7 +1,7 @@
 // The types of all messages. Each message has one struct, in link_messages.h, daemon_messages.h,
-// attempt_messages.h or worker_messages.h; PROTOCOL.md defines who sends which and when. A message
-// travels as a MessagePack map. Receivers skip unknown fields, and missing fields keep their
-// defaults, so that both sides may add fields.
+// attempt_messages.h, worker_messages.h or pmix_messages.h; PROTOCOL.md defines who sends which and
+// when. A message travels as a MessagePack map. Receivers skip unknown fields, and missing fields
+// keep their defaults, so that both sides may add fields.
 #pragma once
 
 #include <cstdint>
@@ -97,6 +97,12 @@ enum class MessageType : std::uint16_t {
   GoodbyeAck = 0x208,
   TakeMemoryProfile = 0x209,
   AllocationStacks = 0x20a,
+  // supervisor ↔ trainrun-pmix
+  ServePmix = 0x300,
+  PmixServed = 0x301,
+  PmixFence = 0x302,
+  PmixFenceOver = 0x303,
+  PmixNotice = 0x304,
 };
 
 /// Return whether traind relays frames of this type by their attempt alone, without decoding them.

@@ -52,6 +52,8 @@ add_library(train_libarchive INTERFACE)
 target_include_directories(train_libarchive SYSTEM INTERFACE ${LIBARCHIVE_INCLUDE_DIR})
 target_link_libraries(train_libarchive INTERFACE ${CMAKE_DL_LIBS})
 
+# Headers only: trainrun-pmix opens the library when it runs.
+find_path(PMIX_INCLUDE_DIR pmix_server.h HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/pmix2/include REQUIRED)
 find_path(RE2_INCLUDE_DIR re2/re2.h REQUIRED)
 if(TRAIN_STATIC)
   find_library(RE2_LIBRARY NAMES libre2.a REQUIRED)

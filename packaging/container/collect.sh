@@ -5,7 +5,7 @@ set -euo pipefail
 
 root="${1%/}" out="$2"
 modules="/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH 2>/dev/null || echo "$(uname -m)-linux-gnu")/trainrun"
-programs=(/usr/bin/train-run /usr/sbin/traind /usr/libexec/trainrun/trainrun-unwind)
+programs=(/usr/bin/train-run /usr/sbin/traind /usr/libexec/trainrun/trainrun-unwind /usr/libexec/trainrun/trainrun-pmix)
 for file in "${programs[@]}" "$modules/libtrainrun_http.so"; do install -D "$root$file" "$out$file"; done
 ln -sf ../sbin/traind "$out/usr/bin/traind"
 # Programs look for libraries in that folder first. libcurl, which libtrainrun_http.so needs for requests, is left to the image.

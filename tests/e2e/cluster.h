@@ -136,6 +136,9 @@ std::string clients_python();
 std::string frameworks_python();
 /// Return the Python of MPICH, or "" if it is not installed.
 std::string mpi_python();
+/// The same of Open MPI 5, and of Debian's Open MPI 4.
+std::string openmpi_python();
+std::string openmpi_4_python();
 /// Return the Python of Ray, or "" if it is not installed: only benchmarks install it.
 std::string ray_python();
 /// Return the folder of py-spy, which has it in bin/, or "" if it is not installed.

@@ -5,6 +5,8 @@
 #include <signal.h>
 
 #include <boost/json.hpp>
+#include <filesystem>
+#include <set>
 
 #include "tests/e2e/cluster.h"
 #include "tests/e2e/outer_group.h"
@@ -101,6 +103,114 @@ TEST_F(Backends, MpichTrainsThroughAKill) {
 
   EXPECT_EQ(cluster.read(cluster.run_dir("whole") + "/attempts/000/ranks/0001/stdout.log"),
             "MPICH: 2 on this node\n");
+}
+
+constexpr const char* kPmix = "mpi\nbackend_config: {pmi: pmix}";
+
+/// Return the memory that ranks of Open MPI share.
+std::set<std::string> shared_memory() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    const std::string name = entry.path().filename();
+    if (contains(name, "sm_segment.") || contains(name, "vader_segment.")) names.insert(name);
+  }
+  return names;
+}
+
+TEST_F(Backends, OpenMpiTrainsThroughAKill) {
+  if (openmpi_python().empty()) GTEST_SKIP() << "Open MPI is not installed";
+  const std::set<std::string> before = shared_memory();
+
+  kill_and_restart(openmpi_python(), "backend_worker.py", kPmix, "client: mpi, epochs: 4");
+
+  EXPECT_EQ(cluster.read(cluster.run_dir("whole") + "/attempts/000/ranks/0001/stdout.log"),
+            "Open MPI v5.0.11: 2 on this node\n");
+  EXPECT_EQ(shared_memory(), before);
+}
+
+// The one of Debian 12, with Debian's libpmix.
+TEST_F(Backends, OpenMpi4TrainsThroughAKill) {
+  if (openmpi_4_python().empty()) GTEST_SKIP() << "Debian's python3-mpi4py is not installed";
+  const std::set<std::string> before = shared_memory();
+
+  kill_and_restart(openmpi_4_python(), "backend_worker.py", kPmix, "client: mpi, epochs: 4");
+
+  EXPECT_EQ(cluster.read(cluster.run_dir("whole") + "/attempts/000/ranks/0001/stdout.log"),
+            "Open MPI v4.1.4: 2 on this node\n");
+  EXPECT_EQ(shared_memory(), before);
+}
+
+/// A job of two ranks that run a Python program, for which PMIx is served.
+class Pmix : public Backends {
+ protected:
+  void SetUp() override {
+    if (openmpi_python().empty()) GTEST_SKIP() << "Open MPI is not installed";
+  }
+  Process& start(const std::string& program, const std::string& env = "") {
+    cluster.write("mpi.py",
+                  "import os, signal, sys, time\nfrom mpi4py import MPI\n"
+                  "world = MPI.COMM_WORLD\n" +
+                      program);
+    return cluster.train_run({cluster.job(
+        "job", fmt::format("command: [{}, {}]\nbackend: {}\nenv: {{{}}}\n"
+                           "scaling_config: {{num_workers: 2, resources_per_worker: {{CPU: 0}}}}",
+                           openmpi_python(), cluster.path("mpi.py"), kPmix, env))});
+  }
+};
+
+TEST_F(Pmix, ServesCommunicatorsOfAProgram) {
+  Process& run = start(
+      "half = world.Dup().Split(world.rank)\n"
+      "assert (world.size, half.size) == (2, 1), world.size\n"
+      "assert world.allgather(world.rank) == [0, 1]\n");
+
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
+TEST_F(Pmix, TellsOfAnAbort) {
+  Process& run = start("world.Barrier()\nif world.rank == 1: world.Abort(7)\nworld.Barrier()\n");
+
+  EXPECT_EQ(run.wait(), 7) << run.out() << run.err();
+  EXPECT_TRUE(contains(run.out() + run.err(), "rank 1: MPI_Abort with code 7\n"))
+      << run.out() << run.err();
+  EXPECT_TRUE(contains(run.out(), "rank 1 on ")) << run.out();
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
+TEST_F(Pmix, IsNeededBeforeAnyWorkerStarts) {
+  Process& run = start("open('ran', 'w')\n", "TRAINRUN_PMIX_LIBRARY: /nowhere/libpmix.so.2");
+
+  EXPECT_EQ(run.wait(), 127) << run.out() << run.err();
+  EXPECT_TRUE(contains(run.out(),
+                       "trainrun-pmix: /nowhere/libpmix.so.2: cannot open shared object "
+                       "file: No such file or directory"))
+      << run.out();
+  EXPECT_TRUE(contains(run.out(), "install libpmix (Debian: libpmix2)")) << run.out();
+  EXPECT_FALSE(exists(cluster.path("ran")));
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
+// A program that has begun needs it no more until it ends.
+TEST_F(Pmix, WhoseServerDiesIsTold) {
+  Process& run =
+      start(fmt::format("world.Barrier()\nopen('{0}/began', 'w')\n"
+                        "while not os.path.exists('{0}/go'): time.sleep(0.05)\n"
+                        "assert world.allreduce(1) == 2\nos._exit(0)\n",
+                        cluster.dir()));
+  ASSERT_TRUE(wait_until([&] { return exists(cluster.path("began")); })) << run.err();
+  const auto servers = cluster.processes("trainrun-pmix");
+  ASSERT_EQ(servers.size(), 1u);
+
+  send_signal(servers.front().pid, SIGKILL);
+
+  EXPECT_TRUE(wait_until([&] {
+    return contains(run.out() + run.err(), "trainrun-pmix: it was killed by SIGKILL");
+  })) << run.out()
+      << run.err();
+  cluster.write("go", "");
+  EXPECT_TRUE(run.wait().has_value()) << run.out() << run.err();
+  EXPECT_TRUE(nothing_left(cluster));
 }
 
 // Whatever a program writes to its socket, it ends only its own conversation.

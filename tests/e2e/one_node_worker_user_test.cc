@@ -142,6 +142,30 @@ TEST_F(WorkerUser, AWorkerIsTheUserWhomTraindNames) {
   EXPECT_TRUE(wait_until([&] { return left().empty(); })) << left().front();
 }
 
+// What serves PMIx to workers reads what they write, so it may do no more than they.
+TEST_F(WorkerUser, PmixIsServedByTheUserToo) {
+  if (openmpi_4_python().empty()) GTEST_SKIP() << "Debian's python3-mpi4py is not installed";
+  start_traind();
+  cluster.write("mpi.py",
+                "import os, subprocess\nfrom mpi4py import MPI\n"
+                "assert MPI.COMM_WORLD.allreduce(1) == 2\n"
+                "for pid in filter(str.isdigit, os.listdir('/proc')):\n"
+                "    try:\n"
+                "        name = open(f'/proc/{pid}/comm').read().strip()\n"
+                "        if name == 'trainrun-pmix': print('by', os.stat(f'/proc/{pid}').st_uid)\n"
+                "    except OSError: pass\n");
+  ::chmod(cluster.path("mpi.py").c_str(), 0644);
+
+  Process& run =
+      cluster.train_run({job(fmt::format("[{}, {}]\nbackend: mpi\nbackend_config: {{pmi: pmix}}",
+                                         openmpi_4_python(), cluster.path("mpi.py")),
+                             "", "num_workers: 2, resources_per_worker: {CPU: 0}")});
+
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_TRUE(contains(run.out(), fmt::format("by {}\n", uid_of(kUser)))) << run.out();
+  EXPECT_TRUE(wait_until([&] { return left().empty(); })) << left().front();
+}
+
 TEST_F(WorkerUser, TheSpecNamesOneOfThem) {
   Process& traind = start_traind();
 

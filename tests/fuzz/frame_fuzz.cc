@@ -9,6 +9,7 @@
 #include "lib/wire/codec.h"
 #include "lib/wire/daemon_messages.h"
 #include "lib/wire/link_messages.h"
+#include "lib/wire/pmix_messages.h"
 #include "lib/wire/reports.h"
 #include "lib/wire/worker_messages.h"
 
@@ -43,7 +44,8 @@ void decode_all(const Frame& frame) {
       WorkerResult, ReleaseAttempt, AttemptSnapshot, CollectiveAnswered, NodeSetupEnded,
       StartIngest, StopIngest, IngestUp, IngestLoad, IngestEnded, TellIngestRoster, WorkerHello,
       Welcome, CheckpointStaged, OnceBegin, OnceReply, OnceEnd, WorkerError, WorkerGoodbye,
-      GoodbyeAck, TakeMemoryProfile, AllocationStacks>(frame);
+      GoodbyeAck, TakeMemoryProfile, AllocationStacks, ServePmix, PmixServed, PmixFence,
+      PmixFenceOver, PmixNotice>(frame);
   if (frame.type == MessageType::ReportBatch) {
     if (const auto batch = decode<ReportBatch>(frame)) (void)read_reports(*batch, 0);
   }

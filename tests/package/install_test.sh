@@ -29,7 +29,7 @@ run() {
 
 cmake --install "$build" --prefix "$prefix" >"$work/install.log" || { cat "$work/install.log"; fail "cmake --install failed"; }
 
-for file in bin/train-run bin/traind sbin/traind libexec/trainrun/trainrun-unwind libexec/trainrun/train-data lib/trainrun/libparquet.so.2600 lib/libtrainrun_flight.so lib/trainrun/libarrow_flight.so.2600 lib/libtrainrun.so lib/libtrainrun_data.so include/train/train.h include/train/train_c.h include/train/train_data_c.h include/train/dataset.h \
+for file in bin/train-run bin/traind sbin/traind libexec/trainrun/trainrun-unwind libexec/trainrun/trainrun-pmix libexec/trainrun/train-data lib/trainrun/libparquet.so.2600 lib/libtrainrun_flight.so lib/trainrun/libarrow_flight.so.2600 lib/libtrainrun.so lib/libtrainrun_data.so include/train/train.h include/train/train_c.h include/train/train_data_c.h include/train/dataset.h \
             share/man/man1/train-run.1 share/man/man8/traind.8 share/doc/trainrun/LICENSE share/doc/trainrun/dygraphs.copyright lib/libtrainrun_http.so \
             share/trainrun/prometheus/alerts.yaml share/trainrun/grafana/trainrun.json \
             lib/systemd/system/traind.service lib/systemd/system/traind-drain.service lib/sysusers.d/traind.conf lib/tmpfiles.d/traind.conf \

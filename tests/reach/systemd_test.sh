@@ -26,7 +26,7 @@ mkdir -p "$stage/usr/local" "$stage/etc/default"
 if [ -n "$packages" ]; then
   cp -r "$packages" "$stage/usr/local/packages"
 else
-  for program in sbin/traind bin/train-run libexec/trainrun/trainrun-unwind; do
+  for program in sbin/traind bin/train-run libexec/trainrun/trainrun-unwind libexec/trainrun/trainrun-pmix; do
     install -D "$build/bin/$(basename "$program")" "$stage/usr/local/$program"
   done
   if [ "$suite" = trixie ]; then   # those of bookworm's libraries that trixie does not have

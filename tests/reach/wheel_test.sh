@@ -54,7 +54,7 @@ tag="$(tr '\n' ' ' <"$work/audit" | sed -nE 's/.*consistent with *the following 
 [ "${tag:-99}" -le 34 ] || fail "auditwheel says: $(cat "$work/audit")"
 mkdir "$work/files" && (cd "$work/files" && python3 -m zipfile -e "$wheel" .)
 "$source_folder/tests/package/hardening_test.sh" --files "$work/files" || fail "the wheel's programs are not as hard as the others"
-needed="$(find "$work/files" -type f \( -path '*.data/scripts/*' -o -name trainrun-unwind -o -name '*.so*' \) -print0 | xargs -0 -n1 readelf -d |
+needed="$(find "$work/files" -type f \( -path '*.data/scripts/*' -o -name trainrun-unwind -o -name trainrun-pmix -o -name '*.so*' \) -print0 | xargs -0 -n1 readelf -d |
   sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort -u | tr '\n' ' ')"
 expect "what the programs need" "ld-linux-x86-64.so.2 libc.so.6 libgcc_s.so.1 libm.so.6 " "$needed"
 info="$work/files/trainrun-$version.dist-info"
@@ -133,7 +133,9 @@ printf 'command: ["true"]\nscaling_config: {num_workers: 1}\nrun_config: {name: 
 said="$(as_other train-run told.yaml 2>&1)" || fail "a run that notifies: $said"
 wait
 grep -q '"run":"told"' "$work/empty/asked" || fail "nobody was notified: $said"
-[ -x "$work/venv/libexec/trainrun/trainrun-unwind" ] || fail "trainrun-unwind is not installed"
+for program in unwind pmix; do
+  [ -x "$work/venv/libexec/trainrun/trainrun-$program" ] || fail "trainrun-$program is not installed"
+done
 "$work/venv/bin/pip" uninstall -q -y trainrun
 left="$(find "$work/venv" \( -name '*train-run*' -o -name '*traind*' -o -name '*trainrun*' \) | head -3)"
 expect "what pip uninstall left" "" "$left"
@@ -215,7 +217,7 @@ set -euo pipefail
 fail() { printf 'wheel_test: in Debian 13: %s\n' "$*" >&2; exit 1; }
 mkdir /there && cd /there
 cp -r /wheel/files/*.data/data/. . && cp -r /wheel/files/*.data/scripts bin && chmod -R +x bin libexec
-missing="$(ldd bin/train-run bin/traind libexec/trainrun/trainrun-unwind | grep 'not found' || true)"
+missing="$(ldd bin/train-run bin/traind libexec/trainrun/trainrun-unwind libexec/trainrun/trainrun-pmix | grep 'not found' || true)"
 [ -z "$missing" ] || fail "libraries are missing: $missing"
 said="$(./bin/train-run -n 2 --storage /tmp/runs -- echo hello 2>&1)" || fail "a run: $said"
 grep -q '\[0-1\] hello' <<<"$said" || fail "a run: $said"

@@ -1,5 +1,6 @@
 // What the supervisor does for the backend of its job, beside the variables of
-// backend_environment.h: it serves PMI (mpi) and a rendezvous (horovod), and runs hooks (custom).
+// backend_environment.h: it serves PMI-1 or PMIx (mpi) and a
+// rendezvous (horovod), and runs hooks (custom).
 #pragma once
 
 #include <functional>
@@ -10,6 +11,7 @@
 #include "daemon/supervisor/backends/backend_calls.h"
 #include "daemon/supervisor/backends/backend_hooks.h"
 #include "daemon/supervisor/backends/pmi_server.h"
+#include "daemon/supervisor/backends/pmix_process.h"
 #include "daemon/supervisor/backends/rendezvous.h"
 
 namespace train {
@@ -35,16 +37,14 @@ class Backends {
   /// The rank on which start() failed.
   Rank failed_rank() const { return hooks_.failed_rank(); }
   /// Do what comes after the workers.
-  asio::awaitable<void> shut_down() { return hooks_.shut_down(); }
+  asio::awaitable<void> shut_down();
   /// The attempt is to end at once.
   void hurry() { hooks_.hurry(); }
 
-  /// Return what the rank's process inherits for MPI; with other backends no descriptor.
+  /// Return what the rank's process inherits for PMI-1; with other backends no descriptor.
   Result<FileDescriptor> socket_for(Rank rank);
-  /// Return what hooks have found for the rank.
-  const std::map<std::string, std::string>& variables(Rank rank) const {
-    return hooks_.variables(rank);
-  }
+  /// Return what hooks, or PMIx, have found for the rank.
+  const std::map<std::string, std::string>& variables(Rank rank) const;
   /// Take in the result of a collective, if it is one of ours.
   bool answered(const BackendCalls::Parts& result);
 
@@ -54,6 +54,7 @@ class Backends {
   const AttemptOrders& orders_;
   BackendCalls calls_;
   PmiServer pmi_;
+  PmixProcess pmix_;
   BackendHooks hooks_;
   std::unique_ptr<HttpServer> rendezvous_;
 };

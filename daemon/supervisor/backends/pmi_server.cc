@@ -10,20 +10,12 @@
 #include <boost/asio/write.hpp>
 #include <cerrno>
 
-#include "lib/base/rank_ranges.h"
-#include "lib/net/within.h"
-
 namespace train {
-namespace {
-
-constexpr Duration kInitWithin = seconds(60);
-
-}  // namespace
-
 void PmiServer::begin(const std::string& name, int world_size,
                       const std::vector<std::int32_t>& node_sizes) {
   space_.emplace(name, world_size, node_sizes);
-  scope_.spawn("MPI_Init", warn_of_missing());
+  scope_.spawn("MPI_Init", inits_.warn("is the program linked to MPICH, and does it keep the file "
+                                       "descriptor in PMI_FD open?"));
 }
 
 Result<FileDescriptor> PmiServer::connect(Rank rank) {
@@ -31,6 +23,7 @@ Result<FileDescriptor> PmiServer::connect(Rank rank) {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
     return system_error(errno, "making a socket for PMI");
   ranks_.try_emplace(rank, *space_, rank.value);
+  inits_.expect(rank);
   scope_.spawn("PMI", serve(rank, FileDescriptor(ends[0])));
   return FileDescriptor(ends[1]);
 }
@@ -45,6 +38,7 @@ asio::awaitable<void> PmiServer::serve(Rank rank, FileDescriptor socket) {
         co_await stream.async_read_some(asio::buffer(buffer), asio::as_tuple(asio::use_awaitable));
     if (error) co_return;
     Result<std::string> answer = conversation.received({buffer.data(), size});
+    if (conversation.has_begun()) inits_.began(rank);
     while (answer) {
       const auto [broken, written] = co_await asio::async_write(
           stream, asio::buffer(*answer), asio::as_tuple(asio::use_awaitable));
@@ -67,21 +61,6 @@ asio::awaitable<void> PmiServer::serve(Rank rank, FileDescriptor socket) {
       co_return;
     }
   }
-}
-
-// A program without MPICH, or one that was built with another MPI, becomes a world of one per rank,
-// and says nothing of it.
-asio::awaitable<void> PmiServer::warn_of_missing() {
-  const auto waited = co_await pause_for(kInitWithin);
-  if (waited.has_error()) co_return;
-  std::vector<std::int32_t> missing;
-  for (const auto& [rank, conversation] : ranks_)
-    if (!conversation.has_begun()) missing.push_back(rank.value);
-  if (missing.empty()) co_return;
-  uplink_.send(StorageTrouble{fmt::format(
-      "ranks {} have not called MPI_Init within {}: is the program linked to MPICH, and does it "
-      "keep the file descriptor in PMI_FD open?",
-      rank_ranges(missing), format_duration(kInitWithin))});
 }
 
 }  // namespace train

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/supervisor/backends/backend_calls.h"
+#include "daemon/supervisor/backends/mpi_init_watch.h"
 #include "daemon/supervisor/backends/pmi_conversation.h"
 #include "lib/base/file_descriptor.h"
 #include "lib/net/scope.h"
@@ -18,7 +19,11 @@ class PmiServer {
  public:
   /// All arguments must outlive the flows in `scope`.
   PmiServer(asio::any_io_executor executor, Scope& scope, Uplink& uplink, BackendCalls& calls)
-      : executor_(std::move(executor)), scope_(scope), uplink_(uplink), calls_(calls) {}
+      : executor_(std::move(executor)),
+        scope_(scope),
+        uplink_(uplink),
+        calls_(calls),
+        inits_(uplink) {}
 
   /// Begin to serve a program of these nodes' sizes.
   void begin(const std::string& name, int world_size, const std::vector<std::int32_t>& node_sizes);
@@ -28,12 +33,12 @@ class PmiServer {
 
  private:
   asio::awaitable<void> serve(Rank rank, FileDescriptor socket);
-  asio::awaitable<void> warn_of_missing();
 
   const asio::any_io_executor executor_;
   Scope& scope_;
   Uplink& uplink_;
   BackendCalls& calls_;
+  MpiInitWatch inits_;
   std::optional<PmiSpace> space_;
   std::map<Rank, PmiConversation> ranks_;
 };

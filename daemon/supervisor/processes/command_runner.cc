@@ -63,7 +63,7 @@ Task<CommandRunner::End> CommandRunner::run(Order order) {
   SpawnRequest request{.argv = std::move(order.argv),
                        .working_dir = std::move(order.working_dir),
                        .env = std::move(order.env),
-                       .inherit_fds = {},
+                       .inherit_fds = std::move(order.inherit_fds),
                        .cgroup = command->cgroup,
                        .rules = confinement_.rules()};
   bind(request.rules, order.binding);

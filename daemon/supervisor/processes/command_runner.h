@@ -29,6 +29,7 @@ class CommandRunner {
     bool as_worker = false;                       // within the limits of one worker
     std::int32_t role = 0;                        // of which role: WorkerRanks::role
     WorkerBinding binding = {};                   // to CPUs and memory; none: as we are
+    std::vector<int> inherit_fds = {};            // kept open under the same number
     /// Takes what it writes, until run() has ended.
     std::function<void(std::string_view data, bool of_errors)> output = {};
   };

@@ -46,6 +46,15 @@ Environment pmi_environment(const BackendInput& input) {
           {"MPI_LOCALRANKID", std::to_string(input.ranks.local_rank)}};
 }
 
+/// Two of the variables that PMIx itself will name (trainrun-pmix asks it), and one for Open MPI 4:
+/// it uses PMIx only if a daemon of its own seems to have started it. It does not connect to that
+/// address.
+Environment pmix_environment(const BackendInput& input) {
+  return {{"PMIX_NAMESPACE", "(named at start)"},
+          {"PMIX_RANK", std::to_string(input.ranks.rank)},
+          {"OMPI_MCA_orte_local_daemon_uri", "1.0;tcp://127.0.0.1:0"}};
+}
+
 /// As horovodrun sets them for its Gloo controller. The cross group of a rank has the ranks of
 /// other nodes with the same local rank.
 Environment horovod_environment(const BackendInput& input) {
@@ -79,7 +88,8 @@ Environment horovod_environment(const BackendInput& input) {
 Environment backend_environment(const BackendInput& input) {
   if (input.profile.name == "tensorflow") return tensorflow_environment(input);
   if (input.profile.name == "jax") return jax_environment(input);
-  if (input.profile.name == "mpi") return pmi_environment(input);
+  if (input.profile.name == "mpi")
+    return input.profile.pmi == "pmix" ? pmix_environment(input) : pmi_environment(input);
   if (input.profile.name == "horovod") return horovod_environment(input);
   return {};
 }

@@ -36,7 +36,7 @@ class Mpi:
         self.world = MPI.COMM_WORLD
         self.rank, self.size = self.world.Get_rank(), self.world.Get_size()
         self.node_size = self.world.Split_type(MPI.COMM_TYPE_SHARED).Get_size()
-        os.write(1, f"{MPI.Get_library_version().split()[0]}: {self.node_size} on this node\n".encode())
+        os.write(1, f"{MPI.Get_library_version().split(',')[0].split(' Version')[0]}: {self.node_size} on this node\n".encode())
 
     def mean(self, gradient):
         return [self.world.allreduce(x) / self.size for x in gradient]

@@ -70,6 +70,15 @@ TEST(BackendEnvironment, OfMpiIsTheSocketAndTheRank) {
                    {"MPI_LOCALRANKID", "1"}}));
 }
 
+TEST(BackendEnvironment, OfPmixIsTheRank) {
+  const WorkerRanks second{.world_size = 3, .rank = 1, .local_rank = 1, .local_world_size = 2};
+  EXPECT_EQ(backend_environment(
+                {.profile = {.name = "mpi", .pmi = "pmix"}, .peers = {}, .ranks = second}),
+            (Environment{{"PMIX_NAMESPACE", "(named at start)"},
+                         {"PMIX_RANK", "1"},
+                         {"OMPI_MCA_orte_local_daemon_uri", "1.0;tcp://127.0.0.1:0"}}));
+}
+
 TEST(BackendEnvironment, OfHorovodIsThePlaceAndTheRendezvous) {
   const BackendProfile profile{.name = "horovod"};
   // Nodes of 1, 3 and 2 workers: only the last two have a local rank 1.

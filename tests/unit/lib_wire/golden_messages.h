@@ -8,6 +8,7 @@
 #include "lib/wire/codec.h"
 #include "lib/wire/daemon_messages.h"
 #include "lib/wire/link_messages.h"
+#include "lib/wire/pmix_messages.h"
 #include "lib/wire/worker_messages.h"
 
 namespace train {
@@ -453,6 +454,13 @@ inline std::vector<Frame> golden_frames() {
           .engine = "memray",
           .names = {"f"},
           .note = "n"}),
+      encode(
+          ServePmix{
+              .name = "n", .node_sizes = {2, 1}, .node_rank = 1, .dir = "d", .libraries = {"l"}}),
+      encode(PmixServed{.error = "e", .environments = {{{"K", "v"}}}}),
+      encode(PmixFence{.fence = 1, .data = "d"}),
+      encode(PmixFenceOver{.fence = 1, .error = "e", .data = "d"}),
+      encode(PmixNotice{.rank = 1, .began = true, .text = "t"}),
   };
 }
 
