@@ -64,6 +64,11 @@ struct SweepCommand {
   std::string output = "text";
   bool preview = false;
   int more = 0;  // trials, of a sweep that there is
+  bool detach = false;
+  std::string runtime_dir = {};     // of the traind that runs a detached sweep's controller
+  bool detached = false;            // we are that controller
+  bool restarted = false;           // in place of one that died
+  std::string private_daemon = {};  // the runtime folder of the private traind that runs us
 };
 struct RunReference {
   std::string run;  // a folder, a name under storage_path, or a registered name
@@ -169,6 +174,8 @@ int sweep_command(const JobOptions& job, const SweepCommand& options);
 std::optional<std::string> sweep_of(const RunReference& reference);
 int resume_sweep_command(const std::string& path, const SweepCommand& options);
 int sweep_status_command(const std::string& path, bool json);
+/// Follow a sweep until it ends. Return its exit code.
+int attach_sweep_command(const std::string& path);
 int stop_sweep_command(const std::string& path);
 /// Run what torchrun's own command line says: the words after "torchrun".
 int torchrun_command(const std::vector<std::string>& words);

@@ -12,9 +12,11 @@
 #include "cmd/train-run/parse_job.h"
 #include "launcher/cluster/run/detached_run.h"
 #include "launcher/cluster/run/run_record.h"
+#include "launcher/cluster/sweep/sweep_folder.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"
+#include "lib/base/terminal_text.h"
 
 namespace train {
 namespace {
@@ -70,6 +72,62 @@ Result<DetachOutcome> ask_private(
   }
 }
 
+/// What is to be run under a traind.
+struct Controller {
+  DetachRequest request;                  // without the words of its commands
+  std::vector<std::string> words, again;  // arguments of the first train-run, and of a later one
+  std::string runtime_dir;                // of the traind that the user names; empty: none
+  /// Whether this user's own traind is asked, if there is one.
+  bool own_traind_first = true;
+  /// Returns the private traind that runs it otherwise.
+  std::function<Result<PrivateDaemon>()> private_daemon;
+};
+
+/// Have a traind run it: the one that is named, or the user's own, which outlives a private one.
+Result<DetachOutcome> run_under_traind(const Controller& controller) {
+  const auto ask = [&](const std::string& runtime_dir, bool is_private, Duration timeout) {
+    DetachRequest request = controller.request;
+    request.runtime_dir = runtime_dir;
+    request.timeout = timeout;
+    const auto command = [&](std::vector<std::string> argv) {
+      argv.insert(argv.begin(), own_program());
+      add_options(argv, {"--detached-controller"});
+      if (is_private) add_options(argv, {"--private-daemon", runtime_dir});
+      return argv;
+    };
+    request.message.argv = command(controller.words);
+    request.message.resume_argv = command(controller.again);
+    return detach_controller(request);
+  };
+  const bool named = !controller.runtime_dir.empty();
+  Result<DetachOutcome> outcome = Error{Errc::Unavailable, ""};
+  if (named || controller.own_traind_first)
+    outcome = ask(named ? controller.runtime_dir : user_runtime_dir(), false, Duration{0});
+  if (outcome || named || outcome.error().code != Errc::Unavailable) return outcome;
+  TRY(PrivateDaemon daemon, controller.private_daemon());
+  return ask_private(daemon, [&](const std::string& runtime_dir) {
+    return ask(runtime_dir, true, kPrivateDaemonLookEvery);
+  });
+}
+
+/// Say that it goes on, or why it does not. Return the exit code.
+/// `word`: by which commands find it.
+int tell(const DetachOutcome& outcome, const char* what, const std::string& name,
+         const std::string& folder, const std::string& word) {
+  if (!outcome.up) {
+    if (outcome.said.empty())
+      print_err("train-run: error: the {} did not begin: see {}/launcher.log\n", what, folder);
+    print_err("{}", Lines{outcome.said});
+    return outcome.exit_code;
+  }
+  print_out(
+      "{} {} continues in the background\n"
+      "folder: {}\n"
+      "follow it with `train-run attach {}`, stop it with `train-run stop {}`\n",
+      what, name, folder, word, word);
+  return 0;
+}
+
 /// Start the controller. Set `taken` if another run has begun under the name that we had chosen.
 int start_detached(RunOptions run, std::vector<std::string> words, const RunCommand& options,
                    bool* taken) {
@@ -83,62 +141,33 @@ int start_detached(RunOptions run, std::vector<std::string> words, const RunComm
     const auto held = is_held(folder.lock());
     if (held && !*held) std::filesystem::remove(folder.stop_request_taken(), ec);
   }
-  DetachRequest request;
+  Controller controller{.words = words, .runtime_dir = options.runtime_dir};
+  DetachRequest& request = controller.request;
   request.build = kBuild;
   request.owns_run = [&](pid_t pid) { return holds_lock(folder, pid); };
+  request.has_ended = [&] { return std::filesystem::exists(folder.exit_json()); };
   request.message.working_dir = std::filesystem::current_path().string();
   request.message.env = run.environment;
   request.message.run_dir = folder.path();
-  const auto ask = [&](const std::string& runtime_dir, bool is_private, Duration timeout) {
-    request.runtime_dir = runtime_dir;
-    request.timeout = timeout;
-    const auto command = [&](std::vector<std::string> argv) {
-      argv.insert(argv.begin(), own_program());
-      add_options(argv, {"--detached-controller"});
-      if (is_private) add_options(argv, {"--private-daemon", runtime_dir});
-      return argv;
-    };
-    request.message.argv = command(words);
-    std::vector<std::string> again{"resume", folder.path(), kRestartedOption};
-    const std::vector<std::string> output = words_of(options.worker_output);
-    again.insert(again.end(), output.begin(), output.end());
-    if (!options.wait_for_debugger.empty())
-      again.push_back("--wait-for-debugger=" + options.wait_for_debugger);
-    again.insert(again.end(), {"--log-format", options.log_format});
-    request.message.resume_argv = command(std::move(again));
-    return detach_controller(request);
+  controller.again = {"resume", folder.path(), kRestartedOption};
+  const std::vector<std::string> output = words_of(options.worker_output);
+  controller.again.insert(controller.again.end(), output.begin(), output.end());
+  if (!options.wait_for_debugger.empty())
+    controller.again.push_back("--wait-for-debugger=" + options.wait_for_debugger);
+  controller.again.insert(controller.again.end(), {"--log-format", options.log_format});
+  // A run without nodes has a private traind in any case; if that also runs the controller, each of
+  // the two restarts the other.
+  controller.own_traind_first = spec.cluster.names_nodes();
+  controller.private_daemon = [&]() -> Result<PrivateDaemon> {
+    TRY(auto daemon, private_daemon_of(run, true));
+    return *daemon;
   };
-
-  // The user's own traind outlives the private one of a run. A run without nodes has a private one
-  // in any case; if that also runs the controller, each of the two restarts the other.
-  Result<DetachOutcome> outcome = Error{Errc::Unavailable, ""};
-  const bool named = !options.runtime_dir.empty();
-  if (named || spec.cluster.names_nodes())
-    outcome = ask(named ? options.runtime_dir : user_runtime_dir(), false, Duration{0});
-  if (!outcome && (named || outcome.error().code != Errc::Unavailable))
-    return fail(outcome.error());
-  if (!outcome) {
-    auto daemon = private_daemon_of(run, true);
-    if (!daemon) return fail(daemon.error());
-    outcome = ask_private(**daemon, [&](const std::string& runtime_dir) {
-      return ask(runtime_dir, true, kPrivateDaemonLookEvery);
-    });
-    if (!outcome) return fail(outcome.error());
-  }
+  const auto outcome = run_under_traind(controller);
+  if (!outcome) return fail(outcome.error());
   *taken = chosen && !outcome->up && outcome->exit_code == exit_code::kTaken;
   if (*taken) return outcome->exit_code;
-  if (!outcome->up) {
-    if (outcome->said.empty())
-      print_err("train-run: error: the run did not begin: see {}/launcher.log\n", folder.path());
-    print_err("{}", Lines{outcome->said});
-    return outcome->exit_code;
-  }
-  print_out(
-      "run {} continues in the background\n"
-      "folder: {}\n"
-      "follow it with `train-run attach {}`, stop it with `train-run stop {}`\n",
-      spec.run_config.name, folder.path(), spec.run_config.name, spec.run_config.name);
-  return 0;
+  const std::string& name = spec.run_config.name;
+  return tell(*outcome, "run", name, folder.path(), name);
 }
 
 }  // namespace
@@ -154,6 +183,37 @@ int detach(const RunOptions& run, const std::vector<std::string>& words,
     const int code = start_detached(run, words, options, &taken);
     if (!taken) return code;
   }
+}
+
+int detach_sweep(const std::string& path, bool names_nodes, const SweepCommand& options) {
+  const RunFolder folder(path);  // a sweep's lock is in the same place
+  Controller controller{.words = {"resume", path},
+                        .again = {"resume", path, kRestartedOption},
+                        .runtime_dir = options.runtime_dir};
+  if (options.more > 0) controller.words = {"sweep", path, "--more", std::to_string(options.more)};
+  controller.own_traind_first = names_nodes;
+  DetachRequest& request = controller.request;
+  request.build = kBuild;
+  request.owns_run = [&](pid_t pid) { return holds_lock(folder, pid); };
+  request.has_ended = [] { return true; };  // one that said nothing here has had the sweep
+  request.message.working_dir = std::filesystem::current_path().string();
+  request.message.env = submitters_environment();
+  request.message.run_dir = path;
+  controller.private_daemon = [&]() -> Result<PrivateDaemon> {
+    const std::string note = SweepFolder(path).daemon_note();
+    auto daemon = PrivateDaemon::find(note);
+    if (!daemon) {
+      PrivateDaemon::clean_up_lost(note);
+      daemon.emplace();
+    }
+    if (daemon->ended()) TRY_VOID(daemon->start());
+    daemon->remember(note);
+    return *daemon;
+  };
+  const auto outcome = run_under_traind(controller);
+  if (!outcome) return fail(outcome.error());
+  return tell(*outcome, "sweep", std::filesystem::path(path).filename().string(), path,
+              shell_word(path));
 }
 
 }  // namespace train

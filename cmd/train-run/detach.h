@@ -1,4 +1,4 @@
-// --detach: hands a run's controller to a traind on this machine, and returns.
+// --detach: hands the controller of a run or of a sweep to a traind on this machine, and returns.
 #pragma once
 
 #include <string>
@@ -15,5 +15,9 @@ void add_options(std::vector<std::string>& words, const std::vector<std::string>
 /// Detach a run, and return the exit code. `run`: what this process would run in the foreground.
 /// `words`: the arguments of the controller that runs it.
 int detach(const RunOptions& run, const std::vector<std::string>& words, const RunCommand& options);
+
+/// Detach a sweep, whose folder is `path` and has its specs. `names_nodes`: it has no private
+/// traind of its own.
+int detach_sweep(const std::string& path, bool names_nodes, const SweepCommand& options);
 
 }  // namespace train

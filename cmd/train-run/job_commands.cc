@@ -435,7 +435,12 @@ int resume_command(const RunReference& reference, const std::vector<std::string>
                    const RunCommand& options) {
   if (const auto sweep = sweep_of(reference)) {
     if (overrides.empty())
-      return resume_sweep_command(*sweep, {.output = options.output, .preview = false});
+      return resume_sweep_command(*sweep, {.output = options.output,
+                                           .detach = options.detach,
+                                           .runtime_dir = options.runtime_dir,
+                                           .detached = options.detached,
+                                           .restarted = options.restarted,
+                                           .private_daemon = options.private_daemon});
     print_error({Errc::InvalidArgument, "--set cannot change a sweep that has begun",
                  "begin another one, with its best trial among points"});
     return exit_code::kUsage;

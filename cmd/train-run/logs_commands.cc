@@ -146,6 +146,7 @@ int logs_command(const RunReference& reference, const LogsCommand& options) {
 }
 
 int attach_command(const RunReference& reference, bool fold) {
+  if (const auto sweep = sweep_of(reference)) return attach_sweep_command(*sweep);
   const auto folder = folder_of(reference);
   if (!folder) return failed(folder.error());
   RunLogs logs(*folder, {});

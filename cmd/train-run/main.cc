@@ -83,6 +83,7 @@ int main(int argc, char** argv) {
                    [&] { return train::sweep_command(swept, sweep); });
   train::add_job_options(sweep_command, swept);
   train::add_output_option(sweep_command, sweep.output);
+  train::add_detach_options(sweep_command, sweep);
   sweep_command->add_flag("--preview", sweep.preview,
                           "Print how many trials there will be, how long they will be trained, and "
                           "the values of the first ones, and stop");

@@ -253,17 +253,31 @@ void add_requeue_option(CLI::App* command, RunCommand& run) {
                     "again (scontrol requeue)");
 }
 
-void add_detach_options(CLI::App* command, RunCommand& run) {
-  command->add_flag(
-      "--detach", run.detach,
-      "Run in the background, under a traind of this machine; return once the run has begun");
+namespace {
+
+/// The options of --detach, which runs and sweeps have.
+template <class Command>
+void add_controller_options(CLI::App* command, Command& options, const std::string& what) {
+  command->add_flag("--detach", options.detach,
+                    "Run in the background, under a traind of this machine; return once the " +
+                        what + " has begun");
   command->add_option(
-      "--runtime-dir", run.runtime_dir,
+      "--runtime-dir", options.runtime_dir,
       "With --detach: the runtime folder of your own traind, instead of a private one");
-  command->add_flag("--detached-controller", run.detached)->group("");
-  command->add_flag(kRestartedOption, run.restarted)->group("");
-  command->add_option("--private-daemon", run.private_daemon)->group("");
+  command->add_flag("--detached-controller", options.detached)->group("");
+  command->add_flag(kRestartedOption, options.restarted)->group("");
+  command->add_option("--private-daemon", options.private_daemon)->group("");
+}
+
+}  // namespace
+
+void add_detach_options(CLI::App* command, RunCommand& run) {
+  add_controller_options(command, run, "run");
   command->add_option("--shared-daemon", run.shared_daemon)->group("");
+}
+
+void add_detach_options(CLI::App* command, SweepCommand& sweep) {
+  add_controller_options(command, sweep, "sweep");
 }
 
 void add_run_options(CLI::App* command, JobOptions& job, RunCommand& run) {

@@ -26,6 +26,7 @@ void add_driver_options(CLI::App* command, RunCommand& run);
 void add_debugger_option(CLI::App* command, std::string& ranks);
 void add_requeue_option(CLI::App* command, RunCommand& run);
 void add_detach_options(CLI::App* command, RunCommand& run);
+void add_detach_options(CLI::App* command, SweepCommand& sweep);
 /// Add all options of `run`.
 void add_run_options(CLI::App* command, JobOptions& job, RunCommand& run);
 /// Return our environment, NAME=VALUE, without what stands for options of `run`: for a train-run

@@ -9,10 +9,12 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <sstream>
 #include <thread>
 
 #include "cmd/build_info.h"
 #include "cmd/train-run/commands.h"
+#include "cmd/train-run/detach.h"
 #include "cmd/train-run/options.h"
 #include "cmd/train-run/parse_job.h"
 #include "cmd/train-run/run_life.h"
@@ -79,6 +81,8 @@ SweepOptions options_for(const ParsedSpec& parsed, const std::string& folder,
                        .search = *parsed.sweep,
                        .program = own_program(),
                        .own_daemon = !spec.cluster.names_nodes(),
+                       .detached = command.detached,
+                       .private_daemon = command.private_daemon,
                        .working_dir = spec.working_dir,
                        .environment = submitters_environment(),
                        .variables = variables_of_no_option(),
@@ -226,12 +230,15 @@ int sweep_command(const JobOptions& job, const SweepCommand& options) {
   }
   const SweepFolder folder(made->path());
   for (const auto& [path, text] : {std::pair{folder.spec(), parsed->text},
-                                   std::pair{folder.resolved_spec(), parsed->resolved_yaml}}) {
+                                   std::pair{folder.resolved_spec(), parsed->resolved_yaml},
+                                   std::pair{folder.journal(), std::string()}}) {
     if (const auto written = write_private(path, text); !written) {
       print_error(written.error());
       return exit_code::kIo;
     }
   }
+  if (options.detach)
+    return detach_sweep(folder.path(), parsed->spec.cluster.names_nodes(), options);
   return run_sweep(options_for(*parsed, folder.path(), options));
 }
 
@@ -255,6 +262,7 @@ int resume_sweep_command(const std::string& path, const SweepCommand& options) {
   }
   if (const int code = check_place(parsed->spec); code != 0) return code;
   ::umask(static_cast<mode_t>(parsed->spec.run_config.umask.bits));
+  if (options.detach) return detach_sweep(path, parsed->spec.cluster.names_nodes(), options);
   SweepOptions how = options_for(*parsed, path, options);
   how.more = options.more;
   return run_sweep(how);
@@ -302,6 +310,30 @@ int sweep_status_command(const std::string& path, bool json) {
     print_out("\n{}", Lines{sweep_table(table, order, kStatusRowsMax, 0)});
   }
   return 0;
+}
+
+int attach_sweep_command(const std::string& path) {
+  if (const int shown = sweep_status_command(path, false); shown != 0) return shown;
+  flush_out();
+  const RunFolder folder(path);
+  // What its train-run prints, if it has no terminal.
+  std::ifstream log(path + "/launcher.log");
+  log.seekg(0, std::ios::end);
+  Life life;
+  for (bool going_on = true; going_on && !output_has_failed();) {
+    going_on = life.goes_on(folder);
+    std::ostringstream news;
+    news << log.rdbuf();
+    log.clear();  // more may come
+    if (!news.str().empty()) print_out("{}", Lines{news.str()});
+    flush_out();
+    if (going_on) std::this_thread::sleep_for(kPollEvery);
+  }
+  const auto parsed = stored_sweep(SweepFolder(path));
+  if (!parsed) return exit_code::kBadSpec;
+  const auto history = history_of(SweepFolder(path), *parsed->sweep);
+  if (!history) return failed(history.error());
+  return history->code.value_or(exit_code::kUnavailable);
 }
 
 int stop_sweep_command(const std::string& path) {

@@ -67,8 +67,7 @@ asio::awaitable<void> ask_to_detach(asio::any_io_executor executor, const Detach
       if (!ended) continue;
       // The controller said nothing here, so it continued in the run's own log, and may even have
       // ended the run since.
-      const std::string exit = RunFolder(request.message.run_dir).exit_json();
-      const bool was_up = ended->said.empty() && ::access(exit.c_str(), F_OK) == 0;
+      const bool was_up = ended->said.empty() && request.has_ended();
       *result = DetachOutcome{was_up, ended->exit_code, ended->said};
       co_return;
     } else if (frame->type == MessageType::Refused) {

@@ -44,6 +44,8 @@ struct DetachRequest {
   std::string build;
   Duration timeout{};  // for the traind to answer at all
   std::function<bool(pid_t controller)> owns_run;
+  /// Asked of a controller that ended without a word: whether it has come to the run's end.
+  std::function<bool()> has_ended;
 };
 /// Ask a traind to run a controller, and wait until the controller owns the run or has ended.
 /// Unavailable if no traind of this user is running.

@@ -1,5 +1,7 @@
 #include "launcher/cluster/sweep/sweep_daemon.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <thread>
 
@@ -15,6 +17,13 @@ constexpr int kFailuresMax = 3;
 
 // Without supervisors, that of an earlier driver is about to leave.
 Result<Unit> SweepDaemon::open() {
+  if (!ours_.empty()) {
+    daemon_ = PrivateDaemon::at(ours_);
+    if (!daemon_)
+      return Error{Errc::NotFound, fmt::format("the folder {} is gone", ours_),
+                   "go on with the sweep by train-run resume"};
+    return daemon_->ended() ? start() : Unit{};
+  }
   daemon_ = PrivateDaemon::find(note_);
   if (daemon_ && !daemon_->has_supervisors()) {
     wait_for_its_end();
@@ -45,6 +54,7 @@ Result<Unit> SweepDaemon::look() {
 }
 
 void SweepDaemon::leave() {
+  if (!ours_.empty()) return;  // it leaves after us
   daemon_->leave_with_its_runs();
   wait_for_its_end();
 }

@@ -12,8 +12,10 @@ namespace train {
 
 class SweepDaemon {
  public:
-  /// `note`: the file that names it, for a later driver.
-  explicit SweepDaemon(std::string note) : note_(std::move(note)) {}
+  /// `note`: the file that names it, for a later driver. `ours`: the runtime folder of the private
+  /// traind that runs this process (--detach), which stays while we live, too; empty: none does.
+  SweepDaemon(std::string note, std::string ours)
+      : note_(std::move(note)), ours_(std::move(ours)) {}
 
   /// Start it, or take over that of an earlier driver, under which workers may still run.
   Result<Unit> open();
@@ -28,7 +30,7 @@ class SweepDaemon {
   void wait_for_its_end();
   Result<Unit> start();
 
-  const std::string note_;
+  const std::string note_, ours_;
   std::optional<PrivateDaemon> daemon_;  // after open()
 };
 

@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 
+#include "launcher/cluster/run/detached_run.h"
 #include "launcher/cluster/sweep/searcher.h"
 #include "launcher/cluster/sweep/sweep_daemon.h"
 #include "launcher/cluster/sweep/sweep_folder.h"
@@ -127,6 +128,11 @@ class SweepDriver {
 Result<Unit> SweepDriver::open() {
   TRY(auto lock, RunLock::acquire(files_, folder_.lock(), self_));
   lock_.emplace(std::move(lock));
+  const RunFolder folder(folder_.path());
+  if (options_.detached)
+    TRY_VOID(begin_detached(folder));
+  else
+    end_detached(folder);
   TRY(journal_, Journal::open(files_, folder_.journal()));
   const bool resumed = !journal_->replayed().records.empty();
   for (const JournalRecord& record : journal_->replayed().records)
@@ -229,7 +235,8 @@ Result<Unit> SweepDriver::go_on() {
     TRY(left[trial], wait_for_trial(trial));
     if (stop_code_) return Unit{};
   }
-  if (options_.own_daemon) TRY_VOID(daemon_.emplace(folder_.daemon_note()).open());
+  if (options_.own_daemon || !options_.private_daemon.empty())
+    TRY_VOID(daemon_.emplace(folder_.daemon_note(), options_.private_daemon).open());
   for (const auto& [trial, found] : left) {
     TRY_VOID(go_on_with(trial, found));
   }
@@ -278,7 +285,7 @@ Result<Unit> SweepDriver::take_answers() {
 
 Result<Unit> SweepDriver::launch(int trial, bool resume, int launches) {
   const auto words = trial_command(options_, folder_, state_of(trial), trial, resume,
-                                   daemon_ ? daemon_->runtime_dir() : "");
+                                   options_.own_daemon ? daemon_->runtime_dir() : "");
   TRY(auto process, TrialProcess::start(words, options_.variables));
   live_.erase(trial);
   live_.emplace(trial, Live{.process = std::move(process),
@@ -586,6 +593,7 @@ Result<int> SweepDriver::run() {
   if (searcher_) searcher_->end();
   if (daemon_) daemon_->leave();
   if (!going) return going.error();
+  end_detached(RunFolder(folder_.path()));
   screen_.ended(end ? end->code : *stop_code_, end ? end->cause : "", folder_.path(), !end);
   return end ? end->code : *stop_code_;
 }

@@ -20,8 +20,10 @@ struct SweepOptions {
   std::string program;  // this train-run
   /// The spec names no nodes: all trials share one private traind, which knows what is free.
   bool own_daemon = true;
-  int fit = 1;   // so many trials may run at once
-  int more = 0;  // so many trials in addition
+  bool detached = false;            // we run under a traind, and say all in launcher.log
+  std::string private_daemon = {};  // the runtime folder of that traind, if it is private
+  int fit = 1;                      // so many trials may run at once
+  int more = 0;                     // so many trials in addition
   /// Whether to shorten orphan_timeout: workers are not to outlive their train-run by much.
   bool shorten_orphans = true;
   std::string working_dir = {};                         // of the spec: where a searcher starts
