@@ -30,8 +30,11 @@ void InfoList::add_local_rank(const char* key, std::int32_t rank) {
   next(key, PMIX_UINT16).data.uint16 = static_cast<std::uint16_t>(rank);
 }
 
-void InfoList::add_regex(const char* key, char* regex) {
-  next(key, PMIX_REGEX).data.string = regexes_.emplace_back(regex, &std::free).get();
+void InfoList::add_regex(const char* key, char* regex, Load load) {
+  (void)next(key, PMIX_REGEX);
+  load(&infos_.back(), key, regex, PMIX_REGEX);
+  std::free(regex);
+  regexes_.emplace_back(infos_.back().value.data.bo.bytes, &std::free);
 }
 
 InfoList& InfoList::add_list(const char* key) {

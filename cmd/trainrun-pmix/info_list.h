@@ -19,8 +19,10 @@ class InfoList {
   void add(const char* key, bool flag);
   void add_rank(const char* key, std::int32_t rank);
   void add_local_rank(const char* key, std::int32_t rank);
-  /// Add what PMIx_generate_regex() or PMIx_generate_ppn() has allocated. It may have NULs within.
-  void add_regex(const char* key, char* regex);
+  /// Add what PMIx_generate_regex() or PMIx_generate_ppn() has allocated, and free it. It may have
+  /// NULs within, and only libpmix knows how long it is: `load` is PMIx_Info_load().
+  using Load = pmix_status_t (*)(pmix_info_t*, const char*, const void*, pmix_data_type_t);
+  void add_regex(const char* key, char* regex, Load load);
   /// Add a list as one value, and return it to be filled. It must be full before data() is called.
   InfoList& add_list(const char* key);
 

@@ -31,10 +31,10 @@ Result<Unit> add_maps(const ServePmix& order, const PmixLibrary& library, InfoLi
   }
   char* node_map = nullptr;
   TRY_VOID(library.check(library.generate_regex(names.c_str(), &node_map), "PMIx_generate_regex"));
-  info.add_regex(PMIX_NODE_MAP, node_map);
+  info.add_regex(PMIX_NODE_MAP, node_map, library.info_load);
   char* process_map = nullptr;
   TRY_VOID(library.check(library.generate_ppn(ranks.c_str(), &process_map), "PMIx_generate_ppn"));
-  info.add_regex(PMIX_PROC_MAP, process_map);
+  info.add_regex(PMIX_PROC_MAP, process_map, library.info_load);
   return Unit{};
 }
 

@@ -2,6 +2,7 @@
 // starts it, as the workers' user, and speaks with it over the socket that it inherits as file
 // descriptor TRAINRUN_PMIX_FD; it is no command for users. It ends with that socket. libpmix is in
 // a process of its own because it starts threads, and reads what workers write.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -15,6 +16,7 @@ namespace {
 using namespace train;
 
 constexpr int kBadUse = 64;
+constexpr unsigned kCleanUpSecondsMax = 5;
 
 /// Nodes, and their ranks, as the supervisor may name them.
 bool is_complete(const ServePmix& order) {
@@ -51,6 +53,7 @@ int serve(FrameSocket& supervisor) {
     auto over = decode<PmixFenceOver>(*frame);
     if (over) server.end_fence(std::move(*over));
   }
+  ::alarm(kCleanUpSecondsMax);  // the supervisor may be gone
   server.clean_up();
   return EXIT_SUCCESS;
 }
@@ -64,6 +67,8 @@ int main() {
     return kBadUse;
   }
   FrameSocket supervisor{FileDescriptor(std::atoi(number))};
+  ::fcntl(std::atoi(number), F_SETFD, FD_CLOEXEC);  // it ends with us, whatever libpmix starts
+  ::unsetenv("TRAINRUN_PMIX_FD");
   // Without destructors: libpmix's thread runs. What it leaves in its folder, the supervisor
   // removes.
   ::_exit(serve(supervisor));

@@ -21,10 +21,11 @@ struct PmixLibrary {
   decltype(&::PMIx_server_setup_fork) server_setup_fork = nullptr;
   decltype(&::PMIx_generate_regex) generate_regex = nullptr;
   decltype(&::PMIx_generate_ppn) generate_ppn = nullptr;
+  decltype(&::PMIx_Info_load) info_load = nullptr;
   decltype(&::PMIx_Error_string) error_string = nullptr;
 
-  /// Open the first of `names` that there is: paths, or names for the dynamic linker. It stays
-  /// open.
+  /// Open the first of `names` that is PMIx 4 or newer: paths, or names for the dynamic linker. It
+  /// stays open.
   static Result<PmixLibrary> open(const std::vector<std::string>& names);
 
   /// Return an Error that names `call` unless it went well.

@@ -19,6 +19,7 @@ namespace {
 
 /// One frame has to hold what all nodes exchange.
 constexpr std::size_t kDataBytesMax = 3u << 20;
+constexpr std::size_t kTextBytesMax = 4096;  // of what we tell
 
 /// libpmix answers on its thread; wait for it.
 class Answer {
@@ -64,7 +65,7 @@ pmix_server_module_t* PmixServer::callbacks() {
   } module{};
   module.known.client_connected2 = [](const pmix_proc_t* process, void*, pmix_info_t*, std::size_t,
                                       pmix_op_cbfunc_t, void*) -> pmix_status_t {
-    only_->tell(process->rank, true, "");
+    only_->tell(static_cast<std::int32_t>(process->rank), true, "");
     return PMIX_OPERATION_SUCCEEDED;
   };
   module.known.client_finalized = [](const pmix_proc_t*, void*, pmix_op_cbfunc_t,
@@ -72,7 +73,7 @@ pmix_server_module_t* PmixServer::callbacks() {
   module.known.abort = [](const pmix_proc_t* process, void*, int status, const char* text,
                           pmix_proc_t*, std::size_t, pmix_op_cbfunc_t, void*) -> pmix_status_t {
     const std::string why = text != nullptr && std::string_view(text) != "N/A" ? text : "";
-    only_->tell(process->rank, false,
+    only_->tell(static_cast<std::int32_t>(process->rank), false,
                 fmt::format("MPI_Abort with code {}{}{}", status, why.empty() ? "" : ": ", why));
     return PMIX_OPERATION_SUCCEEDED;  // the process ends itself next
   };
@@ -168,7 +169,7 @@ pmix_status_t PmixServer::fence(const pmix_proc_t* processes, std::size_t count,
   const Among whom = among(processes, count);
   if (whom == Among::Others) return PMIX_ERR_NOT_SUPPORTED;
   if (data.size() > kDataBytesMax) {
-    tell(processes->rank, false,
+    tell(-1, false,
          fmt::format("a fence of PMIx has {} bytes of this node; at most {} are allowed",
                      data.size(), kDataBytesMax));
     return PMIX_ERR_OUT_OF_RESOURCE;
@@ -179,10 +180,7 @@ pmix_status_t PmixServer::fence(const pmix_proc_t* processes, std::size_t count,
     number = ++fences_;
     waiting_[number] = fence;
   }
-  if (whom == Among::OurRanks)
-    end_fence({number, "", std::move(data)});
-  else
-    supervisor_.send(encode(PmixFence{number, std::move(data)}));
+  supervisor_.send(encode(PmixFence{number, whom == Among::OurRanks, std::move(data)}));
   return PMIX_SUCCESS;
 }
 
@@ -200,8 +198,9 @@ void PmixServer::end_fence(PmixFenceOver over) {
   fence.done(PMIX_SUCCESS, data->data(), data->size(), fence.data, &release_text, data);
 }
 
-void PmixServer::tell(pmix_rank_t rank, bool began, std::string text) {
-  supervisor_.send(encode(PmixNotice{static_cast<std::int32_t>(rank), began, std::move(text)}));
+void PmixServer::tell(std::int32_t rank, bool began, std::string text) {
+  if (text.size() > kTextBytesMax) text.resize(kTextBytesMax);
+  supervisor_.send(encode(PmixNotice{rank, began, std::move(text)}));
 }
 
 }  // namespace train

@@ -43,7 +43,7 @@ class PmixServer {
   bool is_ours(const pmix_proc_t& process) const;
   enum class Among { AllRanks, OurRanks, Others };
   Among among(const pmix_proc_t* processes, std::size_t count) const;
-  void tell(pmix_rank_t rank, bool began, std::string text);
+  void tell(std::int32_t rank, bool began, std::string text);
 
   static PmixServer* only_;
   const ServePmix order_;

@@ -747,6 +747,7 @@ asio::awaitable<void> Supervisor::end_all_but_workers() {
   setup_.kill();
   commands_.end();
   ingest_.end();
+  co_await backends_.end_servers();
 }
 
 // ---- processes that wait for another run

@@ -31,8 +31,9 @@ struct PmixServed {  // trainrun-pmix → supervisor: the answer to ServePmix
 struct PmixFence {  // trainrun-pmix → supervisor: all of our ranks have come to a fence
   static constexpr MessageType kType = MessageType::PmixFence;
   std::uint64_t fence = 0;  // 1, 2, …
-  std::string data = {};    // what the ranks of all nodes are to get
-  TRAIN_FIELDS(fence, data)
+  bool own_ranks = false;   // only ranks of this node take part
+  std::string data = {};    // what all that take part are to get
+  TRAIN_FIELDS(fence, own_ranks, data)
 };
 
 struct PmixFenceOver {  // supervisor → trainrun-pmix: all ranks have come to it
@@ -45,9 +46,9 @@ struct PmixFenceOver {  // supervisor → trainrun-pmix: all ranks have come to 
 
 struct PmixNotice {  // trainrun-pmix → supervisor: what a rank does
   static constexpr MessageType kType = MessageType::PmixNotice;
-  std::int32_t rank = 0;
-  bool began = false;     // it has called MPI_Init
-  std::string text = {};  // what users should know
+  std::int32_t rank = -1;  // −1: of no rank
+  bool began = false;      // it has called MPI_Init
+  std::string text = {};   // what users should know
   TRAIN_FIELDS(rank, began, text)
 };
 

@@ -107,7 +107,7 @@ TEST_F(Backends, MpichTrainsThroughAKill) {
 
 constexpr const char* kPmix = "mpi\nbackend_config: {pmi: pmix}";
 
-/// Return the memory that ranks of Open MPI share.
+/// Return the memory that ranks of Open MPI share, of all runs.
 std::set<std::string> shared_memory() {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
@@ -191,6 +191,45 @@ TEST_F(Pmix, IsNeededBeforeAnyWorkerStarts) {
   EXPECT_TRUE(nothing_left(cluster));
 }
 
+/// Run a shell command as the program, with a libpmix that says nonsense at that time.
+class HostilePmix : public Backends {
+ protected:
+  Process& start(const std::string& when, const std::string& command) {
+    return cluster.train_run({cluster.job(
+        "job", fmt::format("command: '{}'\nbackend: {}\nenv: {{FAKE_PMIX: {}, "
+                           "TRAINRUN_PMIX_LIBRARY: {}}}\n"
+                           "scaling_config: {{num_workers: 2, resources_per_worker: {{CPU: 0}}}}",
+                           command, kPmix, when, program("libfake_pmix.so")))});
+  }
+};
+
+TEST_F(HostilePmix, CannotStartAnAttempt) {
+  Process& run = start("early", "echo > ran");
+
+  EXPECT_EQ(run.wait(), 1) << run.out() << run.err();
+  EXPECT_TRUE(contains(run.out(), "could not be started on ")) << run.out();
+  EXPECT_TRUE(contains(run.out(), "trainrun-pmix: ")) << run.out();
+  EXPECT_TRUE(contains(run.out(), "bytes exceeds 4194304")) << run.out();
+  EXPECT_FALSE(exists(cluster.path("ran")));
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
+TEST_F(HostilePmix, IsEndedAndTold) {
+  Process& run = start("late", "echo preload=$LD_PRELOAD fake=$PMIX_FAKE; while test ! -e " +
+                                   cluster.path("go") + "; do sleep 0.1; done");
+
+  EXPECT_TRUE(wait_until([&] {
+    return contains(run.out() + run.err(), "bytes exceeds 4194304") &&
+           contains(run.out() + run.err(), "MPI_Finalize of this node's ranks will fail") &&
+           cluster.processes("trainrun-pmix").empty();
+  })) << run.out()
+      << run.err();
+  cluster.write("go", "");
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
+  EXPECT_TRUE(contains(run.out(), "preload= fake=1\n")) << run.out();
+  EXPECT_TRUE(nothing_left(cluster));
+}
+
 // A program that has begun needs it no more until it ends.
 TEST_F(Pmix, WhoseServerDiesIsTold) {
   Process& run =
@@ -209,7 +248,7 @@ TEST_F(Pmix, WhoseServerDiesIsTold) {
   })) << run.out()
       << run.err();
   cluster.write("go", "");
-  EXPECT_TRUE(run.wait().has_value()) << run.out() << run.err();
+  EXPECT_EQ(run.wait(), 0) << run.out() << run.err();
   EXPECT_TRUE(nothing_left(cluster));
 }
 

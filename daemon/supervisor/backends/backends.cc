@@ -29,6 +29,7 @@ Task<Unit> Backends::start() {
 }
 
 asio::awaitable<void> Backends::shut_down() {
+  pmi_.shut_down();
   auto ending_pmix = pmix_.shut_down();
   co_await std::move(ending_pmix);
   auto ending_hooks = hooks_.shut_down();

@@ -38,6 +38,8 @@ class Backends {
   Rank failed_rank() const { return hooks_.failed_rank(); }
   /// Do what comes after the workers.
   asio::awaitable<void> shut_down();
+  /// End what serves workers that have ended, whatever else is left of the attempt.
+  asio::awaitable<void> end_servers() { return pmix_.shut_down(); }
   /// The attempt is to end at once.
   void hurry() { hooks_.hurry(); }
 

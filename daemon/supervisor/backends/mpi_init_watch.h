@@ -16,6 +16,8 @@ class MpiInitWatch {
 
   void expect(Rank rank) { missing_.insert(rank.value); }
   void began(Rank rank) { missing_.erase(rank.value); }
+  /// Warn of nobody any more.
+  void stop() { missing_.clear(); }
   /// Wait for a minute, and warn of those that are missing then. `question`: what users may look
   /// at.
   asio::awaitable<void> warn(std::string question) const;

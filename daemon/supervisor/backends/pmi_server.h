@@ -31,6 +31,9 @@ class PmiServer {
   /// Serve the rank, and return the end of the socket for its process.
   Result<FileDescriptor> connect(Rank rank);
 
+  /// All ranks have ended.
+  void shut_down() { inits_.stop(); }
+
  private:
   asio::awaitable<void> serve(Rank rank, FileDescriptor socket);
 

@@ -32,7 +32,8 @@ PmixExchange::PmixExchange(std::vector<std::int32_t> node_sizes, std::int32_t no
     : node_sizes_(std::move(node_sizes)),
       node_rank_(node_rank),
       own_(fmt::format("{:0{}}{}", data.size(), kSizeDigits, data)),
-      nodes_(node_sizes_.size()) {}
+      nodes_(node_sizes_.size()),
+      sizes_(node_sizes_.size()) {}
 
 std::size_t PmixExchange::share_bytes() const {
   const auto ranks =
@@ -51,15 +52,19 @@ Result<bool> PmixExchange::take(const std::vector<std::string>& parts) {
   std::size_t rank = 0, expected = 0, all = 0, unfinished = 0;
   ++taken_;
   for (std::size_t node = 0; node < nodes_.size(); ++node) {
+    const std::size_t before = nodes_[node].size();
     for (std::int32_t i = 0; i < node_sizes_[node] && rank < parts.size(); ++i)
       nodes_[node] += parts[rank++];
     expected += static_cast<std::size_t>(node_sizes_[node]);
     if (node_sizes_[node] == 0) continue;
     if (nodes_[node].size() < kSizeDigits)
       return Error{Errc::Protocol, fmt::format("node {} brings no data to a fence", node)};
-    TRY(const std::size_t size, size_of(nodes_[node]));
-    all += size;
-    if (nodes_[node].size() < kSizeDigits + size) ++unfinished;
+    TRY(sizes_[node], size_of(nodes_[node]));
+    all += sizes_[node];
+    if (nodes_[node].size() >= kSizeDigits + sizes_[node]) continue;
+    ++unfinished;
+    if (nodes_[node].size() == before)
+      return Error{Errc::Protocol, fmt::format("node {} brings less data than it says", node)};
   }
   if (rank != expected || parts.size() != expected)
     return Error{Errc::Protocol,
@@ -74,8 +79,8 @@ Result<bool> PmixExchange::take(const std::vector<std::string>& parts) {
 
 std::string PmixExchange::data() const {
   std::string all;
-  for (const std::string& node : nodes_)
-    if (node.size() > kSizeDigits) all += node.substr(kSizeDigits);
+  for (std::size_t node = 0; node < nodes_.size(); ++node)
+    if (nodes_[node].size() > kSizeDigits) all += nodes_[node].substr(kSizeDigits, sizes_[node]);
   return all;
 }
 

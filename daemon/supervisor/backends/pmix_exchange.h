@@ -33,6 +33,7 @@ class PmixExchange {
   const std::int32_t node_rank_;
   const std::string own_;           // with its size in front
   std::vector<std::string> nodes_;  // what has come from each
+  std::vector<std::size_t> sizes_;  // of their data
   std::size_t taken_ = 0;           // collectives
 };
 

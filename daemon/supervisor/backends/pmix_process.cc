@@ -26,6 +26,10 @@ constexpr Duration kEndMax = seconds(2);
 constexpr Duration kForever = std::chrono::hours(24 * 365 * 10);
 constexpr std::size_t kErrorBytesMax = 2048;  // the newest of what it wrote to stderr
 constexpr std::size_t kNoticeBytesMax = 1024;
+constexpr std::size_t kValueBytesMax = 16u << 10;  // of a variable
+constexpr std::size_t kFencesMax = 4;              // at the same time
+constexpr std::size_t kUnreadBytesMax = 8u << 20;  // that it has not read
+constexpr Duration kReadMax = seconds(30);
 constexpr int kNoticesMax = 100;  // texts of one attempt
 
 const char* kInstall =
@@ -75,7 +79,8 @@ Result<CommandRunner::Order> PmixProcess::order_for(const FileDescriptor& socket
                                .env = parts_.environment(Rank{order.workers.front().rank}),
                                .limit = kForever,
                                .inherit_fds = {socket.get()}};
-  command.env.erase("TRAINRUN_SOCKET");  // it is the worker's
+  command.env.erase("TRAINRUN_SOCKET");               // it is the worker's
+  command.env.erase("LD_PRELOAD");                    // so are profilers and sanitizers
   command.env["TRAINRUN_PMIX_FD"] = std::to_string(socket.get());
   return command;
 }
@@ -117,59 +122,83 @@ Task<Unit> PmixProcess::serve_ranks() {
   if (answer.type != MessageType::PmixServed)
     co_return Error{Errc::Protocol, "it answered " + to_string(answer.type)};
   CO_TRY(PmixServed served, decode<PmixServed>(answer));
-  if (!served.error.empty()) co_return Error{Errc::NotFound, utf8_text(served.error), kInstall};
+  if (!served.error.empty())
+    co_return Error{Errc::NotFound, utf8_text(served.error, kErrorBytesMax), kInstall};
   if (served.environments.size() != order.workers.size())
     co_return Error{Errc::Protocol, "it serves other ranks than this node has"};
-  for (std::size_t i = 0; i < served.environments.size(); ++i)
-    variables_[Rank{order.workers[i].rank}] = std::move(served.environments[i]);
+  for (std::size_t i = 0; i < served.environments.size(); ++i) {
+    Environment& variables = variables_[Rank{order.workers[i].rank}];
+    for (auto& [name, value] : served.environments[i])
+      if (name.starts_with("PMIX_") && value.size() <= kValueBytesMax)
+        variables[name] = std::move(value);
+  }
   co_return Unit{};
 }
 
+// It may be any program that a user's libpmix makes of it: what it says wrongly, or does not read,
+// ends it.
 asio::awaitable<void> PmixProcess::listen() {
-  for (;;) {
+  Result<Unit> taken = Unit{};
+  while (taken) {
     auto receiving = link_->receive();
     const auto frame = co_await std::move(receiving);
-    if (frame.has_error()) co_return;
-    if (frame->type == MessageType::PmixFence) {
-      auto asked = decode<PmixFence>(*frame);
-      if (asked) parts_.scope.spawn("fence of PMIx", fence(std::move(*asked)));
-    } else if (frame->type == MessageType::PmixNotice) {
-      const auto notice = decode<PmixNotice>(*frame);
-      if (notice) take(*notice);
-    }
+    taken = frame ? take(*frame) : Result<Unit>(frame.error());
+    if (!taken) break;
+    auto draining = within(kReadMax, link_->wait_queue_below(kUnreadBytesMax));
+    taken = co_await std::move(draining);
   }
+  if (shutting_down_ || taken.error().code == Errc::Cancelled) co_return;
+  link_->close();
+  if (taken.error().code != Errc::Unavailable)  // else run() tells how it has ended
+    parts_.uplink.send(StorageTrouble{fmt::format("{}: {}", kProgram, taken.error().message)});
+  commands_.kill_all();
+}
+
+Result<Unit> PmixProcess::take(const Frame& frame) {
+  if (frame.type == MessageType::PmixNotice) {
+    TRY(const PmixNotice notice, decode<PmixNotice>(frame));
+    take(notice);
+    return Unit{};
+  }
+  if (frame.type != MessageType::PmixFence)
+    return Error{Errc::Protocol, "it said " + to_string(frame.type)};
+  TRY(PmixFence fence, decode<PmixFence>(frame));
+  if (fence.fence != last_fence_ + 1 || fences_.size() >= kFencesMax)
+    return Error{Errc::Protocol, "it began a fence out of turn"};
+  last_fence_ = fence.fence;
+  fences_.push_back(std::move(fence));
+  if (fences_.size() == 1) parts_.scope.spawn("fences of PMIx", end_fences());
+  return Unit{};
 }
 
 void PmixProcess::take(const PmixNotice& notice) {
   if (notice.began) inits_.began(Rank{notice.rank});
   if (notice.text.empty() || ++notices_ > kNoticesMax) return;
-  parts_.uplink.send(StorageTrouble{
-      fmt::format("rank {}: {}", notice.rank, utf8_text(notice.text.substr(0, kNoticeBytesMax)))});
+  const std::string whose = notice.rank < 0 ? "MPI" : fmt::format("rank {}", notice.rank);
+  parts_.uplink.send(
+      StorageTrouble{fmt::format("{}: {}", whose, utf8_text(notice.text, kNoticeBytesMax))});
 }
 
-asio::awaitable<void> PmixProcess::fence(PmixFence fence) {
-  while (exchanging_) {
-    const auto woken = co_await changed_.wait_until(TimePoint::max());
-    if (woken.has_error()) co_return;
+// In their order: ranks of all nodes come to them in the same one.
+asio::awaitable<void> PmixProcess::end_fences() {
+  for (; !fences_.empty(); fences_.pop_front()) {
+    PmixFence& fence = fences_.front();
+    auto exchanging = exchange(fence.own_ranks, std::move(fence.data));
+    auto data = co_await std::move(exchanging);
+    if (data.has_error() && data.error().code == Errc::Cancelled) co_return;
+    PmixFenceOver over{.fence = fence.fence};
+    if (data)
+      over.data = std::move(*data);
+    else
+      over.error = data.error().message;
+    if (data.has_error()) parts_.uplink.send(StorageTrouble{"MPI: " + over.error});
+    link_->send(encode(over));
   }
-  exchanging_ = true;
-  auto exchanging = exchange(std::move(fence.data));
-  auto data = co_await std::move(exchanging);
-  exchanging_ = false;
-  changed_.notify();
-  PmixFenceOver over{.fence = fence.fence};
-  if (data)
-    over.data = std::move(*data);
-  else
-    over.error = data.error().message;
-  if (data.has_error() && data.error().code != Errc::Cancelled)
-    parts_.uplink.send(StorageTrouble{"MPI: " + over.error});
-  link_->send(encode(over));
 }
 
-Task<std::string> PmixProcess::exchange(std::string data) {
+Task<std::string> PmixProcess::exchange(bool own_ranks, std::string data) {
   const StartWorkers& order = *parts_.orders.start;
-  if (order.node_sizes.size() == 1) co_return std::move(data);
+  if (own_ranks || order.node_sizes.size() == 1) co_return std::move(data);
   PmixExchange nodes(order.node_sizes, order.workers.front().node_rank, data);
   for (bool over = false; !over;) {
     std::vector<std::string> own;
@@ -212,6 +241,7 @@ asio::awaitable<void> PmixProcess::join(Rank rank, std::string part,
 
 asio::awaitable<void> PmixProcess::shut_down() {
   shutting_down_ = true;
+  inits_.stop();
   if (!link_) co_return;
   link_->close();  // it ends by that
   auto ending = commands_.none_runs(kEndMax);

@@ -3,6 +3,7 @@
 // gives them no more rights; what it says is checked as theirs is.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -50,8 +51,9 @@ class PmixProcess {
   Result<CommandRunner::Order> order_for(const FileDescriptor& socket);
   asio::awaitable<void> run(CommandRunner::Order order);
   asio::awaitable<void> listen();
-  asio::awaitable<void> fence(PmixFence fence);
-  Task<std::string> exchange(std::string data);
+  Result<Unit> take(const Frame& frame);
+  asio::awaitable<void> end_fences();
+  Task<std::string> exchange(bool own_ranks, std::string data);
   struct Gathering;
   Task<std::vector<std::string>> gather(const std::vector<std::string>& own);
   asio::awaitable<void> join(Rank rank, std::string part, std::shared_ptr<Gathering> shared);
@@ -65,7 +67,9 @@ class PmixProcess {
   std::map<Rank, Environment> variables_;
   std::string ended_;  // how it has ended
   bool shutting_down_ = false;
-  bool exchanging_ = false;  // fences come one after the other
+  std::deque<PmixFence> fences_ =
+      {};  // that have not ended, in their order; the first is under way
+  std::uint64_t last_fence_ = 0;
   int notices_ = 0;
 };
 

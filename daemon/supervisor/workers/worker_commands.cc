@@ -89,8 +89,14 @@ asio::awaitable<void> WorkerCommands::run_for(Rank rank, CallWorkers order) {
                                .as_worker = true,
                                .role = slot.ranks.role,
                                .binding = parts_.orders.binding_of(rank)};
-  // What is the worker's alone: its connection, and where the cause of its end is read.
-  for (const char* name : {"TRAINRUN_SOCKET", "TORCHELASTIC_ERROR_FILE"}) command.env.erase(name);
+  // What is the worker's alone: its connection, where the cause of its end is read, and its place
+  // in an MPI program.
+  for (const char* name :
+       {"TRAINRUN_SOCKET", "TORCHELASTIC_ERROR_FILE", "OMPI_MCA_orte_local_daemon_uri"})
+    command.env.erase(name);
+  std::erase_if(command.env, [](const auto& variable) {
+    return variable.first.starts_with("PMI_") || variable.first.starts_with("PMIX_");
+  });
   command.env["TRAINRUN_WORKER_PID"] = std::to_string(slot.program > 0 ? slot.program : slot.pid);
   Written out, err;
   command.output = [&](std::string_view data, bool of_errors) {

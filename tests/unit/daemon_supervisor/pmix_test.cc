@@ -1,12 +1,23 @@
 // What nodes exchange in a fence of PMIx, and where its library is looked for.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
+#include <cstdlib>
+#include <filesystem>
 #include <numeric>
+#include <optional>
 #include <random>
+#include <utility>
 
 #include "daemon/supervisor/backends/pmix_exchange.h"
 #include "daemon/supervisor/backends/pmix_libraries.h"
+#include "lib/base/helper_program.h"
+#include "lib/wire/codec.h"
+#include "lib/wire/pmix_messages.h"
 
 namespace train {
 namespace {
@@ -97,8 +108,118 @@ TEST(PmixExchange, RefusesWhatIsNoData) {
   EXPECT_EQ(said({"00000001a", "0"}), "node 1 brings no data to a fence");
   EXPECT_EQ(said({"00000001a", "-0000001b"}), "a node's data has no size");
   EXPECT_EQ(said({"00000001a", "1e000000b"}), "a node's data has no size");
+  EXPECT_EQ(said({"00000001a", "00000009b"}), "taken");
   EXPECT_EQ(said({"00000001a"}), "node 1 brings no data to a fence");
   EXPECT_EQ(said({"00000001a", "00000000", "more"}), "a fence has 3 parts in place of 2");
+}
+
+// ---- the program, with the system's libpmix
+
+/// trainrun-pmix, and the supervisor's end of its socket.
+class PmixProgram {
+ public:
+  PmixProgram() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+    socket_ = ends[0];
+    const std::string path = find_helper_program("trainrun-pmix");
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(ends[1], 3);  // not to be closed at exec
+      ::setenv("TRAINRUN_PMIX_FD", "3", 1);
+      ::execl(path.c_str(), path.c_str(), nullptr);
+      ::_exit(127);
+    }
+    ::close(ends[1]);
+  }
+  ~PmixProgram() {
+    if (pid_ > 0) (void)end();
+    std::filesystem::remove_all(folder_);
+  }
+  void say(const Frame& frame) const {
+    std::string bytes;
+    append_frame(frame, bytes);
+    EXPECT_EQ(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  /// Return its answer; nothing if it ends.
+  std::optional<PmixServed> answer() const {
+    FrameReader reader;
+    std::array<char, 65536> buffer{};
+    for (;;) {
+      const auto frame = reader.next();
+      if (frame && *frame) return *decode<PmixServed>(**frame);
+      const ssize_t size = ::read(socket_, buffer.data(), buffer.size());
+      if (size <= 0) return std::nullopt;
+      reader.feed({buffer.data(), static_cast<std::size_t>(size)});
+    }
+  }
+  /// Close the socket, and return its exit code.
+  int end() {
+    ::close(socket_);
+    int status = 0;
+    EXPECT_EQ(::waitpid(std::exchange(pid_, 0), &status, 0) > 0, true);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  ServePmix order(std::vector<std::int32_t> sizes, std::int32_t node_rank) const {
+    return {.name = "run-0",
+            .node_sizes = std::move(sizes),
+            .node_rank = node_rank,
+            .dir = folder_,
+            .libraries = {"libpmix.so.2"}};
+  }
+
+ private:
+  std::string folder_ = [] {
+    std::string path = "/tmp/pmix-test-XXXXXX";
+    EXPECT_NE(::mkdtemp(path.data()), nullptr);
+    return path;
+  }();
+  int socket_ = -1;
+  pid_t pid_ = 0;
+};
+
+TEST(PmixProgram, ServesARankOfThousands) {
+  PmixProgram program;
+  program.say(encode(program.order(std::vector<std::int32_t>(600, 4), 599)));
+
+  const auto served = program.answer();
+
+  ASSERT_TRUE(served);
+  EXPECT_EQ(served->error, "");
+  ASSERT_EQ(served->environments.size(), 4u);
+  EXPECT_EQ(served->environments[3].at("PMIX_RANK"), "2399");
+  EXPECT_EQ(served->environments[3].at("PMIX_NAMESPACE"), "run-0");
+  EXPECT_EQ(program.end(), 0);
+}
+
+TEST(PmixProgram, SaysWhichLibrariesItTried) {
+  PmixProgram program;
+  ServePmix order = program.order({1}, 0);
+  order.libraries = {"/nowhere.so", "libz.so.1"};
+  program.say(encode(order));
+
+  const auto served = program.answer();
+
+  ASSERT_TRUE(served);
+  EXPECT_EQ(served->error,
+            "/nowhere.so: cannot open shared object file: No such file or directory; libz.so.1: it "
+            "is no libpmix that serves");
+}
+
+TEST(PmixProgram, EndsAtAnOrderThatMakesNoSense) {
+  const std::vector<std::pair<std::vector<std::int32_t>, std::int32_t>> orders{
+      {{}, 0}, {{1}, 1}, {{1}, -1}, {{1, -1}, 0}, {{0}, 0}, {{2'000'000'000, 2'000'000'000}, 0}};
+  for (const auto& [sizes, node_rank] : orders) {
+    PmixProgram program;
+    program.say(encode(program.order(sizes, node_rank)));
+    EXPECT_FALSE(program.answer());
+    EXPECT_EQ(program.end(), 64);
+  }
+  PmixProgram program;
+  program.say(Frame{MessageType::GoodbyeAck, kNoAttempt, "nonsense"});
+  EXPECT_FALSE(program.answer());
+  EXPECT_EQ(program.end(), 64);
 }
 
 TEST(PmixLibraries, AreThoseBesideTheProgramAndTheSystems) {

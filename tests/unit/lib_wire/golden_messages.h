@@ -458,7 +458,7 @@ inline std::vector<Frame> golden_frames() {
           ServePmix{
               .name = "n", .node_sizes = {2, 1}, .node_rank = 1, .dir = "d", .libraries = {"l"}}),
       encode(PmixServed{.error = "e", .environments = {{{"K", "v"}}}}),
-      encode(PmixFence{.fence = 1, .data = "d"}),
+      encode(PmixFence{.fence = 1, .own_ranks = true, .data = "d"}),
       encode(PmixFenceOver{.fence = 1, .error = "e", .data = "d"}),
       encode(PmixNotice{.rank = 1, .began = true, .text = "t"}),
   };
