@@ -197,7 +197,7 @@ case "$goal" in
         part clients-venv-2 get_clients_venv; part "py-spy-$PY_SPY_VERSION" get_py_spy; part "webdataset-$WEBDATASET_VERSION" get_webdataset
         part kubernetes-venv-1 get_kubernetes_venv
         part "memray-$MEMRAY_VERSION" get_memray
-        part mpi-venv-1 get_mpi_venv
+        part mpi-venv-2 get_mpi_venv
         [ "$goal" != clients ] || part frameworks-venv-1 get_frameworks_venv
         if [ "$goal" = hdfs ]; then apt_packages openjdk-17-jdk-headless; part hadoop-2.7.3 "$here/hadoop.sh"; fi
         [ "$goal" != mlflow ] || part mlflow-venv-1 get_mlflow_venv ;;

@@ -158,7 +158,7 @@ std::string frameworks_python() {
 }
 
 std::string mpi_python() {
-  const std::string path = std::string(TRAIN_DEPS_DIR) + "/mpi-venv-1/bin/python";
+  const std::string path = std::string(TRAIN_DEPS_DIR) + "/mpi-venv-2/bin/python";
   return ::access(path.c_str(), X_OK) == 0 ? path : "";
 }
 
