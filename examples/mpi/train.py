@@ -10,17 +10,20 @@ from mpi4py import MPI
 import trainrun
 
 PIXELS, HIDDEN, DIGITS = 784, 64, 10
+WEIGHTS = PIXELS * HIDDEN + HIDDEN * DIGITS
 
 
 def layers(flat):
     """Return views of the two layers in a flat array, so that one Allreduce is enough for both."""
-    return flat[: PIXELS * HIDDEN].reshape(PIXELS, HIDDEN), flat[PIXELS * HIDDEN : PIXELS * HIDDEN + HIDDEN * DIGITS].reshape(HIDDEN, DIGITS)
+    one, two = flat[: PIXELS * HIDDEN], flat[PIXELS * HIDDEN : WEIGHTS]
+    return one.reshape(PIXELS, HIDDEN), two.reshape(HIDDEN, DIGITS)
 
 
 def probabilities(weights, images):
     one, two = layers(weights)
     hidden = np.maximum(images @ one, 0)
-    scores = np.exp((logits := hidden @ two) - logits.max(axis=1, keepdims=True))
+    logits = hidden @ two
+    scores = np.exp(logits - logits.max(axis=1, keepdims=True))
     return hidden, scores / scores.sum(axis=1, keepdims=True)
 
 
@@ -32,7 +35,7 @@ def rows_of(batch):
 
 def sums(weights, images, labels):
     """Return the gradients of the two layers, the loss, and the number of rows: sums over this rank's rows, in one array."""
-    total = np.zeros(PIXELS * HIDDEN + HIDDEN * DIGITS + 2, np.float32)
+    total = np.zeros(WEIGHTS + 2, np.float32)
     hidden, guess = probabilities(weights, images)
     total[-2] = -np.log(guess[np.arange(len(labels)), labels]).sum()
     total[-1] = len(labels)
@@ -46,7 +49,7 @@ def sums(weights, images, labels):
 def main():
     world, config = MPI.COMM_WORLD, trainrun.get_context().get_config()
     train, valid = trainrun.get_dataset_shard("train"), trainrun.get_dataset_shard("valid")
-    weights = np.random.default_rng(config["seed"]).normal(0, 0.05, PIXELS * HIDDEN + HIDDEN * DIGITS).astype(np.float32)
+    weights = np.random.default_rng(config["seed"]).normal(0, 0.05, WEIGHTS).astype(np.float32)
 
     checkpoint, first = trainrun.get_checkpoint(), 0
     if checkpoint:

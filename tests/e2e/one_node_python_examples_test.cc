@@ -15,6 +15,8 @@ namespace {
 namespace json = boost::json;
 
 const std::string kExamples = TRAIN_SOURCE_DIR "/examples/";
+const std::string kDigits =
+    "train_loop_config.digits=" TRAIN_DEPS_DIR "/mnist-0.25.0/mnist_5k.csv.gz";
 
 class PythonExamples : public testing::Test {
  protected:
@@ -86,9 +88,42 @@ TEST_F(PythonExamples, MpiTrainsThroughAKill) {
 
 TEST_F(PythonExamples, LightningTrainsThroughAKill) {
   if (clients_python().empty()) GTEST_SKIP() << "Lightning is not installed";
-  settings_ = {"train_loop_config.digits=" TRAIN_DEPS_DIR "/mnist-0.25.0/mnist_5k.csv.gz"};
+  settings_ = {kDigits};
 
   trains_through_a_kill(clients_python(), "lightning");
+}
+
+TEST_F(PythonExamples, TransformersTrainThroughAKill) {
+  if (clients_python().empty()) GTEST_SKIP() << "transformers is not installed";
+  settings_ = {"train_loop_config.text=" TRAIN_SOURCE_DIR "/docs", "train_loop_config.context=32",
+               "train_loop_config.batch_size=4", "train_loop_config.steps=60",
+               "train_loop_config.report_every=10"};
+
+  trains_through_a_kill(clients_python(), "transformers");
+}
+
+using LargeExamples = PythonExamples;
+
+TEST_F(LargeExamples, JaxTrainsThroughAKill) {
+  if (frameworks_python().empty()) GTEST_SKIP() << "JAX is not installed";
+  prepare_digits();
+  settings_.emplace_back("env.JAX_PLATFORMS=cpu");
+
+  trains_through_a_kill(frameworks_python(), "jax");
+}
+
+TEST_F(LargeExamples, TensorflowTrainsThroughAKill) {
+  if (frameworks_python().empty()) GTEST_SKIP() << "TensorFlow is not installed";
+  settings_ = {kDigits};
+
+  trains_through_a_kill(frameworks_python(), "tensorflow");
+}
+
+TEST_F(LargeExamples, HorovodTrainsThroughAKill) {
+  if (horovod_python().empty()) GTEST_SKIP() << "Horovod is not installed";
+  settings_ = {kDigits, "train_loop_config.epochs=15"};
+
+  trains_through_a_kill(horovod_python(), "horovod");
 }
 
 }  // namespace
