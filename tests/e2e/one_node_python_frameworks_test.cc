@@ -151,6 +151,16 @@ TEST_F(PythonFrameworks, TransformersGoOn) {
   }
 }
 
+// Each rank would train on all rows, without the other, and nobody would notice.
+TEST_F(PythonFrameworks, TransformersThatWouldTrainAloneAreRefused) {
+  Process& process = cluster.train_run({job("alone", "transformers", "steps: 4, alone: true")},
+                                       {.env = {{"CUDA_VISIBLE_DEVICES", "-1"}}});
+
+  EXPECT_EQ(process.wait(std::chrono::minutes(4)), 1) << process.out() << process.err();
+  EXPECT_TRUE(contains(process.out(), "the Trainer has 1 process, but this run has 2 workers"))
+      << process.out();
+}
+
 TEST_F(PythonFrameworks, TransformersSaveWhenSomebodyAsks) {
   const std::string path = job("asked", "transformers", "steps: 1000000, save_steps: 1000000");
   Process& process = cluster.train_run({path});

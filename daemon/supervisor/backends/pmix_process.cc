@@ -79,8 +79,8 @@ Result<CommandRunner::Order> PmixProcess::order_for(const FileDescriptor& socket
                                .env = parts_.environment(Rank{order.workers.front().rank}),
                                .limit = kForever,
                                .inherit_fds = {socket.get()}};
-  command.env.erase("TRAINRUN_SOCKET");               // it is the worker's
-  command.env.erase("LD_PRELOAD");                    // so are profilers and sanitizers
+  command.env.erase("TRAINRUN_SOCKET");  // it is the worker's
+  command.env.erase("LD_PRELOAD");       // so are profilers and sanitizers
   command.env["TRAINRUN_PMIX_FD"] = std::to_string(socket.get());
   return command;
 }

@@ -33,6 +33,14 @@ class ReportCallback(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         if getattr(args, "deepspeed", None) or getattr(args, "fsdp", None):
             raise Failure("unavailable", "trainrun.transformers keeps whole models only: their parts, of FSDP or DeepSpeed, it does not")
+        workers = trainrun.get_context().get_world_size()
+        if args.world_size != workers:
+            processes = f"{args.world_size} process{'es' * (args.world_size != 1)}"
+            raise Failure(
+                "invalid_argument",
+                f"the Trainer has {processes}, but this run has {workers} workers: each would train on all rows, without the others "
+                "(without GPUs, give TrainingArguments use_cpu=True)",
+            )
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Optional[dict[str, Any]] = None, **more: Any) -> None:
         self._logged = {**(logs or {}), "step": state.global_step}

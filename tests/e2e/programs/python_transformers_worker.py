@@ -1,4 +1,5 @@
-"""A worker with the Trainer of transformers. `die_at` of train_loop_config: in attempt 0, rank 1 kills itself at that step."""
+"""A worker with the Trainer of transformers. `die_at` of train_loop_config: in attempt 0, rank 1 kills itself at that step. `alone`: the
+Trainer is not told to use CPUs, and where there is no GPU, it then takes no notice of the other rank."""
 import os
 import signal
 
@@ -46,7 +47,7 @@ def main():
         seed=11,
         report_to=[],
         disable_tqdm=True,
-        use_cpu=True,
+        use_cpu=not config.get("alone", False),
     )
     transformers.set_seed(11)
     model = Model()
