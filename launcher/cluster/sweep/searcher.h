@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/cluster/children/json_lines.h"
 #include "launcher/cluster/run/child_program.h"
-#include "launcher/cluster/sweep/json_lines.h"
 #include "launcher/core/search/searcher_messages.h"
 #include "lib/base/file_descriptor.h"
 #include "lib/base/time.h"

@@ -11,15 +11,15 @@
 #include <deque>
 #include <map>
 
+#include "launcher/cluster/children/child_run.h"
+#include "launcher/cluster/children/shared_daemon.h"
 #include "launcher/cluster/sweep/searcher.h"
-#include "launcher/cluster/sweep/sweep_daemon.h"
 #include "launcher/cluster/sweep/sweep_folder.h"
 #include "launcher/cluster/sweep/sweep_screen.h"
 #include "launcher/cluster/sweep/sweep_tables.h"
 #include "launcher/cluster/sweep/sweep_view.h"
 #include "launcher/cluster/sweep/trial_command.h"
 #include "launcher/cluster/sweep/trial_events.h"
-#include "launcher/cluster/sweep/trial_process.h"
 #include "launcher/cluster/sweep/trial_reports.h"
 #include "launcher/core/search/sweep_records.h"
 #include "lib/base/exit_code.h"
@@ -59,7 +59,7 @@ class SweepDriver {
 
  private:
   struct Live {
-    TrialProcess process;
+    ChildRun process;
     TrialReports reports;
     int part = 1;
     std::deque<MetricAtTime> newest = {};       // kScoresMax of them
@@ -92,7 +92,7 @@ class SweepDriver {
   void take_report(const TrialReported& report);
   Result<Unit> read_reports(int trial, Live& live, std::uint64_t end);
   Result<Unit> score_checkpoints(int trial, Live& live);
-  Result<Unit> process_ended(int trial, Live& live, const TrialProcess::End& end);
+  Result<Unit> process_ended(int trial, Live& live, const ChildRun::End& end);
   void end_trial(int trial, TrialEnd how, int code, std::string cause);
   void take_signals();
   void take_stop_request();
@@ -109,7 +109,7 @@ class SweepDriver {
   const LockHolder self_{host_name(), ::getpid(), wall_time()};
   std::optional<RunLock> lock_;
   std::unique_ptr<Journal> journal_;
-  std::optional<SweepDaemon> daemon_;
+  std::optional<SharedDaemon> daemon_;
   std::optional<Searcher> searcher_;
   bool slow_said_ = false;                    // that the searcher takes long
   std::vector<boost::json::object> records_;  // not in the journal yet
@@ -279,7 +279,7 @@ Result<Unit> SweepDriver::take_answers() {
 Result<Unit> SweepDriver::launch(int trial, bool resume, int launches) {
   const auto words = trial_command(options_, folder_, state_of(trial), trial, resume,
                                    daemon_ ? daemon_->runtime_dir() : "");
-  TRY(auto process, TrialProcess::start(words, options_.variables));
+  TRY(auto process, ChildRun::start(words, options_.variables));
   live_.erase(trial);
   live_.emplace(trial, Live{.process = std::move(process),
                             .reports = reports_of(trial),
@@ -443,7 +443,7 @@ Result<Unit> SweepDriver::look_at(int trial, Live& live) {
   return process_ended(trial, live, *end);
 }
 
-Result<Unit> SweepDriver::process_ended(int trial, Live& live, const TrialProcess::End& end) {
+Result<Unit> SweepDriver::process_ended(int trial, Live& live, const ChildRun::End& end) {
   if (live.part != state_of(trial).part) {  // its next part begins, however this one has ended
     live_.erase(trial);
     return stop_code_ ? Result<Unit>(Unit{}) : launch(trial, false);

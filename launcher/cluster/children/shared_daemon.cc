@@ -1,4 +1,4 @@
-#include "launcher/cluster/sweep/sweep_daemon.h"
+#include "launcher/cluster/children/shared_daemon.h"
 
 #include <chrono>
 #include <thread>
@@ -14,7 +14,7 @@ constexpr int kFailuresMax = 3;
 }  // namespace
 
 // Without supervisors, that of an earlier driver is about to leave.
-Result<Unit> SweepDaemon::open() {
+Result<Unit> SharedDaemon::open() {
   daemon_ = PrivateDaemon::find(note_);
   if (daemon_ && !daemon_->has_supervisors()) {
     wait_for_its_end();
@@ -30,26 +30,26 @@ Result<Unit> SweepDaemon::open() {
   return Unit{};
 }
 
-Result<Unit> SweepDaemon::start() {
+Result<Unit> SharedDaemon::start() {
   TRY_VOID(daemon_->start());
   daemon_->remember(note_);
   return Unit{};
 }
 
-Result<Unit> SweepDaemon::look() {
+Result<Unit> SharedDaemon::look() {
   if (!daemon_->ended()) return Unit{};
   if (daemon_->failures() < kFailuresMax) return start();
   const Error why = daemon_->last_error();
-  return Error{Errc::Unavailable, "the traind of this sweep cannot start: " + why.message,
+  return Error{Errc::Unavailable, "the traind that the runs share cannot start: " + why.message,
                why.hint};
 }
 
-void SweepDaemon::leave() {
+void SharedDaemon::leave() {
   daemon_->leave_with_its_runs();
   wait_for_its_end();
 }
 
-void SweepDaemon::wait_for_its_end() {
+void SharedDaemon::wait_for_its_end() {
   const TimePoint until = std::chrono::steady_clock::now() + kEndMax;
   while (!daemon_->ended() && std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(milliseconds(10));

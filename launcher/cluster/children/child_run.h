@@ -1,6 +1,7 @@
-// The train-run of a trial: a child process with a driver's socket (docs/driver.md). It is in a
-// process group of its own, so that Ctrl-C is for the sweep alone; when the sweep dies, its socket
-// closes, and the trial stops in good order. Nothing blocks.
+// A train-run that another one has started, for a trial of a sweep, a replica group or a probe: a
+// child process with a driver's socket (docs/driver.md). It is in a process group of its own, so
+// that Ctrl-C is for its parent alone; when the parent dies, the socket closes, and the child's run
+// stops in good order. Nothing blocks.
 #pragma once
 
 #include <sys/types.h>
@@ -10,18 +11,18 @@
 #include <string>
 #include <vector>
 
-#include "launcher/cluster/sweep/json_lines.h"
+#include "launcher/cluster/children/json_lines.h"
 #include "lib/base/file_descriptor.h"
 #include "lib/base/result.h"
 
 namespace train {
 
-class TrialProcess {
+class ChildRun {
  public:
   /// Start train-run. `words`: the program first; each "{FD}" stands for the driver's socket.
   /// `variables`: its environment. `output`: where its output goes; −1: nowhere.
-  static Result<TrialProcess> start(std::vector<std::string> words,
-                                    std::vector<std::string> variables, int output = -1);
+  static Result<ChildRun> start(std::vector<std::string> words, std::vector<std::string> variables,
+                                int output = -1);
 
   /// What to poll for reading; −1: nothing comes any more.
   int socket() const { return socket_.get(); }
@@ -47,7 +48,7 @@ class TrialProcess {
   std::string said();
 
  private:
-  TrialProcess() = default;
+  ChildRun() = default;
   void read_errors();
 
   pid_t pid_ = -1;
