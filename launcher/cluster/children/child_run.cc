@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "lib/base/open_files.h"
+#include "lib/base/print.h"
 #include "lib/base/spawn.h"
 #include "lib/base/utf8.h"
 
@@ -100,6 +101,8 @@ void ChildRun::read_errors() {
     if (count == 0) errors_.reset();
     if (count <= 0) break;
     error_text_.append(buffer.data(), static_cast<std::size_t>(count));
+    if (passes_errors_on_)
+      print_err("{}", Lines{std::string_view(buffer.data(), static_cast<std::size_t>(count))});
     if (error_text_.size() > kErrorsBytesMax)
       error_text_.erase(0, error_text_.size() - kErrorsBytesMax);
   }

@@ -37,6 +37,8 @@ class ChildRun {
   /// Return whether it takes that now.
   bool acknowledge(std::uint64_t attempt, std::uint64_t rounds);
   void send_signal(int number) const;
+  /// From now on, write what it says on stderr to ours, too.
+  void pass_errors_on() { passes_errors_on_ = true; }
 
   struct End {
     int code = 0;         // 128 + the signal that killed it
@@ -55,6 +57,7 @@ class ChildRun {
   FileDescriptor socket_, errors_, process_;
   JsonLines lines_{80u << 20};  // exit.json, which `end` repeats, has a limit of 64 MiB
   std::string error_text_;
+  bool passes_errors_on_ = false;
 };
 
 }  // namespace train

@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 
+#include "launcher/cluster/children/child_folder.h"
 #include "launcher/cluster/children/child_run.h"
 #include "launcher/cluster/children/shared_daemon.h"
 #include "launcher/cluster/sweep/searcher.h"
@@ -73,12 +74,12 @@ class SweepDriver {
 
   Result<Unit> open();
   Result<Unit> go_on();
-  Result<TrialFolder> wait_for_trial(int trial);
+  Result<ChildFolder> wait_for_trial(int trial);
   void say_who_has(int trial);
   const TrialState& state_of(int trial) const;
   RunFolder run_of(int trial) const;
   TrialReports reports_of(int trial) const;
-  Result<Unit> go_on_with(int trial, const TrialFolder& found, int launches = 1);
+  Result<Unit> go_on_with(int trial, const ChildFolder& found, int launches = 1);
   Result<Unit> look_at_taken();
   Result<Unit> launch(int trial, bool resume, int launches = 1);
   Result<Unit> open_searcher();
@@ -152,7 +153,7 @@ Result<Unit> SweepDriver::open() {
 
 /// Wait until no train-run has the trial's run any more, which one of an earlier driver may still
 /// be stopping, and look at what it has left. Only before trials of ours run.
-Result<TrialFolder> SweepDriver::wait_for_trial(int trial) {
+Result<ChildFolder> SweepDriver::wait_for_trial(int trial) {
   const RunFolder run = run_of(trial);
   const int part = state_of(trial).part;
   const RunFolder before(folder_.trial(trial, std::max(1, part - 1)));
@@ -160,13 +161,13 @@ Result<TrialFolder> SweepDriver::wait_for_trial(int trial) {
   for (;;) {
     TRY(const bool held, is_held(run.lock()));
     TRY(const bool before_held, is_held(before.lock()));
-    if (!held && !before_held) return look_into_trial(files_, run);
+    if (!held && !before_held) return look_into_child(files_, run);
     if (!std::exchange(said, true)) say_who_has(trial);
     pollfd polled{signals_.fd(), POLLIN, 0};
     ::poll(&polled, 1, 100);
     take_signals();
     take_stop_request();
-    if (stop_code_) return TrialFolder{};
+    if (stop_code_) return ChildFolder{};
   }
 }
 
@@ -190,7 +191,7 @@ void SweepDriver::say_who_has(int trial) {
 }
 
 /// Go on with a trial that was begun, and that no train-run has now, from what it has left.
-Result<Unit> SweepDriver::go_on_with(int trial, const TrialFolder& found, int launches) {
+Result<Unit> SweepDriver::go_on_with(int trial, const ChildFolder& found, int launches) {
   TrialReports reports = reports_of(trial);
   TRY(const auto metrics, reports.read(std::numeric_limits<std::uint64_t>::max()));
   for (const MetricAtTime& metric : metrics) take_report({trial, metric.time, metric.value});
@@ -217,14 +218,14 @@ Result<Unit> SweepDriver::look_at_taken() {
       continue;
     }
     next = taken_.erase(next);
-    TRY_VOID(go_on_with(trial, look_into_trial(files_, run), launches + 1));
+    TRY_VOID(go_on_with(trial, look_into_child(files_, run), launches + 1));
   }
   return Unit{};
 }
 
 /// Go on with the trials that an earlier driver has begun.
 Result<Unit> SweepDriver::go_on() {
-  std::map<int, TrialFolder> left;
+  std::map<int, ChildFolder> left;
   for (const int trial : search_.running()) {
     TRY(left[trial], wait_for_trial(trial));
     if (stop_code_) return Unit{};
@@ -451,7 +452,7 @@ Result<Unit> SweepDriver::process_ended(int trial, Live& live, const ChildRun::E
   if (end.killed && !stop_code_ && !live.told && live.launches < kLaunchesMax) {
     screen_.warn(fmt::format("the train-run of trial {} was killed by signal {}: it is resumed",
                              trial, end.code - 128));
-    const bool begun = look_into_trial(files_, run_of(trial)).begun;
+    const bool begun = look_into_child(files_, run_of(trial)).begun;
     return launch(trial, begun, live.launches + 1);  // `live` is gone from here on
   }
   // One that an earlier driver had started came first: it stops, since that driver is gone.
