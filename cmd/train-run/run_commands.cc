@@ -107,6 +107,7 @@ Result<std::string> path_of(const RunReference& reference) {
 
 int status_command(const RunReference& reference, bool json) {
   if (const auto sweep = sweep_of(reference)) return sweep_status_command(*sweep, json);
+  if (const auto groups = groups_of(reference)) return groups_status_command(*groups, json);
   const auto folder = folder_of(reference);
   if (!folder) return failed(folder.error());
   const bool running = is_running(*folder);
@@ -190,6 +191,7 @@ int status_command(const RunReference& reference, bool json) {
 
 int stop_command(const RunReference& reference) {
   if (const auto sweep = sweep_of(reference)) return stop_sweep_command(*sweep);
+  if (const auto groups = groups_of(reference)) return stop_groups_command(*groups);
   const auto folder = folder_of(reference);
   if (!folder) return failed(folder.error());
   if (!is_running(*folder)) {

@@ -169,6 +169,11 @@ int sweep_command(const JobOptions& job, const SweepCommand& options) {
                  "ask for a worker: --num-workers 1"});
     return exit_code::kBadSpec;
   }
+  if (parsed->spec.backend == Backend::Torchft) {
+    print_error({Errc::InvalidArgument, "a trial of a sweep cannot have replica groups",
+                 "write backend: torch"});
+    return exit_code::kBadSpec;
+  }
   if (options.preview) {
     print_preview(*parsed->sweep);
     return 0;

@@ -134,6 +134,8 @@ std::string clients_python();
 /// Return the Python of TensorFlow, JAX and Open MPI, or "" if it is not installed: `make clients`
 /// installs it.
 std::string frameworks_python();
+/// Return the Python of torchft, or "" if it is not installed: `make clients` installs it.
+std::string torchft_python();
 /// Return the Python of MPICH, or "" if it is not installed.
 std::string mpi_python();
 /// Return the Python of Ray, or "" if it is not installed: only benchmarks install it.
