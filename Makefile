@@ -38,7 +38,7 @@ test-mlflow:
 	@$(call compile,build,tests_mlflow)
 	@packaging/run_tests.sh build -L mlflow
 
-# Test backends and examples with TensorFlow, JAX, Open MPI and Horovod, which need 1.7 GB, and a build of Horovod.
+# Test backends and examples with TensorFlow, JAX, torchft and Horovod, which need 1.7 GB, and a build of Horovod.
 clients:
 	@$(call deps,clients)
 	@test -e build/build.ninja || cmake --preset release

@@ -10,6 +10,7 @@
 #include "launcher/dashboard/dashboard.h"
 #include "launcher/kubernetes/options.h"
 #include "launcher/spec/job_flags.h"
+#include "launcher/spec/job_spec_parser.h"
 #include "lib/base/exit_code.h"
 #include "lib/base/result.h"
 #include "lib/base/time.h"
@@ -177,6 +178,18 @@ int sweep_status_command(const std::string& path, bool json);
 /// Follow a sweep until it ends. Return its exit code.
 int attach_sweep_command(const std::string& path);
 int stop_sweep_command(const std::string& path);
+/// Run the replica groups of a job with backend torchft. `source`: what `parsed` was parsed from.
+int groups_command(const ParsedSpec& parsed, const SpecSource& source, const RunCommand& options);
+/// For --dry-run: make the spec that of replica group 0, and print that it is one.
+void show_as_one_group(JobSpec& spec);
+/// Return the folder of the run with replica groups that the reference names, if it is one. Its
+/// commands:
+std::optional<std::string> groups_of(const RunReference& reference);
+int resume_groups_command(const std::string& path, const RunCommand& options);
+int groups_status_command(const std::string& path, bool json);
+int stop_groups_command(const std::string& path);
+/// Say on stderr that the run is group 0, and where the others are.
+void say_which_group(const std::string& path);
 /// Run what torchrun's own command line says: the words after "torchrun".
 int torchrun_command(const std::vector<std::string>& words);
 /// Write a first spec for a program, or for a torchrun command line, into a new file.

@@ -126,7 +126,7 @@ void add_spec_keys(Candidates& out) {
   const auto equals = typed.find('=');
   for (const spec::Field& field : spec::fields()) {
     const std::string path(field.path);
-    if (field.kind == spec::Kind::NotYet || field.kind == spec::Kind::Extends) continue;
+    if (field.kind == spec::Kind::Extends) continue;
     if (equals != std::string::npos) {
       if (path != typed.substr(0, equals)) continue;
       for (const std::string_view choice : field.choices) out.add(path + "=" + std::string(choice));

@@ -377,8 +377,10 @@ int run_command(const JobOptions& job, const RunCommand& options) {
       return exit_code::kUnavailable;
     }
     parsed->spec.cluster = std::move(*found);
+    if (parsed->spec.backend == Backend::Torchft) show_as_one_group(parsed->spec);
     return dry_run(*parsed);
   }
+  if (parsed->spec.backend == Backend::Torchft) return groups_command(*parsed, source, options);
   std::error_code ec;
   if (options.detach && !job.path.empty() && !std::filesystem::is_regular_file(job.path, ec)) {
     print_err(
@@ -391,6 +393,8 @@ int run_command(const JobOptions& job, const RunCommand& options) {
   const bool unique_name =
       !options.detached && parsed->spec.run_config.name.ends_with(source.timestamp);
   const std::string text = parsed->text;
+  // A child run begins with its parent's spec, of whose warnings the parent has told.
+  if (std::filesystem::path(job.path).filename() == "spec.resolved.yaml") parsed->warnings.clear();
   return run_parsed(std::move(*parsed), text, {}, unique_name, options, words_of(job));
 }
 
@@ -443,6 +447,13 @@ int resume_command(const RunReference& reference, const std::vector<std::string>
                                            .private_daemon = options.private_daemon});
     print_error({Errc::InvalidArgument, "--set cannot change a sweep that has begun",
                  "begin another one, with its best trial among points"});
+    return exit_code::kUsage;
+  }
+  if (const auto groups = groups_of(reference)) {
+    if (overrides.empty()) return resume_groups_command(*groups, options);
+    print_error({Errc::InvalidArgument,
+                 "--set cannot change a run with replica groups that has begun",
+                 "begin another one, with resume_from_checkpoint"});
     return exit_code::kUsage;
   }
   const auto path = path_of(reference);

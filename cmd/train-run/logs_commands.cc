@@ -132,6 +132,7 @@ int logs_command(const RunReference& reference, const LogsCommand& options) {
   if (!plan) return failed(plan.error());
   const auto folder = folder_of(reference);
   if (!folder) return failed(folder.error());
+  if (const auto groups = groups_of(reference)) say_which_group(*groups);
   RunLogs logs(*folder, plan->selection);
   LogsLoop loop(logs, std::move(plan->printer), options.merge);
   Life life;

@@ -13,6 +13,7 @@
 
 #include "cmd/train-run/commands.h"
 #include "cmd/train-run/run_life.h"
+#include "cmd/train-run/run_so_far.h"
 #include "cmd/train-run/sample_rows.h"
 #include "launcher/cluster/checkpoints/remote_run.h"
 #include "launcher/cluster/run/detached_run.h"
@@ -36,64 +37,12 @@ namespace {
 namespace fs = std::filesystem;
 constexpr auto kFarPollEvery = std::chrono::seconds(2);
 
-struct RunView {
-  std::string state = "unknown";
-  std::int64_t attempt = 0, world_size = 0, restarts = 0;
-  std::string checkpoint;
-  std::optional<ReportRecord> report;  // rank 0's newest
-  IngestHistory ingest;
-};
-
-RunView view_of(const RunFolder& folder) {
-  RunView view;
-  PosixFileSystem files;
-  if (const auto replay = read_journal(files, folder.journal())) {
-    for (const JournalRecord& record : replay->records) {
-      const auto text = [&](std::string_view key) {
-        const auto* value = record.event.if_contains(key);
-        return value != nullptr && value->is_string() ? std::string(value->as_string())
-                                                      : std::string();
-      };
-      const auto number = [&](std::string_view key) {
-        const auto* value = record.event.if_contains(key);
-        return value != nullptr && value->is_int64() ? value->as_int64() : 0;
-      };
-      view.ingest.add(record.event);
-      const std::string event = text("event");
-      if (event == "state") view.state = text("state");
-      if (event == "state" && text("trigger") == "restart_decided") ++view.restarts;
-      if (event == "attempt_started")
-        view.attempt = number("attempt"), view.world_size = number("world_size");
-      if (event == "checkpoint_committed")
-        view.checkpoint =
-            checkpoint_name(CheckpointNumber{static_cast<std::uint64_t>(number("checkpoint"))});
-    }
-  }
-  (void)read_metrics_log(folder.metrics(), [&](ReportRecord&& record) {
-    if (record.rank == 0) view.report = std::move(record);
-    return true;
-  });
-  return view;
-}
-
 /// Return what the time of the run's workers was used for: as its end says, or as its launcher
 /// wrote down last.
 TimeAccounts time_of(const RunFolder& folder, bool running, std::int64_t attempt) {
   const Attempt newest{static_cast<std::uint32_t>(attempt)};
   return run_time_in(running ? boost::json::object{} : read_json(folder.run_json()),
                      read_json(folder.goodput_json(newest)));
-}
-
-std::string metric_text(const MetricValue& value) {
-  return std::visit(
-      [](const auto& v) -> std::string {
-        using T = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<T, double>)
-          return fmt::format("{:.6g}", v);
-        else
-          return fmt::format("{}", v);
-      },
-      value);
 }
 
 /// Return the value; null for a number that JSON lacks.
@@ -158,10 +107,11 @@ Result<std::string> path_of(const RunReference& reference) {
 
 int status_command(const RunReference& reference, bool json) {
   if (const auto sweep = sweep_of(reference)) return sweep_status_command(*sweep, json);
+  if (const auto groups = groups_of(reference)) return groups_status_command(*groups, json);
   const auto folder = folder_of(reference);
   if (!folder) return failed(folder.error());
   const bool running = is_running(*folder);
-  const RunView view = view_of(*folder);
+  const RunSoFar view = run_so_far(*folder);
   const boost::json::object exit = read_json(folder->exit_json());
   PosixFileSystem files;
   const auto holder = read_lock_holder(files, folder->lock());
@@ -241,6 +191,7 @@ int status_command(const RunReference& reference, bool json) {
 
 int stop_command(const RunReference& reference) {
   if (const auto sweep = sweep_of(reference)) return stop_sweep_command(*sweep);
+  if (const auto groups = groups_of(reference)) return stop_groups_command(*groups);
   const auto folder = folder_of(reference);
   if (!folder) return failed(folder.error());
   if (!is_running(*folder)) {
@@ -264,7 +215,7 @@ int stop_command(const RunReference& reference) {
     print_err("train-run: error: {} was not stopped: {}\n", folder->path(), left_text(*folder));
     return exit_code::kUnavailable;
   }
-  print_out("{}\n", view_of(*folder).state);
+  print_out("{}\n", run_so_far(*folder).state);
   return 0;
 }
 

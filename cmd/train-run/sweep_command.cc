@@ -1,8 +1,6 @@
 // sweep, and what status, stop and resume do with a sweep.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -16,11 +14,11 @@
 #include "cmd/train-run/commands.h"
 #include "cmd/train-run/detach.h"
 #include "cmd/train-run/options.h"
+#include "cmd/train-run/parent_folder.h"
 #include "cmd/train-run/parse_job.h"
 #include "cmd/train-run/run_life.h"
 #include "cmd/train-run/this_node.h"
 #include "launcher/cluster/run/run_record.h"
-#include "launcher/cluster/run/slurm_job.h"
 #include "launcher/cluster/sweep/sweep_driver.h"
 #include "launcher/cluster/sweep/sweep_folder.h"
 #include "launcher/cluster/sweep/sweep_view.h"
@@ -29,12 +27,9 @@
 #include "launcher/core/search/sweep_records.h"
 #include "launcher/core/search/trial_values.h"
 #include "lib/base/exit_code.h"
-#include "lib/base/file_descriptor.h"
 #include "lib/base/host.h"
 #include "lib/base/print.h"
-#include "lib/base/store_url.h"
 #include "lib/base/terminal_text.h"
-#include "lib/observe/append_file.h"
 #include "lib/storage/journal.h"
 #include "lib/storage/posix_file_system.h"
 #include "lib/storage/run_lock.h"
@@ -45,33 +40,6 @@ namespace {
 constexpr int kAtOnceOnNodes = 16;  // trials, unless the spec says how many
 constexpr int kPreviewedTrials = 10;
 constexpr std::size_t kStatusRowsMax = 40;
-
-/// Write a file that only its owner can read, and sync it.
-Result<Unit> write_private(const std::string& path, const std::string& text) {
-  TRY_VOID(replace_private_file(path, text));
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0 || ::fsync(file.get()) != 0) return system_error(errno, "syncing " + path);
-  return Unit{};
-}
-
-/// Return what is wrong with a sweep of this spec here, as an exit code; 0: nothing.
-int check_place(const JobSpec& spec) {
-  if (is_object_url(spec.run_config.storage_path)) {
-    print_error({Errc::InvalidArgument, "the folder of a sweep cannot be in an object store",
-                 "set run_config.storage_path to a folder"});
-    return exit_code::kBadSpec;
-  }
-  const auto slurm = slurm_job_of(spec, submitters_environment());
-  if (!slurm) {
-    print_error(slurm.error());
-    return exit_code::kUnavailable;
-  }
-  if (!*slurm || !starts_daemons(spec, **slurm)) return 0;
-  print_error({Errc::InvalidArgument, "a sweep does not start daemons on the nodes of a Slurm job",
-               "start traind on each node by srun, and name them with --hosts; or add --no-slurm "
-               "to use this node only"});
-  return exit_code::kUsage;
-}
 
 SweepOptions options_for(const ParsedSpec& parsed, const std::string& folder,
                          const SweepCommand& command) {
@@ -206,40 +174,24 @@ int sweep_command(const JobOptions& job, const SweepCommand& options) {
                  "ask for a worker: --num-workers 1"});
     return exit_code::kBadSpec;
   }
+  if (parsed->spec.backend == Backend::Torchft) {
+    print_error({Errc::InvalidArgument, "a trial of a sweep cannot have replica groups",
+                 "write backend: torch"});
+    return exit_code::kBadSpec;
+  }
   if (options.preview) {
     print_preview(*parsed->sweep);
     return 0;
   }
   for (const std::string& warning : parsed->warnings) print_err("{}\n", Lines{warning});
-  if (const int code = check_place(parsed->spec); code != 0) return code;
+  if (const int code = check_parent_place(parsed->spec, "a sweep"); code != 0) return code;
   ::umask(static_cast<mode_t>(parsed->spec.run_config.umask.bits));
-  const std::string& name = parsed->spec.run_config.name;
-  PosixFileSystem files;
-  const std::string& storage = parsed->spec.run_config.storage_path;
-  const auto made = name.ends_with(source.timestamp)
-                        ? create_unique_run_folder(files, storage, name)
-                        : create_run_folder(files, storage, name);
-  if (!made) {
-    Error error = made.error();
-    const bool taken = error.code == Errc::AlreadyExists;
-    if (taken)
-      error.hint = fmt::format("go on with it by train-run resume {}, or give another name",
-                               shell_word(join_path(storage, name)));
-    print_error(error);
-    return taken ? exit_code::kTaken : exit_code::kIo;
-  }
-  const SweepFolder folder(made->path());
-  for (const auto& [path, text] : {std::pair{folder.spec(), parsed->text},
-                                   std::pair{folder.resolved_spec(), parsed->resolved_yaml},
-                                   std::pair{folder.journal(), std::string()}}) {
-    if (const auto written = write_private(path, text); !written) {
-      print_error(written.error());
-      return exit_code::kIo;
-    }
-  }
-  if (options.detach)
-    return detach_sweep(folder.path(), parsed->spec.cluster.names_nodes(), options);
-  return run_sweep(options_for(*parsed, folder.path(), options));
+  std::string folder;
+  if (const int code = make_parent_folder(*parsed, source, folder); code != 0) return code;
+  if (const auto written = replace_private_file(SweepFolder(folder).journal(), ""); !written)
+    return failed(written.error());
+  if (options.detach) return detach_sweep(folder, parsed->spec.cluster.names_nodes(), options);
+  return run_sweep(options_for(*parsed, folder, options));
 }
 
 int resume_sweep_command(const std::string& path, const SweepCommand& options) {
@@ -260,7 +212,7 @@ int resume_sweep_command(const std::string& path, const SweepCommand& options) {
                  "train-run sweep --more N lets it try N trials in addition"});
     return exit_code::kTaken;
   }
-  if (const int code = check_place(parsed->spec); code != 0) return code;
+  if (const int code = check_parent_place(parsed->spec, "a sweep"); code != 0) return code;
   ::umask(static_cast<mode_t>(parsed->spec.run_config.umask.bits));
   if (options.detach) return detach_sweep(path, parsed->spec.cluster.names_nodes(), options);
   SweepOptions how = options_for(*parsed, path, options);
@@ -338,31 +290,7 @@ int attach_sweep_command(const std::string& path) {
 
 int stop_sweep_command(const std::string& path) {
   const SweepFolder folder(path);
-  const auto held = is_held(folder.lock());
-  if (!held || !*held) {
-    print_err("train-run: error: {} is not running\n", path);
-    return 1;
-  }
-  PosixFileSystem files;
-  std::optional<LockHolder> asked;
-  for (auto now = held; now && *now; now = is_held(folder.lock())) {
-    // A moment after it has taken the sweep, an owner has not written yet who it is.
-    const auto owner = read_lock_holder(files, folder.lock());
-    if (owner && owner != asked) {
-      if (const auto written = replace_file(folder.stop_request(), stop_text(*owner)); !written)
-        return failed(written.error());
-      if (!asked)
-        print_out("asked the trials of {} to checkpoint and stop\n",
-                  std::filesystem::path(path).filename().string());
-      flush_out();
-      asked = owner;
-    }
-    std::this_thread::sleep_for(kPollEvery);
-  }
-  std::error_code ec;
-  if (asked && !std::filesystem::exists(folder.stop_request(), ec)) return 0;
-  print_err("train-run: error: {} was not stopped: its train-run has died\n", path);
-  return exit_code::kUnavailable;
+  return stop_children(path, folder.lock(), folder.stop_request(), "trials");
 }
 
 }  // namespace train

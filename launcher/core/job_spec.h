@@ -31,10 +31,11 @@ enum class SharedStorageNeed { Auto, Required };
 /// until learned limits were right once.
 enum class HangAction { Auto, Observe, Fail };
 /// None: torchrun's variables are set anyway, but no port is reserved.
-enum class Backend { Torch, None, Tensorflow, Jax, Mpi, Custom, Horovod };
+/// Torchft: replica groups, each a run of its own (launcher/core/groups).
+enum class Backend { Torch, None, Tensorflow, Jax, Mpi, Custom, Horovod, Torchft };
 // As specs name them, in the order of Backend.
-inline constexpr std::array<std::string_view, 7> kBackends{"torch", "none",   "tensorflow", "jax",
-                                                           "mpi",   "custom", "horovod"};
+inline constexpr std::array<std::string_view, 8> kBackends{
+    "torch", "none", "tensorflow", "jax", "mpi", "custom", "horovod", "torchft"};
 constexpr std::string_view to_text(Backend backend) {
   return kBackends[static_cast<std::size_t>(backend)];
 }
@@ -42,12 +43,15 @@ constexpr std::string_view to_text(Backend backend) {
 enum class Pmi { Pmi1, Pmix };
 inline constexpr std::array<std::string_view, 2> kPmis{"pmi1", "pmix"};
 
-/// backend_config of mpi and custom.
+inline constexpr int kReplicaGroupsMax = 1000;
+/// backend_config of mpi, custom and torchft.
 struct BackendConfig {
   Pmi pmi = Pmi::Pmi1;
   std::vector<std::string> publish, on_start, on_training_start, on_shutdown;  // empty: none
   Duration hook_timeout = std::chrono::minutes(5);
-  int ports = 0;  // custom: for each worker
+  int ports = 0;                             // custom: for each worker
+  int replica_groups = 0, min_replicas = 1;  // torchft; its spec has 1 or more groups
+  std::vector<std::string> lighthouse = {};  // torchft; empty: the one of the user's torchft
   bool operator==(const BackendConfig&) const = default;
 };
 enum class DatasetFormat {

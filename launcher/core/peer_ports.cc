@@ -14,6 +14,7 @@ int ports_per_worker(const JobSpec& spec) {
     case Backend::Torch:
     case Backend::None:
     case Backend::Mpi:
+    case Backend::Torchft:
       return 0;
     case Backend::Tensorflow:
     case Backend::Jax:

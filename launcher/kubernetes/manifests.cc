@@ -104,6 +104,9 @@ Result<Unit> check_spec(const KubernetesJob& job) {
     return wrong("run_config.user is given, and all processes of the pods run as one user",
                  "remove it, and say --uid");
   if (job.options.kind == KubernetesKind::Pool) return Unit{};
+  if (job.parsed.spec.backend == Backend::Torchft)
+    return wrong("backend is torchft, and a job of Kubernetes is one run",
+                 "start train-run in a pod, against a pool (--kind pool)");
   if (job.parsed.sweep)
     return wrong("the spec has the section sweep, and a job of Kubernetes is one run",
                  "start train-run sweep in a pod, against a pool (--kind pool)");

@@ -57,7 +57,6 @@ enum class Kind {
   Umask,          // octal digits
   Limits,         // a limit's name → whole number, or unlimited
   Sweep,          // what `train-run sweep` tries (docs/sweep.md)
-  NotYet,         // planned: an error that says so
 };
 
 /// An enum of job_spec.h; its values are in the order of `choices`.
@@ -95,7 +94,7 @@ struct Field {
   std::string_view path;  // "run_config.name"; "*" stands for a name that the user chose
   Kind kind = Kind::Section;
   FieldRef (*at)(const Target&) = nowhere;
-  std::string_view what;  // for the schema and docs/spec.md; for NotYet what to do instead
+  std::string_view what;  // for the schema and docs/spec.md
   std::span<const std::string_view> choices = {};
   std::int64_t min = 0;
   std::int64_t max = std::numeric_limits<int>::max();

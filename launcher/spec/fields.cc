@@ -59,7 +59,7 @@ constexpr std::array kFields{
     Field{"train_loop_config", Kind::Free, [](const Target& t) -> Ref { return &t.spec->train_loop_config; },
           "Any values. Workers read them with their types, as train::Config. YAML 1.2 defines numbers, true, false and null.", {}, 0, 0, {}, R"({"lr": 0.001, "epochs": 10, "batch_size": 512})"},
     Field{"backend", Kind::Choice, [](const Target& t) -> Ref { return enum_ref(t.spec->backend); },
-          "How the workers communicate. torch: they form a c10d process group, and traind reserves a master port for it. tensorflow, jax: their variables, too, and a port for each worker; mpi: traind serves MPICH's PMI to them; horovod: traind serves the rendezvous; custom: your own commands, in backend_config (docs/backends.md). none: torchrun's variables except MASTER_ADDR and MASTER_PORT, and no port.", kBackends},
+          "How the workers communicate. torch: they form a c10d process group, and traind reserves a master port for it. tensorflow, jax: their variables, too, and a port for each worker; mpi: traind serves MPICH's PMI to them; horovod: traind serves the rendezvous; torchft: replica groups, each a run of its own, find each other by torchft's lighthouse, which train-run starts; custom: your own commands, in backend_config (docs/backends.md). none: torchrun's variables except MASTER_ADDR and MASTER_PORT, and no port.", kBackends},
     Field{"backend_config", Kind::Section, nowhere, "Settings of the backend. Each key is for some backends only."},
     Field{"backend_config.collectives", Kind::Choice, [](const Target& t) -> Ref { return &t.spec->collectives; },
           "torch: the collectives library. auto: nccl on GPUs, gloo on CPUs, but ranks that are all on one "
@@ -82,6 +82,12 @@ constexpr std::array kFields{
           "custom: how long each of these commands may take.", {}, 100, kDayMs},
     Field{"backend_config.ports", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->backend_config.ports; },
           "custom: how many ports to hold for each worker. TRAINRUN_PORTS has their addresses.", {}, 0, 16},
+    Field{"backend_config.replica_groups", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->backend_config.replica_groups; },
+          "torchft: how many groups there are, each with num_workers workers. Required for torchft.", {}, 1, kReplicaGroupsMax, "required for torchft", "4"},
+    Field{"backend_config.min_replicas", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->backend_config.min_replicas; },
+          "torchft: how many groups are enough to train. With fewer, the run ends.", {}, 1, kReplicaGroupsMax},
+    Field{"backend_config.lighthouse", Kind::TextList, [](const Target& t) -> Ref { return &t.spec->backend_config.lighthouse; },
+          "torchft: the program that is the lighthouse, and its arguments; train-run adds --min_replicas and --bind. A name without a folder is looked for beside the Python of the command, then on PATH. By default, torchft_lighthouse.", {}, 0, 4096, {}, R"(["torchft_lighthouse", "--join_timeout_ms", "10000"])"},
     Field{"scaling_config", Kind::Section, nowhere, "How many workers, and what each needs."},
     Field{"scaling_config.num_workers", Kind::Count, [](const Target& t) -> Ref { return &t.spec->scaling_config.num_workers; },
           "Workers on all nodes together: a number, {min: 4, max: 8}, or auto. With a range, the group starts with as many as fit, continues with fewer if it loses a node, and grows at a checkpoint if there is capacity. auto: one for each GPU of the nodes if workers use GPUs, else one for each core that their traind offers; train-run asks the nodes before the run begins, and the number stays. 0: the program runs alone, here, in place of train-run, with its terminal, for a debugger; nothing restarts it.", kAutomatic, 0, kWorkersMax, {}, "8"},
@@ -118,7 +124,7 @@ constexpr std::array kFields{
           "Whether every node must see storage_path. auto: train-run relays checkpoints of nodes that do not. required: train-run refuses such nodes.", kStorageNeeds},
     Field{"run_config.failure_config", Kind::Section, nowhere, "What happens after a failure."},
     Field{"run_config.failure_config.max_failures", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->run_config.failure_config.max_failures; },
-          "How many worker deaths (with a fixed num_workers, also lost nodes) a run survives by restarting from the newest checkpoint; -1: any number. A newer checkpoint resets the count.", {}, -1},
+          "How many worker deaths (with a fixed num_workers, also lost nodes) a run survives by restarting from the newest checkpoint; -1: any number, as each group of torchft does by default. A newer checkpoint resets the count.", {}, -1},
     Field{"run_config.failure_config.max_start_failures", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->run_config.failure_config.max_start_failures; },
           "The same for workers whose SDK program dies before the group's first report or barrier; -1: any number.", {}, -1,
           std::numeric_limits<int>::max(), "max_failures"},
@@ -277,9 +283,6 @@ constexpr std::array kFields{
           "In a Slurm job: how long before its time limit the run makes a checkpoint and stops, with exit code 75. At least stop_grace and twice the time of the longest checkpoint so far, but never more than a quarter of the job's time. 0s: only Slurm's signals stop the run.", {}, 0, kDayMs},
 };
 
-constexpr std::array kPlannedChoices{
-    PlannedChoice{"backend", "torchft", "use none: start the lighthouse and a run for each replica group yourself"},
-};
 // clang-format on
 
 constexpr std::array kRemovedKeys{
@@ -339,7 +342,6 @@ std::string_view key_of(const Field& field) {
   return dot == std::string_view::npos ? field.path : field.path.substr(dot + 1);
 }
 
-std::span<const PlannedChoice> planned_choices() { return kPlannedChoices; }
 
 const RemovedKey* removed_key(std::string_view section, std::string_view key) {
   if (!section.empty() && section != "run_config") return nullptr;

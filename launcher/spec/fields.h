@@ -20,14 +20,6 @@ std::vector<const Field*> fields_below(std::string_view section);
 /// Return the last part of a row's path.
 std::string_view key_of(const Field& field);
 
-/// A planned value ("tensorflow" for backend): it is refused, with advice what to do instead.
-struct PlannedChoice {
-  std::string_view path;
-  std::string_view word;
-  std::string_view what_to_do;
-};
-std::span<const PlannedChoice> planned_choices();
-
 /// A key of Ray that Ray itself has removed, at the top or in run_config.
 struct RemovedKey {
   std::string_view key;

@@ -63,6 +63,10 @@ void fill_in_defaults(Reading& reading, JobSpec& spec) {
     spec.run_config.name = default_name(reading.source, reading.spec_folder, spec.command);
   if (spec.working_dir.empty()) spec.working_dir = reading.spec_folder;
   FailureConfig& failure = spec.run_config.failure_config;
+  // A replica group that dies costs the others little, and comes back.
+  if (spec.backend == Backend::Torchft &&
+      reading.given("run_config.failure_config.max_failures") == nullptr)
+    failure.max_failures = kUnlimited;
   if (reading.given("run_config.failure_config.max_start_failures") == nullptr) {
     failure.max_start_failures = failure.max_failures;
   }

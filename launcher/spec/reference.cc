@@ -148,10 +148,10 @@ std::string kind_words(const Field& field) {
       return "three octal digits";
     case Kind::Limits:
       return "limit → whole number, or unlimited";
+    case Kind::Roles:
+      return "list of mappings ([roles.md](roles.md))";
     case Kind::Sweep:
       return "mapping ([sweep.md](sweep.md))";
-    case Kind::NotYet:
-      return "";
   }
   return "";
 }
@@ -189,27 +189,16 @@ std::string wrapped(const std::vector<std::string>& words) {
 std::string job_spec_reference_markdown() {
   std::string text(kIntroduction);
   std::vector<std::string> locations;
-  std::string planned;
   for (const Field& field : spec::fields()) {
     if (spec::is_interpolated(field.kind)) locations.push_back(fmt::format("`{}`", field.path));
-    if (field.kind == Kind::NotYet)
-      planned += fmt::format("| `{}` | {} |\n", field.path, field.what);
-  }
-  for (const spec::PlannedChoice& choice : spec::planned_choices()) {
-    planned += fmt::format("| `{}: {}` | {} |\n", choice.path, choice.word, choice.what_to_do);
   }
   text += wrapped(locations);
   text += kIntroductionEnd;
   for (const Field& field : spec::fields()) {
-    if (field.kind == Kind::NotYet) continue;
     text += fmt::format("| `{}` | {} | {} | {} |\n", field.path, kind_words(field),
                         default_words(field), field.what);
   }
-  text +=
-      "\n## Planned\n\ntrain-run refuses these with a clear error until they "
-      "work:\n\n| key | until "
-      "then |\n|---|---|\n";
-  return text + planned;
+  return text;
 }
 
 }  // namespace train

@@ -362,8 +362,6 @@ json::object kind_schema(const Field& field) {
       return limits_schema();
     case Kind::Sweep:
       return spec::sweep_schema();
-    case Kind::NotYet:
-      return {};
   }
   return {};
 }
@@ -391,9 +389,8 @@ json::object field_schema(const Field& field) {
 
 json::object section_schema(std::string_view section) {
   json::object properties;
-  for (const Field* field : spec::fields_below(section)) {
-    if (field->kind != Kind::NotYet) properties[key_of(*field)] = field_schema(*field);
-  }
+  for (const Field* field : spec::fields_below(section))
+    properties[key_of(*field)] = field_schema(*field);
   return closed(std::move(properties));
 }
 

@@ -20,20 +20,11 @@ void read_section(Reading& reading, const Cursor& cursor, std::string_view secti
                   const Target& target);
 
 void read_choice(const Cursor& cursor, const Field& field, const Target& target) {
-  const auto planned = planned_choices();
-  const std::string& word = cursor.node().text;
   // As Ray's users write it: what it holds belongs below backend_config.
   if (field.path == "backend" && cursor.node().is(yaml::Node::Kind::Map) &&
       cursor.node().find("custom") != nullptr)
     return cursor.error("is a mapping",
                         "write backend: custom, and the commands below backend_config");
-  for (const PlannedChoice& choice : planned) {
-    if (choice.path != field.path || choice.word != word) continue;
-    cursor.error(fmt::format("is {}, which is not offered by this version yet; supported are: {}",
-                             in_quotes(choice.word), fmt::join(field.choices, ", ")),
-                 std::string(choice.what_to_do));
-    return;
-  }
   const auto index = cursor.choice(field.choices);
   if (!index) return;
   const FieldRef ref = field.at(target);
@@ -230,8 +221,6 @@ void read_field(Reading& reading, const yaml::Position& key_at, const Cursor& cu
       return read_limits(reading, cursor, *std::get<ResourceLimits*>(ref));
     case Kind::Sweep:
       return read_sweep(reading, cursor);
-    case Kind::NotYet:
-      return;  // read_section has reported it
   }
 }
 
@@ -242,19 +231,12 @@ void read_section(Reading& reading, const Cursor& cursor, std::string_view secti
   for (const Cursor::Entry& entry : entries) {
     const auto row = std::find_if(rows.begin(), rows.end(),
                                   [&](const Field* f) { return key_of(*f) == entry.key; });
-    if (row != rows.end() && (*row)->kind == Kind::NotYet) {
-      reading.diagnostics.error(
-          entry.key_at, fmt::format("{} is not supported by this version yet", entry.value.path()),
-          std::string((*row)->what));
-    } else if (const RemovedKey* removed =
-                   row == rows.end() ? removed_key(section, entry.key) : nullptr) {
+    if (const RemovedKey* removed = row == rows.end() ? removed_key(section, entry.key) : nullptr) {
       reading.diagnostics.error(entry.key_at, fmt::format("{} is not offered", entry.value.path()),
                                 fmt::format("removed in Ray, too: {}", removed->what_to_do));
     } else if (row == rows.end() && !(section.empty() && entry.key.starts_with("x-"))) {
       std::vector<std::string_view> known;
-      for (const Field* field : rows) {
-        if (field->kind != Kind::NotYet) known.push_back(key_of(*field));
-      }
+      for (const Field* field : rows) known.push_back(key_of(*field));
       report_unknown_key(reading, entry.key_at, cursor.path(), entry.key, known);
     }
   }

@@ -154,10 +154,15 @@ void check_backend(Reading& reading, const JobSpec& spec) {
                              Key{"backend_config.on_training_start", Backend::Custom},
                              Key{"backend_config.on_shutdown", Backend::Custom},
                              Key{"backend_config.hook_timeout", Backend::Custom},
-                             Key{"backend_config.ports", Backend::Custom}};
+                             Key{"backend_config.ports", Backend::Custom},
+                             Key{"backend_config.replica_groups", Backend::Torchft},
+                             Key{"backend_config.min_replicas", Backend::Torchft},
+                             Key{"backend_config.lighthouse", Backend::Torchft}};
   for (const Key& key : kKeys) {
     const Origin* given = reading.given(key.path);
     if (given == nullptr || spec.backend == key.backend) continue;
+    // The workers of a replica group find each other as those of torch do.
+    if (key.backend == Backend::Torch && spec.backend == Backend::Torchft) continue;
     reading.diagnostics.error(
         given->at, fmt::format("{} is given, and backend is {}", key.path, to_text(spec.backend)),
         with_location(reading, given->at,
@@ -175,6 +180,37 @@ void check_backend(Reading& reading, const JobSpec& spec) {
   const Origin* count = reading.given("scaling_config.num_workers");
   if (const auto few = check_peers(spec, spec.scaling_config.num_workers.max); !few && count)
     reading.diagnostics.error(count->at, few.error().message, few.error().hint);
+}
+
+void check_groups(Reading& reading, const JobSpec& spec) {
+  const Origin* backend = reading.given("backend");
+  if (spec.backend != Backend::Torchft || backend == nullptr) return;
+  const BackendConfig& config = spec.backend_config;
+  if (config.replica_groups == 0)
+    reading.diagnostics.error(backend->at,
+                              "backend is torchft, and backend_config.replica_groups is not given",
+                              "write backend_config: {replica_groups: 4}");
+  if (const Origin* least = reading.given("backend_config.min_replicas");
+      least != nullptr && config.min_replicas > config.replica_groups && config.replica_groups > 0)
+    reading.diagnostics.error(
+        least->at,
+        fmt::format("backend_config.min_replicas is {}, more than replica_groups, which is {}",
+                    config.min_replicas, config.replica_groups),
+        with_location(
+            reading, least->at,
+            fmt::format("lower it to {} or less, or raise replica_groups", config.replica_groups),
+            "backend_config.replica_groups"));
+  if (const Origin* count = reading.given("scaling_config.num_workers");
+      count != nullptr && spec.scaling_config.num_workers.automatic)
+    reading.diagnostics.error(
+        count->at, "scaling_config.num_workers is auto, and backend is torchft",
+        with_location(reading, count->at, "write how many workers one replica group has",
+                      "backend"));
+  for (const std::string_view name : {"REPLICA_GROUP_ID", "NUM_REPLICA_GROUPS"})
+    if (const Origin* at = reading.given(fmt::format("env.{}", name)); at != nullptr)
+      reading.diagnostics.error(
+          at->at, fmt::format("env.{} is given, and train-run sets it for each group", name),
+          with_location(reading, at->at, "remove it", "backend"));
 }
 
 void check_roles(Reading& reading, const JobSpec& spec) {
@@ -560,6 +596,7 @@ void check_spec(Reading& reading, const yaml::Node& root, JobSpec& spec) {
   check_selectors(reading, spec.scaling_config);
   check_gpu_choice(reading, spec.scaling_config);
   check_backend(reading, spec);
+  check_groups(reading, spec);
   check_roles(reading, spec);
   check_limits(reading, spec.run_config.failure_config);
   check_checkpoints(reading, spec.run_config.checkpoint_config);

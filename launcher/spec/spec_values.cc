@@ -231,7 +231,8 @@ bool left_out(const Field& field, const Target& target) {
     return true;
   const Backend backend = target.spec->backend;
   if (field.path == "backend_config")
-    return backend != Backend::Torch && backend != Backend::Mpi && backend != Backend::Custom;
+    return backend != Backend::Torch && backend != Backend::Mpi && backend != Backend::Custom &&
+           backend != Backend::Torchft;
   if (field.path == "backend_config.pmi") return backend != Backend::Mpi;
   const BackendConfig& config = target.spec->backend_config;
   if (field.path == "backend_config.publish") return config.publish.empty();
@@ -242,7 +243,10 @@ bool left_out(const Field& field, const Target& target) {
     return backend != Backend::Custom;
   if (field.path == "backend_config.collectives" || field.path == "backend_config.timeout" ||
       field.path == "backend_config.deterministic")
-    return backend != Backend::Torch;
+    return backend != Backend::Torch && backend != Backend::Torchft;
+  if (field.path == "backend_config.replica_groups" || field.path == "backend_config.min_replicas")
+    return backend != Backend::Torchft;
+  if (field.path == "backend_config.lighthouse") return config.lighthouse.empty();
   if (field.path == "setup") return target.spec->setup.empty();
   if (field.path == "per_node_setup") return target.spec->per_node_setup.command.empty();
   const ValidationConfig& validation = target.spec->run_config.checkpoint_config.validation;
@@ -252,7 +256,7 @@ bool left_out(const Field& field, const Target& target) {
   if (field.path == "dataset_config")
     return std::none_of(target.spec->datasets.begin(), target.spec->datasets.end(),
                         [](const auto& named) { return has_config(named.second); });
-  if (field.path == "dataset_config.*.split" || field.kind == Kind::NotYet) return true;
+  if (field.path == "dataset_config.*.split") return true;
   if (field.path == "dataset_config.*.balance") return !target.dataset->balance;
   if (field.path == "dataset_config.*.ingest_workers" || field.path == "dataset_config.*.ingest")
     return target.dataset->ingest.workers.max == 0;

@@ -300,15 +300,7 @@ void read_list(const Cursor& cursor, const Field& field, std::vector<std::string
   list.clear();
   for (const Cursor& item : cursor.items()) {
     std::optional<std::string> word;
-    const auto planned = planned_choices();
-    const auto later = std::find_if(planned.begin(), planned.end(), [&](const PlannedChoice& c) {
-      return c.path == field.path && c.word == item.node().text;
-    });
-    if (later != planned.end()) {
-      item.error(fmt::format("is {}, which is not offered by this version yet; supported are: {}",
-                             in_quotes(later->word), fmt::join(field.choices, ", ")),
-                 std::string(later->what_to_do));
-    } else if (field.kind == Kind::ChoiceList) {
+    if (field.kind == Kind::ChoiceList) {
       if (const auto index = item.choice(field.choices)) word = field.choices[*index];
     } else {
       word = item.text();

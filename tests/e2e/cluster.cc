@@ -157,6 +157,11 @@ std::string frameworks_python() {
   return ::access(path.c_str(), X_OK) == 0 ? path : "";
 }
 
+std::string torchft_python() {
+  const std::string path = std::string(TRAIN_DEPS_DIR) + "/torchft-venv-1/bin/python";
+  return ::access(path.c_str(), X_OK) == 0 ? path : "";
+}
+
 std::string horovod_python() {
   const std::string path = std::string(TRAIN_DEPS_DIR) + "/horovod-venv-0.28.1/bin/python";
   return ::access(path.c_str(), X_OK) == 0 ? path : "";

@@ -131,9 +131,11 @@ std::string tools_python();
 /// Return the Python of the programs that use ours (Optuna, pandas, cloudpickle), or "" if it is
 /// not installed.
 std::string clients_python();
-/// Return the Python of TensorFlow, JAX and Open MPI, or "" if it is not installed: `make clients`
+/// Return the Python of TensorFlow and JAX, or "" if it is not installed: `make clients`
 /// installs it.
 std::string frameworks_python();
+/// Return the Python of torchft, or "" if it is not installed: `make clients` installs it.
+std::string torchft_python();
 /// Return the Python of Horovod and PyTorch, or "" if it is not installed: `make clients` builds
 /// it.
 std::string horovod_python();

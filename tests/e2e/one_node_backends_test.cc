@@ -68,7 +68,7 @@ class LargeClients : public Backends {
  protected:
   void SetUp() override {
     if (frameworks_python().empty())
-      GTEST_SKIP() << "TensorFlow, JAX and Open MPI are not installed";
+      GTEST_SKIP() << "TensorFlow and JAX are not installed";
   }
 };
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "daemon/supervisor/held_port.h"
 #include "daemon/supervisor/workers/worker_environment.h"
 #include "lib/base/ids.h"
+#include "lib/net/held_port.h"
 #include "lib/wire/attempt_messages.h"
 #include "lib/wire/daemon_messages.h"
 

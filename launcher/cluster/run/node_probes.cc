@@ -14,7 +14,7 @@
 #include <random>
 #include <utility>
 
-#include "launcher/cluster/sweep/trial_process.h"
+#include "launcher/cluster/children/child_run.h"
 #include "launcher/core/ssh_failure.h"
 #include "lib/base/file_descriptor.h"
 #include "lib/base/stop_signals.h"
@@ -111,7 +111,7 @@ void read_output(FileDescriptor& from, std::string& output) {
   }
 }
 
-std::string how_of(const TrialProcess::End& end, bool late) {
+std::string how_of(const ChildRun::End& end, bool late) {
   if (late) return "did not end in time, and was stopped";
   if (end.killed) return fmt::format("was killed by signal {}", end.code - 128);
   return end.code == 0 ? "" : fmt::format("ended with {}", end.code);
@@ -126,7 +126,7 @@ Result<Ended> run_to_end(const std::vector<std::string>& words,
   FileDescriptor output(pipe[0]), theirs(pipe[1]);
   ::fcntl(output.get(), F_SETFL, O_NONBLOCK);
   const StopSignals signals;
-  TRY(auto child, TrialProcess::start(words, variables, theirs.get()));
+  TRY(auto child, ChildRun::start(words, variables, theirs.get()));
   theirs.reset();
   Ended ended;
   bool late = false, asked = false;

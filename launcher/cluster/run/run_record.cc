@@ -12,6 +12,7 @@
 
 #include "launcher/cluster/checkpoints/run_checkpoints.h"
 #include "launcher/cluster/code/code_keeper.h"
+#include "launcher/cluster/groups/groups_folder.h"
 #include "launcher/cluster/run/folder_owner.h"
 #include "launcher/cluster/run/run_registry.h"
 #include "launcher/cluster/run/time_notes.h"
@@ -103,8 +104,10 @@ Result<std::unique_ptr<RunRecord>> RunRecord::open(const JobSpec& spec,
       removed.has_error() && removed.error().code != Errc::NotFound)
     return removed.error();
   if (record->remote_) TRY_VOID(record->remote_->store().remove("exit.json"));
-  // A trial is found by its sweep.
-  if (!holds_trials(spec.run_config.storage_path)) register_run(record->name_, record->location());
+  // A trial is found by its sweep, and a replica group by its run.
+  const std::string& storage = spec.run_config.storage_path;
+  if (!holds_trials(storage) && !holds_groups(storage))
+    register_run(record->name_, record->location());
   return record;
 }
 

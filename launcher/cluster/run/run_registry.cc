@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "launcher/cluster/checkpoints/remote_run.h"
+#include "launcher/cluster/groups/groups_folder.h"
 #include "launcher/cluster/sweep/sweep_folder.h"
 #include "lib/base/host.h"
 #include "lib/storage/checkpoint_store.h"
@@ -74,6 +75,9 @@ Result<std::string> find_run(const std::string& given, const std::string& storag
   };
   if (is_run(run)) return std::filesystem::absolute(run, ec).string();
   if (const auto trial = find_trial(run, storage_path); trial && is_run(*trial)) return *trial;
+  if (const auto group = find_group(run, storage_path); group && is_run(*group)) return *group;
+  if (const auto groups = find_groups(run, storage_path))
+    return Error{Errc::NotFound, fmt::format("no replica group of '{}' has begun yet", *groups)};
   if (const auto sweep = find_sweep(run, storage_path))
     return Error{Errc::NotFound, fmt::format("'{}' is a sweep, and not a run", *sweep),
                  fmt::format("name one of its trials: {}/0", run)};

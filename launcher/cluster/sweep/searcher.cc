@@ -1,11 +1,8 @@
 #include "launcher/cluster/sweep/searcher.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <array>
 #include <boost/json/serialize.hpp>
@@ -21,7 +18,6 @@ namespace {
 constexpr std::size_t kLineBytesMax = 1u << 20;
 constexpr std::size_t kReadAtOnceMax = 4u << 20;  // then the trials have their turn
 constexpr std::size_t kUnsentMax = 256u << 20;
-constexpr std::uint64_t kLogBytesMax = 64u << 20;
 constexpr int kStartsMax = 3;
 constexpr Duration kLeavesWithin = seconds(5), kStopsWithin = seconds(2);
 
@@ -30,11 +26,11 @@ TimePoint now() { return std::chrono::steady_clock::now(); }
 }  // namespace
 
 Searcher::Searcher(Options options, const SearchController& search)
-    : options_(std::move(options)), search_(search), lines_(kLineBytesMax) {}
+    : options_(std::move(options)), search_(search), log_(options_.log), lines_(kLineBytesMax) {}
 
 Error Searcher::useless(const std::string& what) const {
   std::string text = fmt::format("the searcher {} {}", options_.command.front(), what);
-  if (const std::string last = said_.last(); !last.empty()) text += ": " + last;
+  if (const std::string last = log_.last(); !last.empty()) text += ": " + last;
   return {Errc::Unavailable, text,
           fmt::format("what it said is in {}; the sweep can be resumed", options_.log)};
 }
@@ -45,13 +41,7 @@ Result<Unit> Searcher::start() {
     return system_error(errno, "making a socket for the searcher");
   socket_.reset(ends[0]);
   const FileDescriptor theirs(ends[1]);
-  if (log_.get() < 0) {
-    log_.reset(::open(options_.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-    struct stat status {};
-    if (log_.get() < 0 || ::fstat(log_.get(), &status) != 0)
-      return system_error(errno, "opening " + options_.log);
-    log_bytes_ = static_cast<std::uint64_t>(status.st_size);
-  }
+  TRY_VOID(log_.open());
   lines_ = JsonLines(kLineBytesMax);
   unsent_.clear();
   reported_.clear();
@@ -116,19 +106,6 @@ void Searcher::has_closed() {
   if (!closed_at_) closed_at_ = now();
 }
 
-void Searcher::log(std::string_view text) {
-  said_.add(text);
-  if (log_bytes_ >= kLogBytesMax) return;
-  text = text.substr(0, kLogBytesMax - log_bytes_);
-  while (!text.empty()) {
-    const ssize_t count = ::write(log_.get(), text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return;  // a full disk costs its lines, not the sweep
-    log_bytes_ += static_cast<std::uint64_t>(count);
-    text.remove_prefix(static_cast<std::size_t>(count));
-  }
-}
-
 Result<Unit> Searcher::read_lines(std::vector<SearcherAnswer>& answers, std::size_t bytes_max) {
   for (const auto& line : lines_.take(socket_, bytes_max)) {
     if (!line) return useless("has written what is " + line.error().message);
@@ -150,7 +127,7 @@ Result<Unit> Searcher::read_lines(std::vector<SearcherAnswer>& answers, std::siz
 Result<std::vector<SearcherAnswer>> Searcher::take() {
   std::vector<SearcherAnswer> answers;
   if (!program_) return answers;
-  const bool ended = program_->look([&](std::string_view text) { log(text); });
+  const bool ended = program_->look([&](std::string_view text) { log_.add(text); });
   if (unsent_.size() > kUnsentMax) return useless("does not read what it is told");
   flush();
   TRY_VOID(read_lines(answers, ended ? std::numeric_limits<std::size_t>::max() : kReadAtOnceMax));
@@ -166,7 +143,7 @@ Result<std::vector<SearcherAnswer>> Searcher::take() {
 /// An exit code of 0 says that no more trials are wanted.
 Result<Unit> Searcher::died(std::vector<SearcherAnswer>& answers) {
   program_->signal(SIGKILL);  // what it has left in its process group
-  const ChildProgram::End end = program_->reap([&](std::string_view text) { log(text); });
+  const ChildProgram::End end = program_->reap([&](std::string_view text) { log_.add(text); });
   program_.reset();
   socket_.reset();
   if (end.good()) {
@@ -175,7 +152,7 @@ Result<Unit> Searcher::died(std::vector<SearcherAnswer>& answers) {
     return Unit{};
   }
   if (starts_ >= kStartsMax) return useless(end_text(end));
-  log(fmt::format("[train-run: it {}, and is started again]\n", end_text(end)));
+  log_.add(fmt::format("[train-run: it {}, and is started again]\n", end_text(end)));
   return start();
 }
 
@@ -195,7 +172,7 @@ Duration Searcher::thinks(TimePoint now) const {
 void Searcher::end() {
   if (!program_) return;
   socket_.reset();
-  const auto take_output = [&](std::string_view text) { log(text); };
+  const auto take_output = [&](std::string_view text) { log_.add(text); };
   const auto within = [](Duration time) { return [until = now() + time] { return until; }; };
   if (!program_->wait(within(kLeavesWithin), take_output)) {
     program_->signal(SIGTERM);

@@ -11,8 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "launcher/cluster/children/capped_log.h"
+#include "launcher/cluster/children/json_lines.h"
 #include "launcher/cluster/run/child_program.h"
-#include "launcher/cluster/sweep/json_lines.h"
 #include "launcher/core/search/searcher_messages.h"
 #include "lib/base/file_descriptor.h"
 #include "lib/base/time.h"
@@ -57,7 +58,6 @@ class Searcher {
   void send(const boost::json::object& message);
   void flush();
   void has_closed();
-  void log(std::string_view text);
   Result<Unit> read_lines(std::vector<SearcherAnswer>& answers, std::size_t bytes_max);
   Result<Unit> died(std::vector<SearcherAnswer>& answers);
   Error useless(const std::string& what) const;
@@ -65,11 +65,10 @@ class Searcher {
   const Options options_;
   const SearchController& search_;
   std::optional<ChildProgram> program_;
-  FileDescriptor socket_, log_;
+  FileDescriptor socket_;
+  CappedLog log_;
   JsonLines lines_;
-  LastOutput said_;
   std::string unsent_;
-  std::uint64_t log_bytes_ = 0;
   std::map<int, double> reported_;  // by trial: the time of the last report that it was told
   std::optional<int> asked_;        // it has not proposed this trial yet
   TimePoint asked_at_ = {};

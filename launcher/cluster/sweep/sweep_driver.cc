@@ -11,16 +11,17 @@
 #include <deque>
 #include <map>
 
+#include "launcher/cluster/children/child_folder.h"
+#include "launcher/cluster/children/child_run.h"
+#include "launcher/cluster/children/shared_daemon.h"
 #include "launcher/cluster/run/detached_run.h"
 #include "launcher/cluster/sweep/searcher.h"
-#include "launcher/cluster/sweep/sweep_daemon.h"
 #include "launcher/cluster/sweep/sweep_folder.h"
 #include "launcher/cluster/sweep/sweep_screen.h"
 #include "launcher/cluster/sweep/sweep_tables.h"
 #include "launcher/cluster/sweep/sweep_view.h"
 #include "launcher/cluster/sweep/trial_command.h"
 #include "launcher/cluster/sweep/trial_events.h"
-#include "launcher/cluster/sweep/trial_process.h"
 #include "launcher/cluster/sweep/trial_reports.h"
 #include "launcher/core/search/sweep_records.h"
 #include "lib/base/exit_code.h"
@@ -60,7 +61,7 @@ class SweepDriver {
 
  private:
   struct Live {
-    TrialProcess process;
+    ChildRun process;
     TrialReports reports;
     int part = 1;
     std::deque<MetricAtTime> newest = {};       // kScoresMax of them
@@ -74,12 +75,12 @@ class SweepDriver {
 
   Result<Unit> open();
   Result<Unit> go_on();
-  Result<TrialFolder> wait_for_trial(int trial);
+  Result<ChildFolder> wait_for_trial(int trial);
   void say_who_has(int trial);
   const TrialState& state_of(int trial) const;
   RunFolder run_of(int trial) const;
   TrialReports reports_of(int trial) const;
-  Result<Unit> go_on_with(int trial, const TrialFolder& found, int launches = 1);
+  Result<Unit> go_on_with(int trial, const ChildFolder& found, int launches = 1);
   Result<Unit> look_at_taken();
   Result<Unit> launch(int trial, bool resume, int launches = 1);
   Result<Unit> open_searcher();
@@ -93,7 +94,7 @@ class SweepDriver {
   void take_report(const TrialReported& report);
   Result<Unit> read_reports(int trial, Live& live, std::uint64_t end);
   Result<Unit> score_checkpoints(int trial, Live& live);
-  Result<Unit> process_ended(int trial, Live& live, const TrialProcess::End& end);
+  Result<Unit> process_ended(int trial, Live& live, const ChildRun::End& end);
   void end_trial(int trial, TrialEnd how, int code, std::string cause);
   void take_signals();
   void take_stop_request();
@@ -110,7 +111,7 @@ class SweepDriver {
   const LockHolder self_{host_name(), ::getpid(), wall_time()};
   std::optional<RunLock> lock_;
   std::unique_ptr<Journal> journal_;
-  std::optional<SweepDaemon> daemon_;
+  std::optional<SharedDaemon> daemon_;
   std::optional<Searcher> searcher_;
   bool slow_said_ = false;                    // that the searcher takes long
   std::vector<boost::json::object> records_;  // not in the journal yet
@@ -158,7 +159,7 @@ Result<Unit> SweepDriver::open() {
 
 /// Wait until no train-run has the trial's run any more, which one of an earlier driver may still
 /// be stopping, and look at what it has left. Only before trials of ours run.
-Result<TrialFolder> SweepDriver::wait_for_trial(int trial) {
+Result<ChildFolder> SweepDriver::wait_for_trial(int trial) {
   const RunFolder run = run_of(trial);
   const int part = state_of(trial).part;
   const RunFolder before(folder_.trial(trial, std::max(1, part - 1)));
@@ -166,13 +167,13 @@ Result<TrialFolder> SweepDriver::wait_for_trial(int trial) {
   for (;;) {
     TRY(const bool held, is_held(run.lock()));
     TRY(const bool before_held, is_held(before.lock()));
-    if (!held && !before_held) return look_into_trial(files_, run);
+    if (!held && !before_held) return look_into_child(files_, run);
     if (!std::exchange(said, true)) say_who_has(trial);
     pollfd polled{signals_.fd(), POLLIN, 0};
     ::poll(&polled, 1, 100);
     take_signals();
     take_stop_request();
-    if (stop_code_) return TrialFolder{};
+    if (stop_code_) return ChildFolder{};
   }
 }
 
@@ -196,7 +197,7 @@ void SweepDriver::say_who_has(int trial) {
 }
 
 /// Go on with a trial that was begun, and that no train-run has now, from what it has left.
-Result<Unit> SweepDriver::go_on_with(int trial, const TrialFolder& found, int launches) {
+Result<Unit> SweepDriver::go_on_with(int trial, const ChildFolder& found, int launches) {
   TrialReports reports = reports_of(trial);
   TRY(const auto metrics, reports.read(std::numeric_limits<std::uint64_t>::max()));
   for (const MetricAtTime& metric : metrics) take_report({trial, metric.time, metric.value});
@@ -223,14 +224,14 @@ Result<Unit> SweepDriver::look_at_taken() {
       continue;
     }
     next = taken_.erase(next);
-    TRY_VOID(go_on_with(trial, look_into_trial(files_, run), launches + 1));
+    TRY_VOID(go_on_with(trial, look_into_child(files_, run), launches + 1));
   }
   return Unit{};
 }
 
 /// Go on with the trials that an earlier driver has begun.
 Result<Unit> SweepDriver::go_on() {
-  std::map<int, TrialFolder> left;
+  std::map<int, ChildFolder> left;
   for (const int trial : search_.running()) {
     TRY(left[trial], wait_for_trial(trial));
     if (stop_code_) return Unit{};
@@ -286,7 +287,7 @@ Result<Unit> SweepDriver::take_answers() {
 Result<Unit> SweepDriver::launch(int trial, bool resume, int launches) {
   const auto words = trial_command(options_, folder_, state_of(trial), trial, resume,
                                    options_.own_daemon ? daemon_->runtime_dir() : "");
-  TRY(auto process, TrialProcess::start(words, options_.variables));
+  TRY(auto process, ChildRun::start(words, options_.variables));
   live_.erase(trial);
   live_.emplace(trial, Live{.process = std::move(process),
                             .reports = reports_of(trial),
@@ -450,7 +451,7 @@ Result<Unit> SweepDriver::look_at(int trial, Live& live) {
   return process_ended(trial, live, *end);
 }
 
-Result<Unit> SweepDriver::process_ended(int trial, Live& live, const TrialProcess::End& end) {
+Result<Unit> SweepDriver::process_ended(int trial, Live& live, const ChildRun::End& end) {
   if (live.part != state_of(trial).part) {  // its next part begins, however this one has ended
     live_.erase(trial);
     return stop_code_ ? Result<Unit>(Unit{}) : launch(trial, false);
@@ -458,7 +459,7 @@ Result<Unit> SweepDriver::process_ended(int trial, Live& live, const TrialProces
   if (end.killed && !stop_code_ && !live.told && live.launches < kLaunchesMax) {
     screen_.warn(fmt::format("the train-run of trial {} was killed by signal {}: it is resumed",
                              trial, end.code - 128));
-    const bool begun = look_into_trial(files_, run_of(trial)).begun;
+    const bool begun = look_into_child(files_, run_of(trial)).begun;
     return launch(trial, begun, live.launches + 1);  // `live` is gone from here on
   }
   // One that an earlier driver had started came first: it stops, since that driver is gone.

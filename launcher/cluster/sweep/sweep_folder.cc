@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <charconv>
 #include <filesystem>
@@ -15,8 +14,6 @@
 
 namespace train {
 namespace {
-
-constexpr std::uint64_t kExitBytesMax = 64u << 20;
 
 /// Return the text as one field of a CSV file.
 std::string field(std::string_view text) {
@@ -93,23 +90,6 @@ std::optional<std::string> find_trial(const std::string& given, const std::strin
   std::error_code ec;
   while (std::filesystem::exists(folder.trial(number, part + 1), ec)) ++part;
   return folder.trial(number, part);
-}
-
-std::string stop_text(const LockHolder& owner) {
-  return fmt::format("stop {} {} {}\n", owner.host, owner.pid, owner.started);
-}
-
-// The journal comes before the specs, without which nothing can be resumed. A run may begin in a
-// folder that has the journal alone.
-TrialFolder look_into_trial(FileSystem& files, const RunFolder& run) {
-  std::error_code ignored;
-  TrialFolder found{.begun = std::filesystem::exists(run.journal(), ignored) &&
-                             std::filesystem::exists(run.resolved_spec(), ignored)};
-  const auto text = read_small_file(files, run.exit_json(), kExitBytesMax);
-  boost::system::error_code ec;
-  const auto exit = boost::json::parse(text ? *text : "", ec);
-  if (!ec && exit.is_object()) found.code = code_in(exit.as_object());
-  return found;
 }
 
 namespace {

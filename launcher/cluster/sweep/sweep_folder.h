@@ -58,13 +58,6 @@ std::optional<std::string> find_sweep(std::string given, const std::string& stor
 /// `given` is.
 std::optional<std::string> find_trial(const std::string& given, const std::string& storage_path);
 
-/// Return the text of a request to stop that is for this owner of the sweep: one that was for an
-/// earlier owner, which has died, stops no later one.
-std::string stop_text(const LockHolder& owner);
-
-/// Return what a train-run has left of a trial; it may have died anywhere.
-TrialFolder look_into_trial(FileSystem& files, const RunFolder& run);
-
 /// Keep a committed checkpoint of a trial for others, whatever becomes of it there: as links to the
 /// same files where the file system has these, else as copies. `name`: below `donors`. NotFound:
 /// the run has removed it meanwhile, or not all of it is here.

@@ -4,23 +4,9 @@
 
 #include <boost/json/serialize.hpp>
 
+#include "launcher/cluster/children/assignment.h"
+
 namespace train {
-namespace {
-
-/// Return KEY=VALUE for --set, whose value is YAML: JSON is.
-std::string assignment(std::string_view key, const boost::json::value& value) {
-  return fmt::format("{}={}", key, boost::json::serialize(value));
-}
-
-/// Return the text for a key in which ${NAME} would be replaced.
-std::string literal(std::string text) {
-  for (std::size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 3))
-    text.insert(at, "$");
-  return text;
-}
-
-}  // namespace
-
 std::vector<std::string> trial_command(const SweepOptions& options, const SweepFolder& folder,
                                        const TrialState& state, int trial, bool resume,
                                        const std::string& daemon) {

@@ -10,7 +10,7 @@
 
 namespace train {
 
-/// Return the words for TrialProcess::start(). `resume`: the run of the trial's newest part has
+/// Return the words for ChildRun::start(). `resume`: the run of the trial's newest part has
 /// begun. `daemon`: where the traind is that all trials share; "": the spec names nodes.
 std::vector<std::string> trial_command(const SweepOptions& options, const SweepFolder& folder,
                                        const TrialState& state, int trial, bool resume,

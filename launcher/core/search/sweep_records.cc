@@ -223,7 +223,7 @@ std::optional<int> code_in(const boost::json::object& end) {
   return whole_in(end, "code", 255);
 }
 
-ResumeStep resume_step(const TrialFolder& folder, bool stops) {
+ResumeStep resume_step(const ChildFolder& folder, bool stops) {
   if (stops) return ResumeStep::End;
   if (!folder.begun) return ResumeStep::Start;
   if (!folder.code) return ResumeStep::Resume;

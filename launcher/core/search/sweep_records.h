@@ -25,9 +25,9 @@ boost::json::object record_of(const TrialEnded& ended, const TrialState& state);
 /// because somebody has edited the file; records of other kinds are passed over.
 bool take_in(SearchController& search, const boost::json::object& record);
 
-/// What a later driver finds of a trial that the journal has begun and not ended, once no train-run
-/// has its run any more.
-struct TrialFolder {
+/// What a later driver finds of a child run that was begun and not ended, such as a trial's, once
+/// no train-run has it any more.
+struct ChildFolder {
   bool begun = false;            // its train-run got as far as the run's journal and spec
   std::optional<int> code = {};  // of its exit.json
 };
@@ -37,7 +37,7 @@ enum class ResumeStep {
   End,     // it has ended: record that
 };
 /// Decide how a later driver goes on with a trial.
-ResumeStep resume_step(const TrialFolder& folder, bool stops);
+ResumeStep resume_step(const ChildFolder& folder, bool stops);
 
 /// Return how a trial has ended whose train-run exited with this code: 128 + a signal if it was
 /// killed. `told`: the sweep told it to stop. Nothing: it has not come to an end, and can be

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "launcher/cluster/children/child_folder.h"
 #include "launcher/cluster/sweep/trial_reports.h"
 #include "lib/base/text_file.h"
 #include "lib/storage/posix_file_system.h"
@@ -28,7 +29,7 @@ class SweepFolders : public testing::Test {
 TEST_F(SweepFolders, ATrialHasBegunOnceItHasItsJournalAndItsSpec) {
   PosixFileSystem files;
   const RunFolder run(folder.trial(0));
-  const auto step = [&] { return resume_step(look_into_trial(files, run), false); };
+  const auto step = [&] { return resume_step(look_into_child(files, run), false); };
   EXPECT_EQ(step(), ResumeStep::Start);
   for (const std::string& path : {run.lock(), run.path() + "/.owner", run.journal()}) {
     write(path, "");
@@ -40,7 +41,7 @@ TEST_F(SweepFolders, ATrialHasBegunOnceItHasItsJournalAndItsSpec) {
   EXPECT_EQ(step(), ResumeStep::Resume) << "a torn file says nothing";
   write(run.exit_json(), R"({"code": 7})");
   EXPECT_EQ(step(), ResumeStep::End);
-  EXPECT_EQ(look_into_trial(files, run).code, 7);
+  EXPECT_EQ(look_into_child(files, run).code, 7);
 }
 
 TEST_F(SweepFolders, OnlyCheckpointsThatWereKeptAreRemoved) {

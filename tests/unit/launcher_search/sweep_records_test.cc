@@ -183,13 +183,13 @@ TEST(SweepRecords, ExitCodesSayHowATrialHasEnded) {
 }
 
 TEST(SweepRecords, ALaterDriverGoesOnWithWhatIsLeft) {
-  const TrialFolder none{}, dead{.begun = true}, ended{.begun = true, .code = 0},
+  const ChildFolder none{}, dead{.begun = true}, ended{.begun = true, .code = 0},
       stopped{.begun = true, .code = 75};
   EXPECT_EQ(resume_step(none, false), ResumeStep::Start);
   EXPECT_EQ(resume_step(dead, false), ResumeStep::Resume);
   EXPECT_EQ(resume_step(ended, false), ResumeStep::End);
   EXPECT_EQ(resume_step(stopped, false), ResumeStep::Resume);
-  for (const TrialFolder& folder : {none, dead, ended, stopped})
+  for (const ChildFolder& folder : {none, dead, ended, stopped})
     EXPECT_EQ(resume_step(folder, true), ResumeStep::End) << "the scheduler had had enough of it";
 }
 

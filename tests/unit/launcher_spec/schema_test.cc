@@ -24,7 +24,9 @@ namespace json = boost::json;
 
 /// A schema cannot find the errors of these specs: contradictions between keys, text that is not
 /// YAML, other files.
-constexpr std::array<std::string_view, 67> kBeyondSchema{"alias_bomb",
+constexpr std::array<std::string_view, 69> kBeyondSchema{"alias_bomb",
+                                                         "backend_torchft",
+                                                         "backend_torchft_too_few",
                                                          "roles_alone",
                                                          "num_workers_zero_alone",
                                                          "backend_too_many",

@@ -1,4 +1,4 @@
-#include "daemon/supervisor/held_port.h"
+#include "lib/net/held_port.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -60,25 +60,27 @@ int bind_to(const Address& address) {
 
 }  // namespace
 
-Result<HeldPort> HeldPort::bind(const std::string& address) {
+Result<HeldPort> HeldPort::bind(const std::string& address, std::uint16_t port) {
   int fd = -1;
   if (address.empty()) {
     fd = bind_to(any_address(true));
     if (fd < 0) fd = bind_to(any_address(false));  // a machine without IPv6
   } else {
-    TRY(const Address parsed, parse_address(address));
+    TRY(Address parsed, parse_address(address));
+    // At the same place in both kinds of address.
+    reinterpret_cast<sockaddr_in*>(&parsed.storage)->sin_port = htons(port);
     fd = bind_to(parsed);
   }
   if (fd < 0)
-    return system_error(errno, "binding a port for the workers on " +
-                                   (address.empty() ? std::string("all addresses") : address));
+    return system_error(
+        errno, "binding a port of " + (address.empty() ? std::string("all addresses") : address));
   Address bound;
   bound.size = sizeof bound.storage;
   ::getsockname(fd, reinterpret_cast<sockaddr*>(&bound.storage), &bound.size);
-  const auto port = bound.storage.ss_family == AF_INET6
-                        ? reinterpret_cast<sockaddr_in6*>(&bound.storage)->sin6_port
-                        : reinterpret_cast<sockaddr_in*>(&bound.storage)->sin_port;
-  return HeldPort(fd, ntohs(port));
+  const auto number = bound.storage.ss_family == AF_INET6
+                          ? reinterpret_cast<sockaddr_in6*>(&bound.storage)->sin6_port
+                          : reinterpret_cast<sockaddr_in*>(&bound.storage)->sin_port;
+  return HeldPort(fd, ntohs(number));
 }
 
 HeldPort& HeldPort::operator=(HeldPort&& other) noexcept {

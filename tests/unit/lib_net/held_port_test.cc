@@ -1,4 +1,4 @@
-#include "daemon/supervisor/held_port.h"
+#include "lib/net/held_port.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -114,11 +114,25 @@ TEST(HeldPort, IsNotInheritedByItself) {
 }
 
 TEST(HeldPort, ThatCannotBeBoundHoldsNothing) {
-  const FileDescriptor next(::dup(STDIN_FILENO));  // the lowest free number
-  const int lowest = next.get();
+  const auto lowest_free = [] { return FileDescriptor(::dup(STDIN_FILENO)).get(); };
+  const int before = lowest_free();
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(HeldPort::bind("203.0.113.7"));
-  const FileDescriptor after(::dup(STDIN_FILENO));
-  EXPECT_EQ(after.get(), lowest + 1);
+  EXPECT_EQ(lowest_free(), before);
+}
+
+TEST(HeldPort, IsTheOneThatIsAskedFor) {
+  auto first = HeldPort::bind("127.0.0.1");
+  ASSERT_TRUE(first);
+  const std::uint16_t number = first->port();
+  EXPECT_TRUE(HeldPort::bind("127.0.0.1", number)) << "nobody listens on it";
+  ASSERT_EQ(::listen(first->fd(), 1), 0);
+  EXPECT_FALSE(HeldPort::bind("127.0.0.1", number));
+  { const HeldPort closed(std::move(*first)); }
+
+  const auto again = HeldPort::bind("127.0.0.1", number);
+
+  ASSERT_TRUE(again) << again.error().describe();
+  EXPECT_EQ(again->port(), number);
 }
 
 TEST(HeldPort, AnAddressThatIsNoneOrIsNotHereIsSaid) {
@@ -130,7 +144,7 @@ TEST(HeldPort, AnAddressThatIsNoneOrIsNotHereIsSaid) {
   const auto elsewhere = HeldPort::bind("203.0.113.7");  // RFC 5737: an address of no machine
   ASSERT_FALSE(elsewhere);
   EXPECT_EQ(elsewhere.error().message,
-            "binding a port for the workers on 203.0.113.7: Cannot assign requested address");
+            "binding a port of 203.0.113.7: Cannot assign requested address");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "launcher/cluster/sweep/sweep_daemon.h"
+#include "launcher/cluster/children/shared_daemon.h"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ constexpr int kFailuresMax = 3;
 }  // namespace
 
 // Without supervisors, that of an earlier driver is about to leave.
-Result<Unit> SweepDaemon::open() {
+Result<Unit> SharedDaemon::open() {
   if (!ours_.empty()) {
     daemon_ = PrivateDaemon::at(ours_);
     if (!daemon_)
@@ -39,27 +39,27 @@ Result<Unit> SweepDaemon::open() {
   return Unit{};
 }
 
-Result<Unit> SweepDaemon::start() {
+Result<Unit> SharedDaemon::start() {
   TRY_VOID(daemon_->start());
   daemon_->remember(note_);
   return Unit{};
 }
 
-Result<Unit> SweepDaemon::look() {
+Result<Unit> SharedDaemon::look() {
   if (!daemon_->ended()) return Unit{};
   if (daemon_->failures() < kFailuresMax) return start();
   const Error why = daemon_->last_error();
-  return Error{Errc::Unavailable, "the traind of this sweep cannot start: " + why.message,
+  return Error{Errc::Unavailable, "the traind that the runs share cannot start: " + why.message,
                why.hint};
 }
 
-void SweepDaemon::leave() {
+void SharedDaemon::leave() {
   if (!ours_.empty()) return;  // it leaves after us
   daemon_->leave_with_its_runs();
   wait_for_its_end();
 }
 
-void SweepDaemon::wait_for_its_end() {
+void SharedDaemon::wait_for_its_end() {
   const TimePoint until = std::chrono::steady_clock::now() + kEndMax;
   while (!daemon_->ended() && std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(milliseconds(10));

@@ -1,5 +1,6 @@
-// The private traind that all trials of a sweep share, when the sweep names no nodes: it knows
-// which cores and GPUs are free. It stays between trials, and while this process lives.
+// The private traind that all child runs share (the trials of a sweep, or replica groups), when the
+// spec names no nodes: it knows which cores and GPUs are free. It stays between runs, and while
+// this process lives.
 #pragma once
 
 #include <optional>
@@ -10,11 +11,11 @@
 
 namespace train {
 
-class SweepDaemon {
+class SharedDaemon {
  public:
   /// `note`: the file that names it, for a later driver. `ours`: the runtime folder of the private
   /// traind that runs this process (--detach), which stays while we live, too; empty: none does.
-  SweepDaemon(std::string note, std::string ours)
+  explicit SharedDaemon(std::string note, std::string ours = {})
       : note_(std::move(note)), ours_(std::move(ours)) {}
 
   /// Start it, or take over that of an earlier driver, under which workers may still run.

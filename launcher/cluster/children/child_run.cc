@@ -1,4 +1,4 @@
-#include "launcher/cluster/sweep/trial_process.h"
+#include "launcher/cluster/children/child_run.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "lib/base/open_files.h"
+#include "lib/base/print.h"
 #include "lib/base/spawn.h"
 #include "lib/base/utf8.h"
 
@@ -24,16 +25,17 @@ constexpr std::size_t kSaidBytesMax = 1u << 10;
 
 }  // namespace
 
-Result<TrialProcess> TrialProcess::start(std::vector<std::string> words,
-                                         std::vector<std::string> variables, int output) {
+Result<ChildRun> ChildRun::start(std::vector<std::string> words, std::vector<std::string> variables,
+                                 int output) {
   std::array<int, 2> sockets{}, pipe{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0)
-    return system_error(errno, "making a socket for a trial");
-  TrialProcess trial;
-  trial.socket_.reset(sockets[0]);
+    return system_error(errno, "making a socket for a child run");
+  ChildRun child;
+  child.socket_.reset(sockets[0]);
   const FileDescriptor theirs(sockets[1]);
-  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return system_error(errno, "making a pipe for a trial");
-  trial.errors_.reset(pipe[0]);
+  if (::pipe2(pipe.data(), O_CLOEXEC) != 0)
+    return system_error(errno, "making a pipe for a child run");
+  child.errors_.reset(pipe[0]);
   const FileDescriptor their_errors(pipe[1]);
   for (const int fd : {sockets[0], pipe[0]}) ::fcntl(fd, F_SETFL, O_NONBLOCK);
   for (std::string& word : words)
@@ -53,37 +55,37 @@ Result<TrialProcess> TrialProcess::start(std::vector<std::string> words,
   how.set_flags(POSIX_SPAWN_SETPGROUP);
   const InitialOpenFiles its_limit;
   const int error =
-      ::posix_spawn(&trial.pid_, words.front().c_str(), &files.actions, &how.attributes,
+      ::posix_spawn(&child.pid_, words.front().c_str(), &files.actions, &how.attributes,
                     pointers_to(words).data(), pointers_to(variables).data());
   if (error != 0) return system_error(error, "starting " + words.front());
-  trial.process_.reset(static_cast<int>(::syscall(SYS_pidfd_open, trial.pid_, 0)));
-  return trial;
+  child.process_.reset(static_cast<int>(::syscall(SYS_pidfd_open, child.pid_, 0)));
+  return child;
 }
 
-std::vector<boost::json::object> TrialProcess::take_events() {
+std::vector<boost::json::object> ChildRun::take_events() {
   std::vector<boost::json::object> events;
   for (auto& line : lines_.take(socket_))
     if (line && line->is_object()) events.push_back(std::move(line->as_object()));
   return events;
 }
 
-void TrialProcess::ask_to_stop() {
+void ChildRun::ask_to_stop() {
   constexpr std::string_view kStop = "{\"command\": \"stop\"}\n";
   (void)::send(socket_.get(), kStop.data(), kStop.size(), MSG_NOSIGNAL);
 }
 
-bool TrialProcess::acknowledge(std::uint64_t attempt, std::uint64_t rounds) {
+bool ChildRun::acknowledge(std::uint64_t attempt, std::uint64_t rounds) {
   const std::string line = fmt::format(R"({{"command": "acknowledge", "attempt": {}, "round": {}}})"
                                        "\n",
                                        attempt, rounds);
   return ::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL) > 0;
 }
 
-void TrialProcess::send_signal(int number) const {
+void ChildRun::send_signal(int number) const {
   if (pid_ > 0) ::kill(pid_, number);
 }
 
-std::optional<TrialProcess::End> TrialProcess::ended() {
+std::optional<ChildRun::End> ChildRun::ended() {
   int status = 0;
   if (pid_ <= 0 || ::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
   pid_ = -1;
@@ -91,7 +93,7 @@ std::optional<TrialProcess::End> TrialProcess::ended() {
   return End{128 + WTERMSIG(status), true};
 }
 
-void TrialProcess::read_errors() {
+void ChildRun::read_errors() {
   std::array<char, 4096> buffer{};
   for (;;) {
     const ssize_t count = ::read(errors_.get(), buffer.data(), buffer.size());
@@ -99,12 +101,14 @@ void TrialProcess::read_errors() {
     if (count == 0) errors_.reset();
     if (count <= 0) break;
     error_text_.append(buffer.data(), static_cast<std::size_t>(count));
+    if (passes_errors_on_)
+      print_err("{}", Lines{std::string_view(buffer.data(), static_cast<std::size_t>(count))});
     if (error_text_.size() > kErrorsBytesMax)
       error_text_.erase(0, error_text_.size() - kErrorsBytesMax);
   }
 }
 
-std::string TrialProcess::said() {
+std::string ChildRun::said() {
   read_errors();
   constexpr std::string_view kError = "error: ";
   const std::size_t at = error_text_.find(kError);

@@ -1,4 +1,4 @@
-#include "launcher/cluster/sweep/json_lines.h"
+#include "launcher/cluster/children/json_lines.h"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
