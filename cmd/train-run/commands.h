@@ -64,7 +64,8 @@ struct RunCommand {
 struct SweepCommand {
   std::string output = "text";
   bool preview = false;
-  int more = 0;  // trials, of a sweep that there is
+  int more = 0;   // trials, of a sweep that there is
+  int until = 0;  // the same as how many it is to have; said twice, it is one wish
   bool detach = false;
   std::string runtime_dir = {};     // of the traind that runs a detached sweep's controller
   bool detached = false;            // we are that controller

@@ -190,12 +190,16 @@ int detach_sweep(const std::string& path, bool names_nodes, const SweepCommand& 
   Controller controller{.words = {"resume", path},
                         .again = {"resume", path, kRestartedOption},
                         .runtime_dir = options.runtime_dir};
-  if (options.more > 0) controller.words = {"sweep", path, "--more", std::to_string(options.more)};
+  if (options.until > 0) {
+    controller.words = {"sweep", path, "--more-until", std::to_string(options.until)};
+    controller.again = controller.words;
+    controller.again.emplace_back(kRestartedOption);
+  }
   controller.own_traind_first = names_nodes;
   DetachRequest& request = controller.request;
   request.build = kBuild;
   request.owns_run = [&](pid_t pid) { return holds_lock(folder, pid); };
-  request.has_ended = [] { return true; };  // one that said nothing here has had the sweep
+  request.has_ended = [&] { return std::filesystem::exists(folder.exit_json()); };
   request.message.working_dir = std::filesystem::current_path().string();
   request.message.env = submitters_environment();
   request.message.run_dir = path;
@@ -207,8 +211,7 @@ int detach_sweep(const std::string& path, bool names_nodes, const SweepCommand& 
       daemon.emplace();
     }
     if (daemon->ended()) TRY_VOID(daemon->start());
-    daemon->remember(note);
-    return *daemon;
+    return *daemon;  // the driver notes it, once the sweep is its own
   };
   const auto outcome = run_under_traind(controller);
   if (!outcome) return fail(outcome.error());

@@ -178,6 +178,13 @@ int groups_command(const ParsedSpec& parsed, const SpecSource& source, const Run
   ::umask(static_cast<mode_t>(spec.run_config.umask.bits));
   std::string folder;
   if (const int code = make_parent_folder(parsed, source, folder); code != 0) return code;
+  // From here on it can be resumed.
+  const BackendConfig& config = spec.backend_config;
+  if (const auto noted = write_note(
+          GroupsFolder(folder),
+          {.groups = config.replica_groups, .min_groups = config.min_replicas, .lighthouse = {}});
+      !noted)
+    return failed(noted.error());
   return run_groups_in(parsed, folder, options, std::move(groups));
 }
 

@@ -277,6 +277,7 @@ void add_detach_options(CLI::App* command, RunCommand& run) {
 }
 
 void add_detach_options(CLI::App* command, SweepCommand& sweep) {
+  command->add_option("--more-until", sweep.until)->group("");
   add_controller_options(command, sweep, "sweep");
 }
 

@@ -86,17 +86,19 @@ int make_parent_folder(const ParsedSpec& parsed, const SpecSource& source, std::
 
 int stop_children(const std::string& path, const std::string& lock, const std::string& request,
                   std::string_view children) {
-  const auto held = is_held(lock);
-  if (!held || !*held) {
+  const RunFolder folder(path);
+  Life life;  // of a detached one, too, whose train-run is being replaced
+  if (!life.goes_on(folder)) {
     print_err("train-run: error: {} is not running\n", path);
     return 1;
   }
   PosixFileSystem files;
   std::optional<LockHolder> asked;
-  for (auto now = held; now && *now; now = is_held(lock)) {
+  while (life.goes_on(folder)) {
     // A moment after it has taken the folder, an owner has not written yet who it is.
+    const auto held = is_held(lock);
     const auto owner = read_lock_holder(files, lock);
-    if (owner && owner != asked) {
+    if (held && *held && owner && owner != asked) {
       if (const auto written = replace_file(request, stop_text(*owner)); !written)
         return failed(written.error());
       if (!asked)

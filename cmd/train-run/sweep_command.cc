@@ -157,7 +157,7 @@ int more_trials_command(const JobOptions& job, const SweepCommand& options) {
 }
 
 int sweep_command(const JobOptions& job, const SweepCommand& options) {
-  if (options.more > 0) return more_trials_command(job, options);
+  if (options.more > 0 || options.until > 0) return more_trials_command(job, options);
   SpecSource source;
   const auto parsed = parse_job(job, &source);
   if (!parsed) return exit_code::kBadSpec;
@@ -200,23 +200,29 @@ int resume_sweep_command(const std::string& path, const SweepCommand& options) {
   if (!parsed) return exit_code::kBadSpec;
   const auto history = history_of(folder, *parsed->sweep);
   if (!history) return failed(history.error());
-  if (options.more > 0 && !history->search.may_have_more()) {
+  const int before = history->search.spec().num_trials;
+  const int until = options.more > 0 ? before + options.more : options.until;
+  if (until > before && !history->search.may_have_more()) {
     print_error({Errc::InvalidArgument,
                  fmt::format("the sweep {} has all its trials: its search is {}", path,
                              kSearchKinds[static_cast<std::size_t>(parsed->sweep->search)]),
                  "begin another one with other values"});
     return exit_code::kUsage;
   }
-  if (history->code == exit_code::kOk && options.more == 0) {
+  if (history->code == exit_code::kOk && until <= before) {
     print_error({Errc::AlreadyExists, fmt::format("the sweep {} has ended", path),
                  "train-run sweep --more N lets it try N trials in addition"});
     return exit_code::kTaken;
   }
   if (const int code = check_parent_place(parsed->spec, "a sweep"); code != 0) return code;
   ::umask(static_cast<mode_t>(parsed->spec.run_config.umask.bits));
-  if (options.detach) return detach_sweep(path, parsed->spec.cluster.names_nodes(), options);
+  if (options.detach) {
+    SweepCommand detached = options;
+    detached.until = until;
+    return detach_sweep(path, parsed->spec.cluster.names_nodes(), detached);
+  }
   SweepOptions how = options_for(*parsed, path, options);
-  how.more = options.more;
+  how.more = std::max(until - before, 0);
   return run_sweep(how);
 }
 
@@ -269,7 +275,10 @@ int attach_sweep_command(const std::string& path) {
   flush_out();
   const RunFolder folder(path);
   // What its train-run prints, if it has no terminal.
-  std::ifstream log(path + "/launcher.log");
+  std::ifstream log;
+  std::error_code ec;
+  if (std::filesystem::is_regular_file(path + "/launcher.log", ec))
+    log.open(path + "/launcher.log");
   log.seekg(0, std::ios::end);
   Life life;
   for (bool going_on = true; going_on && !output_has_failed();) {
@@ -281,11 +290,10 @@ int attach_sweep_command(const std::string& path) {
     flush_out();
     if (going_on) std::this_thread::sleep_for(kPollEvery);
   }
-  const auto parsed = stored_sweep(SweepFolder(path));
-  if (!parsed) return exit_code::kBadSpec;
-  const auto history = history_of(SweepFolder(path), *parsed->sweep);
-  if (!history) return failed(history.error());
-  return history->code.value_or(exit_code::kUnavailable);
+  const boost::json::object exit = read_json(folder.exit_json());
+  const auto* code = exit.if_contains("code");
+  return code != nullptr && code->is_int64() ? static_cast<int>(code->as_int64())
+                                             : exit_code::kUnavailable;
 }
 
 int stop_sweep_command(const std::string& path) {

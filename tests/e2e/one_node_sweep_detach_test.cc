@@ -80,6 +80,23 @@ TEST_F(DetachedSweep, StartsItsTraindAgain) {
   expect_good_end();
 }
 
+// A traind that finds a driver again does not see its exit code.
+TEST_F(DetachedSweep, StaysStoppedAlsoUnderAnotherTraind) {
+  detach({"sweep", "--detach", holding_job()});
+  const pid_t first = traind();
+  send_signal(first, SIGKILL);
+  ASSERT_TRUE(wait_until([&] {
+    const auto now = cluster.processes("traind --private");
+    return now.size() == 1 && now.front().pid != first;
+  })) << log();
+
+  EXPECT_EQ(cluster.run({"stop", folder()}), 0);
+
+  EXPECT_TRUE(nothing_left(cluster));
+  EXPECT_EQ(status().at("state"), "interrupted");
+  EXPECT_FALSE(contains(log(), "began earlier")) << log();
+}
+
 TEST_F(DetachedSweep, RunsUnderATraindOfTheUsersToo) {
   Process& own =
       cluster.traind({"--allow-root", "--listen", "unix:" + cluster.path("own/traind.sock"),
@@ -101,8 +118,11 @@ TEST_F(DetachedSweep, RunsUnderATraindOfTheUsersToo) {
 
 TEST_F(DetachedSweep, IsStoppedAndGoesOnDetached) {
   detach({"sweep", "--detach", holding_job()});
+  Process& attached = cluster.train_run({"attach", folder()});
+  EXPECT_TRUE(wait_until([&] { return contains(attached.out(), "state:      running"); }));
 
   EXPECT_EQ(cluster.run({"stop", folder()}), 0);
+  EXPECT_EQ(attached.wait(), 130) << attached.out() << attached.err();
   EXPECT_TRUE(nothing_left(cluster));
   EXPECT_EQ(status().at("state"), "interrupted");
 

@@ -15,10 +15,12 @@ constexpr std::uint64_t kLogBytesMax = 64u << 20;
 
 Result<Unit> CappedLog::open() {
   if (file_.get() >= 0) return Unit{};
-  file_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  file_.reset(::open(path_.c_str(),
+                     O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
   struct stat status {};
   if (file_.get() < 0 || ::fstat(file_.get(), &status) != 0)
     return system_error(errno, "opening " + path_);
+  if (!S_ISREG(status.st_mode)) return system_error(EINVAL, path_ + " is no file");
   bytes_ = static_cast<std::uint64_t>(status.st_size);
   return Unit{};
 }

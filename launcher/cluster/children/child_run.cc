@@ -94,8 +94,9 @@ std::optional<ChildRun::End> ChildRun::ended() {
 }
 
 void ChildRun::read_errors() {
+  constexpr int kPiecesMax = 64;  // more may come for ever
   std::array<char, 4096> buffer{};
-  for (;;) {
+  for (int pieces = 0; pieces < kPiecesMax; ++pieces) {
     const ssize_t count = ::read(errors_.get(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
     if (count == 0) errors_.reset();

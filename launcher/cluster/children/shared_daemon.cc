@@ -22,7 +22,9 @@ Result<Unit> SharedDaemon::open() {
     if (!daemon_)
       return Error{Errc::NotFound, fmt::format("the folder {} is gone", ours_),
                    "go on with the sweep by train-run resume"};
-    return daemon_->ended() ? start() : Unit{};
+    if (daemon_->ended()) return start();
+    daemon_->remember(note_);
+    return Unit{};
   }
   daemon_ = PrivateDaemon::find(note_);
   if (daemon_ && !daemon_->has_supervisors()) {

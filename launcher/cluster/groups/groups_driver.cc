@@ -38,6 +38,8 @@ namespace {
 constexpr Duration kLookEvery = milliseconds(200);   // at the folder, and at the traind
 constexpr Duration kLookAtStart = milliseconds(50);  // whether the lighthouse is up
 constexpr std::uint64_t kRequestBytesMax = 4096;
+constexpr std::uint64_t kSpecBytesMax = 16u << 20;
+constexpr std::size_t kPiecesMax = 4;  // of 64 KiB
 
 std::string wall_time() { return format_utc(std::chrono::system_clock::now()); }
 TimePoint now() { return std::chrono::steady_clock::now(); }
@@ -71,6 +73,7 @@ class GroupsDriver {
   Result<Unit> open_lighthouse();
   Result<int> follow();
   void perform(const GroupsActions& actions);
+  bool knows(int group, const std::string& url);
   Result<Live> launch(int group);
   void wait();
   void look_at_lighthouse();
@@ -78,7 +81,7 @@ class GroupsDriver {
   void take_signals();
   void take_stop_request();
   void look_around();
-  void ask_to_stop(int code);
+  void ask_to_stop(int code, std::string cause = {});
   void write_end();
 
   const GroupsOptions& options_;
@@ -161,13 +164,25 @@ Result<Unit> GroupsDriver::open_lighthouse() {
 
 // ---- actions
 
+/// Return whether the group's run, which has begun, has this address of the lighthouse in its spec.
+bool GroupsDriver::knows(int group, const std::string& url) {
+  const auto spec =
+      read_small_file(files_, RunFolder(folder_.group(group)).resolved_spec(), kSpecBytesMax);
+  if (spec.has_error()) return true;  // then nothing can be done about it
+  for (std::size_t at = spec->find(url); at != std::string::npos; at = spec->find(url, at + 1)) {
+    const char next = at + url.size() < spec->size() ? (*spec)[at + url.size()] : '\n';
+    if (next < '0' || next > '9') return true;  // else a longer port
+  }
+  return false;
+}
+
 Result<GroupsDriver::Live> GroupsDriver::launch(int group) {
   const bool begun = look_into_child(files_, RunFolder(folder_.group(group))).begun;
   const auto words = group_command(options_, folder_,
                                    {.group = group,
                                     .resume = begun,
                                     .lighthouse = url_,
-                                    .moved = before_ && before_->lighthouse != url_,
+                                    .moved = begun && !knows(group, url_),
                                     .daemon = daemon_ ? daemon_->runtime_dir() : ""});
   FileDescriptor output, theirs;
   if (group == 0 && options_.output != OutputMode::Json) {
@@ -219,7 +234,8 @@ void GroupsDriver::look_at_lighthouse() {
 void GroupsDriver::look_at(int group, Live& live) {
   const auto end = live.process.ended();  // first: what it has told is there then
   std::array<char, 64u << 10> piece{};
-  while (live.output.get() >= 0) {
+  // It may write faster than our terminal takes it: we have to look at the rest as well.
+  for (std::size_t pieces = 0; live.output.get() >= 0 && (end || pieces < kPiecesMax); ++pieces) {
     const ssize_t count = ::read(live.output.get(), piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
     if (count == 0) live.output.reset();
@@ -253,9 +269,9 @@ void GroupsDriver::look_at(int group, Live& live) {
   perform(groups_->handle(ended, now()));
 }
 
-void GroupsDriver::ask_to_stop(int code) {
+void GroupsDriver::ask_to_stop(int code, std::string cause) {
   if (groups_)
-    perform(groups_->handle(GroupsStopAsked{code}, now()));
+    perform(groups_->handle(GroupsStopAsked{code, std::move(cause)}, now()));
   else
     stop_code_ = code;
 }
@@ -282,7 +298,7 @@ void GroupsDriver::look_around() {
   if (!daemon_ || groups_->stopping()) return;
   if (const auto there = daemon_->look(); !there) {
     screen_.warn(there.error().describe());
-    ask_to_stop(exit_code::kUnavailable);
+    ask_to_stop(exit_code::kUnavailable, there.error().message);
   }
 }
 

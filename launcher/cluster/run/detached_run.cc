@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
@@ -123,8 +124,14 @@ void remember_daemon(const PrivateDaemon& daemon, const RunFolder& folder) {
 
 Result<Unit> begin_detached(const RunFolder& folder) {
   const std::string path = join_path(folder.path(), "launcher.log");
-  const int log = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  const int log = ::open(path.c_str(),
+                         O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (log < 0) return system_error(errno, "opening " + path);
+  struct stat status {};
+  if (::fstat(log, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(log);
+    return system_error(EINVAL, path + " is no file");
+  }
   std::fflush(nullptr);
   ::dup2(log, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);

@@ -30,6 +30,7 @@
 #include "lib/base/overloaded.h"
 #include "lib/base/print.h"
 #include "lib/base/stop_signals.h"
+#include "lib/observe/append_file.h"
 #include "lib/storage/journal.h"
 #include "lib/storage/posix_file_system.h"
 #include "lib/storage/run_lock.h"
@@ -58,6 +59,7 @@ class SweepDriver {
   }
 
   Result<int> run();
+  void leave(int code);
 
  private:
   struct Live {
@@ -130,6 +132,9 @@ Result<Unit> SweepDriver::open() {
   TRY(auto lock, RunLock::acquire(files_, folder_.lock(), self_));
   lock_.emplace(std::move(lock));
   const RunFolder folder(folder_.path());
+  if (const auto removed = files_.remove_file(folder_.exit_json());
+      removed.has_error() && removed.error().code != Errc::NotFound)
+    return removed.error();
   if (options_.detached)
     TRY_VOID(begin_detached(folder));
   else
@@ -594,9 +599,32 @@ Result<int> SweepDriver::run() {
   if (searcher_) searcher_->end();
   if (daemon_) daemon_->leave();
   if (!going) return going.error();
-  end_detached(RunFolder(folder_.path()));
   screen_.ended(end ? end->code : *stop_code_, end ? end->cause : "", folder_.path(), !end);
   return end ? end->code : *stop_code_;
+}
+
+/// Leave word that we have come to an end, if the sweep was ours: a traind that watches us starts
+/// no other driver then.
+void SweepDriver::leave(int code) {
+  if (!lock_) return;
+  const boost::json::object end{{"code", code}};
+  if (const auto written = replace_file(folder_.exit_json(), boost::json::serialize(end) + "\n");
+      !written)
+    screen_.warn(written.error().describe());
+  end_detached(RunFolder(folder_.path()));
+}
+
+int code_of(Errc code) {
+  switch (code) {
+    case Errc::AlreadyExists:
+      return exit_code::kTaken;
+    case Errc::Unavailable:
+      return exit_code::kUnavailable;
+    case Errc::Corrupt:
+      return exit_code::kDamaged;
+    default:
+      return exit_code::kIo;
+  }
 }
 
 }  // namespace
@@ -606,17 +634,10 @@ int run_sweep(const SweepOptions& options) {
   raise_open_files();  // a trial has three
   SweepDriver driver(options);
   const auto code = driver.run();
-  if (code) return *code;
-  print_error("train-run", code.error());
-  switch (code.error().code) {
-    case Errc::AlreadyExists:
-    case Errc::Unavailable:
-      return code.error().code == Errc::AlreadyExists ? exit_code::kTaken : exit_code::kUnavailable;
-    case Errc::Corrupt:
-      return exit_code::kDamaged;
-    default:
-      return exit_code::kIo;
-  }
+  if (!code) print_error("train-run", code.error());
+  const int ended = code ? *code : code_of(code.error().code);
+  driver.leave(ended);
+  return ended;
 }
 
 }  // namespace train

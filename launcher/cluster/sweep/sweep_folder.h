@@ -28,6 +28,8 @@ class SweepFolder {
   std::string spec() const { return path_ + "/spec.yaml"; }
   std::string resolved_spec() const { return path_ + "/spec.resolved.yaml"; }
   std::string journal() const { return path_ + "/sweep.jsonl"; }
+  /// The exit code of a train-run that has come to an end of its own; none while one has the sweep.
+  std::string exit_json() const { return path_ + "/exit.json"; }
   std::string trials() const { return path_ + "/trials"; }
   std::string trials_csv() const { return path_ + "/trials.csv"; }
   std::string best() const { return path_ + "/best"; }

@@ -70,7 +70,7 @@ GroupsActions GroupController::begin(TimePoint now) {
 
 GroupsActions GroupController::handle(const LighthouseReady&, TimePoint now) {
   GroupsActions actions;
-  if (light_ != Light::Starting) return actions;
+  if (light_ != Light::Starting || ended_ || stopping_) return actions;
   light_ = Light::Up;
   light_at_ = now;
   if (begun_) {
@@ -143,7 +143,8 @@ GroupsActions GroupController::handle(const GroupsStopAsked& event, TimePoint) {
   GroupsActions actions;
   if (ended_) return actions;
   if (!stopping_) {
-    end_ = EndGroups{event.code, ""};
+    one_was_stopped_ = false;
+    end_ = EndGroups{event.code, event.cause};
     tell(actions, GroupNews::Stopping, -1,
          fmt::format("stopping: {} groups make their checkpoints", count(At::Running)));
   }
@@ -176,7 +177,9 @@ void GroupController::failed(int group, int code, const std::string& cause,
                              GroupsActions& actions) {
   groups_[static_cast<std::size_t>(group)].at = At::Failed;
   const std::string text = with_cause("failed", cause);
-  if (!end_) end_ = EndGroups{code, fmt::format("group {} {}", group, text), group};
+  if (!end_ || one_was_stopped_)
+    end_ = EndGroups{code, fmt::format("group {} {}", group, text), group};
+  one_was_stopped_ = false;
   tell(actions, GroupNews::Failed, group, text);
 }
 
@@ -206,6 +209,7 @@ GroupsActions GroupController::handle(const GroupEnded& event, TimePoint now) {
     group.at = At::Stopped;
     if (!stopping_) {
       tell(actions, GroupNews::Stopped, event.group, "was stopped");
+      one_was_stopped_ = one_was_stopped_ || !end_;
       if (!end_)
         end_ = EndGroups{event.code, fmt::format("group {} was stopped", event.group), event.group};
     }

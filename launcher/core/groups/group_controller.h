@@ -46,6 +46,7 @@ struct GroupEnded {
 };
 struct GroupsStopAsked {
   int code = 0;
+  std::string cause = {};  // "": somebody asked for it
 };
 
 // ---- actions
@@ -153,6 +154,7 @@ class GroupController {
   bool stopping_ = false;  // all of them
   bool ended_ = false;
   std::optional<EndGroups> end_;  // the first reason for one that is not good
+  bool one_was_stopped_ = false;  // which is that reason: a failure counts more
 };
 
 }  // namespace train

@@ -145,7 +145,26 @@ TEST(Groups, StopBeforeTheyHaveBegun) {
 
   EXPECT_EQ(all<EndGroups>(groups.handle(GroupsStopAsked{exit_code::kRequeue}, kStart)),
             (std::vector<EndGroups>{{exit_code::kRequeue, ""}}));
+  EXPECT_TRUE(groups.handle(LighthouseReady{}, kStart).empty()) << "it came up too late";
   EXPECT_TRUE(groups.handle(LighthouseEnded{"was killed by SIGKILL"}, kStart).empty());
+}
+
+TEST(Groups, AFailureCountsMoreThanAGroupThatSomebodyStopped) {
+  GroupController groups = running({.groups = 2});
+  groups.handle(GroupEnded{.group = 1, .code = exit_code::kInterrupted}, kStart);
+
+  EXPECT_EQ(all<EndGroups>(
+                groups.handle(GroupEnded{.group = 0, .code = 3, .cause = "it exited"}, kStart)),
+            (std::vector<EndGroups>{{3, "group 0 failed: it exited", 0}}));
+}
+
+TEST(Groups, AStopHasItsCause) {
+  GroupController groups = running({.groups = 1});
+  groups.handle(GroupsStopAsked{exit_code::kUnavailable, "traind cannot stay"}, kStart);
+
+  EXPECT_EQ(
+      all<EndGroups>(groups.handle(GroupEnded{.group = 0, .code = exit_code::kRequeue}, kStart)),
+      (std::vector<EndGroups>{{exit_code::kUnavailable, "traind cannot stay"}}));
 }
 
 TEST(Groups, OneThatSomebodyStopsLeavesTheOthers) {
