@@ -342,7 +342,6 @@ std::string_view key_of(const Field& field) {
   return dot == std::string_view::npos ? field.path : field.path.substr(dot + 1);
 }
 
-
 const RemovedKey* removed_key(std::string_view section, std::string_view key) {
   if (!section.empty() && section != "run_config") return nullptr;
   const auto found = std::find_if(kRemovedKeys.begin(), kRemovedKeys.end(),

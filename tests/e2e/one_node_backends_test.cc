@@ -67,8 +67,7 @@ class Backends : public testing::Test {
 class LargeClients : public Backends {
  protected:
   void SetUp() override {
-    if (frameworks_python().empty())
-      GTEST_SKIP() << "TensorFlow and JAX are not installed";
+    if (frameworks_python().empty()) GTEST_SKIP() << "TensorFlow and JAX are not installed";
   }
 };
 
