@@ -142,12 +142,7 @@ std::string metrics_text(const RunSoFar& view) {
 }
 
 std::string state_text(const GroupsFolder& folder, bool running, const boost::json::object& exit) {
-  PosixFileSystem files;
-  const auto holder = read_lock_holder(files, folder.lock());
-  if (running)
-    return holder ? fmt::format("running (train-run pid {} on {}, since {})", holder->pid,
-                                holder->host, holder->started)
-                  : "running";
+  if (running) return running_text(folder.lock());
   const auto* code = exit.if_contains("code");
   const auto* cause = exit.if_contains("cause");
   if (code == nullptr)

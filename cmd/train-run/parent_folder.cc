@@ -84,6 +84,14 @@ int make_parent_folder(const ParsedSpec& parsed, const SpecSource& source, std::
   return 0;
 }
 
+std::string running_text(const std::string& lock) {
+  PosixFileSystem files;
+  const auto holder = read_lock_holder(files, lock);
+  return holder ? fmt::format("running (train-run pid {} on {}, since {})", holder->pid,
+                              holder->host, holder->started)
+                : "running";
+}
+
 int stop_children(const std::string& path, const std::string& lock, const std::string& request,
                   std::string_view children) {
   const RunFolder folder(path);

@@ -16,6 +16,9 @@ int check_parent_place(const JobSpec& spec, std::string_view what);
 /// Make the folder that the spec names, with the spec in it. Return an exit code; 0: `path` is it.
 int make_parent_folder(const ParsedSpec& parsed, const SpecSource& source, std::string& path);
 
+/// Return "running (train-run pid 42 on n1, since …)", of the train-run that holds the lock.
+std::string running_text(const std::string& lock);
+
 /// Ask a train-run that has child runs ("trials") to stop them, and wait until it has ended. `lock`
 /// and `request`: in its folder. Return 69 if it has died before that.
 int stop_children(const std::string& path, const std::string& lock, const std::string& request,

@@ -126,12 +126,7 @@ void read_newest(const SweepFolder& folder, SearchController& search) {
 }
 
 std::string state_text(const SweepFolder& folder, bool running, const SweepHistory& history) {
-  PosixFileSystem files;
-  const auto holder = read_lock_holder(files, folder.lock());
-  if (running)
-    return holder ? fmt::format("running (train-run pid {} on {}, since {})", holder->pid,
-                                holder->host, holder->started)
-                  : "running";
+  if (running) return running_text(folder.lock());
   if (history.code) return fmt::format("ended, exit code {}", *history.code);
   return fmt::format("interrupted: go on with train-run resume {}", shell_word(folder.path()));
 }

@@ -16,6 +16,7 @@
 #include "launcher/cluster/children/child_folder.h"
 #include "launcher/cluster/children/child_run.h"
 #include "launcher/cluster/children/shared_daemon.h"
+#include "launcher/cluster/children/stop_wishes.h"
 #include "launcher/cluster/groups/group_command.h"
 #include "launcher/cluster/groups/group_events.h"
 #include "launcher/cluster/groups/groups_folder.h"
@@ -27,7 +28,6 @@
 #include "lib/base/open_files.h"
 #include "lib/base/overloaded.h"
 #include "lib/base/print.h"
-#include "lib/base/stop_signals.h"
 #include "lib/observe/append_file.h"
 #include "lib/storage/posix_file_system.h"
 #include "lib/storage/run_lock.h"
@@ -37,7 +37,6 @@ namespace {
 
 constexpr Duration kLookEvery = milliseconds(200);   // at the folder, and at the traind
 constexpr Duration kLookAtStart = milliseconds(50);  // whether the lighthouse is up
-constexpr std::uint64_t kRequestBytesMax = 4096;
 constexpr std::uint64_t kSpecBytesMax = 16u << 20;
 constexpr std::size_t kPiecesMax = 4;  // of 64 KiB
 
@@ -87,9 +86,9 @@ class GroupsDriver {
   const GroupsOptions& options_;
   const GroupsFolder folder_;
   PosixFileSystem files_;
-  StopSignals signals_;
   GroupsScreen screen_;
   const LockHolder self_{host_name(), ::getpid(), wall_time()};
+  StopWishes stop_{folder_.stop_request(), self_};
   std::optional<RunLock> lock_;
   std::optional<GroupsNote> before_;  // of an earlier train-run
   std::optional<SharedDaemon> daemon_;
@@ -101,7 +100,6 @@ class GroupsDriver {
   std::map<int, std::string> not_launched_;  // and why
   std::optional<EndGroups> end_;
   std::optional<int> stop_code_;  // we were told to stop before there was anything to stop
-  int signals_taken_ = 0;
   TimePoint looked_ = {};
 };
 
@@ -130,7 +128,7 @@ Result<bool> GroupsDriver::wait_for_earlier() {
     if (!std::exchange(said, true))
       screen_.warn(
           fmt::format("waiting for group {}, which an earlier train-run is stopping", group));
-    pollfd polled{signals_.fd(), POLLIN, 0};
+    pollfd polled{stop_.fd(), POLLIN, 0};
     ::poll(&polled, 1, 100);
     take_signals();
     take_stop_request();
@@ -277,18 +275,11 @@ void GroupsDriver::ask_to_stop(int code, std::string cause) {
 }
 
 void GroupsDriver::take_signals() {
-  for (int number = signals_.take(); number != 0; number = signals_.take()) {
-    const int code = number == SIGINT ? exit_code::kInterrupted : exit_code::kRequeue;
-    if (++signals_taken_ > 2) ::_exit(code);
-    ask_to_stop(code);
-  }
+  while (const auto code = stop_.by_signal()) ask_to_stop(*code);
 }
 
 void GroupsDriver::take_stop_request() {
-  const auto text = read_small_file(files_, folder_.stop_request(), kRequestBytesMax);
-  if (text.has_error()) return;
-  ::unlink(folder_.stop_request().c_str());  // else it is for an earlier owner
-  if (*text == stop_text(self_)) ask_to_stop(exit_code::kInterrupted);
+  if (const auto code = stop_.by_file()) ask_to_stop(*code);
 }
 
 void GroupsDriver::look_around() {
@@ -304,7 +295,7 @@ void GroupsDriver::look_around() {
 
 void GroupsDriver::wait() {
   if (end_ || !not_launched_.empty() || not_started_) return;
-  std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0}};
+  std::vector<pollfd> polled{{stop_.fd(), POLLIN, 0}};
   for (const auto& [group, live] : live_)
     for (const int fd :
          {live.process.socket(), live.process.errors(), live.process.process(), live.output.get()})

@@ -4,9 +4,9 @@
 
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
-#include <charconv>
 #include <filesystem>
 
+#include "launcher/cluster/children/child_folder.h"
 #include "launcher/core/job_spec.h"
 #include "lib/observe/append_file.h"
 #include "lib/storage/posix_file_system.h"
@@ -61,25 +61,15 @@ bool holds_groups(const std::string& storage_path) {
 }
 
 std::optional<std::string> find_groups(std::string given, const std::string& storage_path) {
-  while (given.ends_with('/') && given.size() > 1) given.pop_back();
-  std::error_code ec;
-  if (has_groups(given)) return std::filesystem::absolute(given, ec).string();
-  if (given.find('/') != std::string::npos || given.empty()) return std::nullopt;
-  const std::string below = join_path(storage_path, given);
-  return has_groups(below) ? std::optional(below) : std::nullopt;
+  return find_parent(std::move(given), storage_path, &has_groups);
 }
 
 std::optional<std::string> find_group(const std::string& given, const std::string& storage_path) {
   if (const auto run = find_groups(given, storage_path)) return GroupsFolder(*run).group(0);
-  const std::size_t slash = given.rfind('/');
-  if (slash == std::string::npos) return std::nullopt;
-  const std::string_view digits = std::string_view(given).substr(slash + 1);
-  int number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc() || end != digits.data() + digits.size() || number < 0)
-    return std::nullopt;
-  const auto run = find_groups(given.substr(0, slash), storage_path);
-  return run ? std::optional(GroupsFolder(*run).group(number)) : std::nullopt;
+  const auto name = child_name(given);
+  if (!name) return std::nullopt;
+  const auto run = find_groups(name->parent, storage_path);
+  return run ? std::optional(GroupsFolder(*run).group(name->number)) : std::nullopt;
 }
 
 }  // namespace train

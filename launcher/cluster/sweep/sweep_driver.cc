@@ -14,6 +14,7 @@
 #include "launcher/cluster/children/child_folder.h"
 #include "launcher/cluster/children/child_run.h"
 #include "launcher/cluster/children/shared_daemon.h"
+#include "launcher/cluster/children/stop_wishes.h"
 #include "launcher/cluster/run/detached_run.h"
 #include "launcher/cluster/sweep/searcher.h"
 #include "launcher/cluster/sweep/sweep_folder.h"
@@ -29,7 +30,6 @@
 #include "lib/base/open_files.h"
 #include "lib/base/overloaded.h"
 #include "lib/base/print.h"
-#include "lib/base/stop_signals.h"
 #include "lib/observe/append_file.h"
 #include "lib/storage/journal.h"
 #include "lib/storage/posix_file_system.h"
@@ -40,7 +40,6 @@ namespace {
 
 constexpr Duration kLookEvery = milliseconds(200);  // at the folder, and at the traind
 constexpr int kLaunchesMax = 3;                     // of a trial whose train-run is killed
-constexpr std::uint64_t kRequestBytesMax = 4096;
 constexpr Duration kSearcherSlow = seconds(10);
 constexpr std::size_t kScoresMax = 4096;  // reports in which a checkpoint's is looked for
 
@@ -106,11 +105,11 @@ class SweepDriver {
   const SweepOptions& options_;
   const SweepFolder folder_;
   PosixFileSystem files_;
-  StopSignals signals_;
   SearchController search_;
   SweepScreen screen_;
   SweepTables tables_;
   const LockHolder self_{host_name(), ::getpid(), wall_time()};
+  StopWishes stop_{folder_.stop_request(), self_};
   std::optional<RunLock> lock_;
   std::unique_ptr<Journal> journal_;
   std::optional<SharedDaemon> daemon_;
@@ -121,7 +120,6 @@ class SweepDriver {
   std::size_t cleared_ = 0;       // of the trials to clear, the first ones
   std::map<int, int> taken_;      // trials that another train-run has: how often they were launched
   std::optional<int> stop_code_;  // we are told to stop
-  int signals_taken_ = 0;
   TimePoint looked_ = {};
   bool kept_changed_ = true;  // others of the kept checkpoints may be needed
 };
@@ -174,7 +172,7 @@ Result<ChildFolder> SweepDriver::wait_for_trial(int trial) {
     TRY(const bool before_held, is_held(before.lock()));
     if (!held && !before_held) return look_into_child(files_, run);
     if (!std::exchange(said, true)) say_who_has(trial);
-    pollfd polled{signals_.fd(), POLLIN, 0};
+    pollfd polled{stop_.fd(), POLLIN, 0};
     ::poll(&polled, 1, 100);
     take_signals();
     take_stop_request();
@@ -518,18 +516,11 @@ void SweepDriver::begin_to_stop(int code) {
 }
 
 void SweepDriver::take_signals() {
-  for (int number = signals_.take(); number != 0; number = signals_.take()) {
-    if (++signals_taken_ > 2)
-      ::_exit(number == SIGINT ? exit_code::kInterrupted : exit_code::kRequeue);
-    begin_to_stop(number == SIGINT ? exit_code::kInterrupted : exit_code::kRequeue);
-  }
+  while (const auto code = stop_.by_signal()) begin_to_stop(*code);
 }
 
 void SweepDriver::take_stop_request() {
-  const auto text = read_small_file(files_, folder_.stop_request(), kRequestBytesMax);
-  if (text.has_error()) return;
-  ::unlink(folder_.stop_request().c_str());  // else it is for an earlier owner
-  if (*text == stop_text(self_)) begin_to_stop(exit_code::kInterrupted);
+  if (const auto code = stop_.by_file()) begin_to_stop(*code);
 }
 
 Result<Unit> SweepDriver::look_around() {
@@ -541,7 +532,7 @@ Result<Unit> SweepDriver::look_around() {
 }
 
 void SweepDriver::wait() {
-  std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0}};
+  std::vector<pollfd> polled{{stop_.fd(), POLLIN, 0}};
   for (const auto& [trial, live] : live_)
     for (const int fd : {live.process.socket(), live.process.errors(), live.process.process()})
       if (fd >= 0) polled.push_back({fd, POLLIN, 0});

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <boost/json/serialize.hpp>
-#include <charconv>
 #include <filesystem>
 
+#include "launcher/cluster/children/child_folder.h"
 #include "lib/observe/append_file.h"
 #include "lib/storage/checkpoint_store.h"
 #include "lib/storage/manifest.h"
@@ -67,29 +67,19 @@ bool holds_trials(const std::string& storage_path) {
 }
 
 std::optional<std::string> find_sweep(std::string given, const std::string& storage_path) {
-  while (given.ends_with('/') && given.size() > 1) given.pop_back();
-  std::error_code ec;
-  if (is_sweep(given)) return std::filesystem::absolute(given, ec).string();
-  if (given.find('/') != std::string::npos || given.empty()) return std::nullopt;
-  const std::string below = join_path(storage_path, given);
-  return is_sweep(below) ? std::optional(below) : std::nullopt;
+  return find_parent(std::move(given), storage_path, &is_sweep);
 }
 
 std::optional<std::string> find_trial(const std::string& given, const std::string& storage_path) {
-  const std::size_t slash = given.rfind('/');
-  if (slash == std::string::npos) return std::nullopt;
-  const std::string_view digits = std::string_view(given).substr(slash + 1);
-  int number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc() || end != digits.data() + digits.size() || number < 0)
-    return std::nullopt;
-  const auto sweep = find_sweep(given.substr(0, slash), storage_path);
+  const auto name = child_name(given);
+  if (!name) return std::nullopt;
+  const auto sweep = find_sweep(name->parent, storage_path);
   if (!sweep) return std::nullopt;
   const SweepFolder folder(*sweep);
   int part = 1;
   std::error_code ec;
-  while (std::filesystem::exists(folder.trial(number, part + 1), ec)) ++part;
-  return folder.trial(number, part);
+  while (std::filesystem::exists(folder.trial(name->number, part + 1), ec)) ++part;
+  return folder.trial(name->number, part);
 }
 
 namespace {
