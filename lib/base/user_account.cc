@@ -114,8 +114,18 @@ int drop_capabilities() {
   return ::syscall(SYS_capset, &header, none.data()) == 0 ? 0 : errno;
 }
 
+// glibc's functions would signal the threads that the process had before fork().
+int take_rights(const UserAccount& account) {
+  ::syscall(SYS_keyctl, kJoinSessionKeyring, nullptr);
+  empty_bounding_set();  // while the process still may
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;
+  if (::syscall(SYS_setgroups, account.groups.size(), account.groups.data()) != 0) return errno;
+  if (::syscall(SYS_setresgid, account.gid, account.gid, account.gid) != 0) return errno;
+  if (::syscall(SYS_setresuid, account.uid, account.uid, account.uid) != 0) return errno;
+  return drop_capabilities();
+}
+
 void become(const UserAccount& account) {
-  const std::string_view why = "the process would keep root's rights";
   // A value that root writes is also the lowest that the user's processes may set.
   if (const FileDescriptor file(::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC));
       file.get() >= 0) {
@@ -123,13 +133,7 @@ void become(const UserAccount& account) {
     const bool lowered = ::read(file.get(), &first, 1) == 1 && first == '-';
     [[maybe_unused]] const auto written = lowered ? ::pwrite(file.get(), "0", 1, 0) : 0;
   }
-  ::syscall(SYS_keyctl, kJoinSessionKeyring, nullptr);
-  empty_bounding_set();  // while the process still may
-  TRAIN_CHECK(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, why);
-  TRAIN_CHECK(::setgroups(account.groups.size(), account.groups.data()) == 0, why);
-  TRAIN_CHECK(::setresgid(account.gid, account.gid, account.gid) == 0, why);
-  TRAIN_CHECK(::setresuid(account.uid, account.uid, account.uid) == 0, why);
-  TRAIN_CHECK(drop_capabilities() == 0, why);
+  TRAIN_CHECK(take_rights(account) == 0, "the process would keep root's rights");
   ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // safe: since exec, memory holds no secret of root
 }
 

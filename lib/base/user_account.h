@@ -34,6 +34,10 @@ bool has_capability(int capability);
 /// right.
 bool may_become_others();
 
+/// Take an account's rights and no capabilities for this process, which must have only one thread,
+/// as it is between fork and exec, where this is safe. Return 0, or errno.
+int take_rights(const UserAccount& account);
+
 /// Make this process, which must have only one thread, permanently run as that user, without
 /// capabilities, with its own session keyring and no protection from the OOM killer. Ends the
 /// process if that fails.

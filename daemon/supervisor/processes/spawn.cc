@@ -41,6 +41,10 @@ struct ChildSetup {
   /// Set up the child. Return 0, or errno.
   int run() const {
     ::setsid();
+    // Until exec, memory holds what is ours: the change of the user keeps that user from reading
+    // it. It also clears PDEATHSIG, so this comes first.
+    if (request.account)
+      if (const int error = take_rights(*request.account); error != 0) return error;
     if (request.die_with_parent) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != parent) ::_exit(127);  // the parent died before the line above

@@ -13,6 +13,7 @@
 #include "daemon/supervisor/core/worker_group.h"
 #include "daemon/supervisor/limits/cgroup.h"
 #include "daemon/supervisor/limits/process_rules.h"
+#include "lib/base/user_account.h"
 #include "lib/net/task.h"
 
 namespace train {
@@ -30,6 +31,7 @@ struct SpawnRequest {
   std::optional<Cgroup> cgroup = {};            // to start it in; none: ours
   bool die_with_parent = true;                  // PDEATHSIG KILL
   ProcessRules rules = {};
+  std::optional<UserAccount> account = {};  // whose rights it gets, without cgroup; none: ours
 };
 
 /// Return the file that a command starts: a path (relative to `working_dir`; "": ours), or a name
