@@ -53,6 +53,11 @@ std::string to_string(MessageType type) {
     TRAIN_NAME(ControllerEnded);
     TRAIN_NAME(NodeStatus);
     TRAIN_NAME(ClaimRoom);
+    TRAIN_NAME(PrepareFailover);
+    TRAIN_NAME(FailoverAnswer);
+    TRAIN_NAME(CancelFailover);
+    TRAIN_NAME(AskLauncher);
+    TRAIN_NAME(LauncherTold);
     TRAIN_NAME(Prepared);
     TRAIN_NAME(StartWorkers);
     TRAIN_NAME(WorkersStarted);

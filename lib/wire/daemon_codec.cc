@@ -17,6 +17,11 @@ TRAIN_CODEC(DetachedController);
 TRAIN_CODEC(ControllerEnded);
 TRAIN_CODEC(NodeStatus);
 TRAIN_CODEC(ClaimRoom);
+TRAIN_CODEC(PrepareFailover);
+TRAIN_CODEC(FailoverAnswer);
+TRAIN_CODEC(CancelFailover);
+TRAIN_CODEC(AskLauncher);
+TRAIN_CODEC(LauncherTold);
 TRAIN_CODEC(KeptWorkers);
 
 }  // namespace train

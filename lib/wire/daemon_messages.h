@@ -228,6 +228,47 @@ struct DetachController {  // `train-run --detach` → traind, over its control 
   TRAIN_FIELDS(argv, resume_argv, working_dir, env, run_dir)
 };
 
+// The launcher of a detached run → traind: take its place if it is gone. The order holds for this
+// launcher: it ends with the run, and when a launcher of another generation attaches.
+struct PrepareFailover {
+  static constexpr MessageType kType = MessageType::PrepareFailover;
+  // Of train-run: they resume the run as a detached controller. traind adds kFailoverMarkOption,
+  // and kFailoverOption or kFailoverCheckOption.
+  std::vector<std::string> arguments;
+  std::map<std::string, std::string> env;  // the whole environment
+  std::string run_dir;
+  std::string storage_mark;      // what the launcher left there: its generation, a space, the text
+  std::int64_t wait_ms = 15000;  // from the end of the launcher's link to the first attempt
+  TRAIN_FIELDS(arguments, env, run_dir, storage_mark, wait_ms)
+};
+inline constexpr const char* kFailoverOption = "--failover";           // RUN_ID
+inline constexpr const char* kFailoverMarkOption = "--failover-mark";  // storage_mark
+inline constexpr const char* kFailoverCheckOption = "--failover-check";
+
+struct FailoverAnswer {  // traind's answer to each PrepareFailover
+  static constexpr MessageType kType = MessageType::FailoverAnswer;
+  bool ready = false;
+  std::string why;  // it is not
+  TRAIN_FIELDS(ready, why)
+};
+
+struct CancelFailover {  // the launcher has chosen another node
+  static constexpr MessageType kType = MessageType::CancelFailover;
+  TRAIN_FIELDS()
+};
+
+// Asked after the handshake by a train-run that may have to take a run over; no AttachRun precedes.
+struct AskLauncher {
+  static constexpr MessageType kType = MessageType::AskLauncher;
+  std::string run_id;
+  TRAIN_FIELDS(run_id)
+};
+struct LauncherTold {  // traind's answer: whether a launcher of that run is connected to it
+  static constexpr MessageType kType = MessageType::LauncherTold;
+  bool attached = false;
+  TRAIN_FIELDS(attached)
+};
+
 struct DetachedController {  // traind's answer, repeated for each replacement that it starts
   static constexpr MessageType kType = MessageType::DetachedController;
   std::int64_t pid = 0;

@@ -36,6 +36,11 @@ enum class MessageType : std::uint16_t {
   NodeStatus = 0x1c,
   ClaimRoom = 0x1d,
   KeptWorkers = 0x1e,
+  PrepareFailover = 0x1f,
+  FailoverAnswer = 0x20,
+  CancelFailover = 0x21,
+  AskLauncher = 0x22,
+  LauncherTold = 0x23,
   // launcher ↔ supervisor, relayed by traind by the frame's attempt
   Prepared = 0x100,
   StartWorkers = 0x101,
