@@ -16,6 +16,7 @@ constexpr double kAmountMax = 1e9;
 constexpr std::uint64_t kMemoryBytesMax = std::uint64_t{1} << 60;
 constexpr std::size_t kCustomMax = 1000;
 constexpr std::int32_t kWorkersMax = 100000;
+constexpr std::size_t kArgumentsMax = 1000;
 constexpr std::size_t kRolesMax = 64;
 constexpr std::uint64_t kOutputBytesMin = 4096;
 
@@ -116,6 +117,16 @@ Result<Unit> check_order(const ClaimRoom& message) {
   TRY_VOID(check_gpus(message.gpu_choice));
   TRY_VOID(check_amounts(message.per_worker));
   return check_amounts(message.ingest);
+}
+
+Result<Unit> check_order(const PrepareFailover& message) {
+  TRY_VOID(within_bounds<std::size_t>("the number of arguments", message.arguments.size(), 1,
+                                      kArgumentsMax));
+  TRY_VOID(
+      within_bounds<std::size_t>("the length of run_dir", message.run_dir.size(), 1, PATH_MAX));
+  TRY_VOID(within_bounds<std::size_t>("the length of storage_mark", message.storage_mark.size(), 1,
+                                      kNameBytesMax));
+  return within_bounds<std::int64_t>("wait_ms", message.wait_ms, 1000, kYearMs);
 }
 
 }  // namespace train

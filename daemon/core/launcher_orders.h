@@ -23,5 +23,7 @@ Result<Unit> check_order(const SupervisorHello& message);
 Result<Unit> check_order(const PrepareAttempt& message);
 /// Check the same of what a run wants to be kept for it.
 Result<Unit> check_order(const ClaimRoom& message);
+/// Check the times and sizes of an order to take a run's controller over.
+Result<Unit> check_order(const PrepareFailover& message);
 
 }  // namespace train

@@ -359,6 +359,11 @@ std::string NodeAgent::user_of(const std::string& run_id) const {
   return run == runs_.end() ? "" : run->second.lease.user;
 }
 
+std::uint64_t NodeAgent::generation_of(const std::string& run_id) const {
+  const auto run = runs_.find(run_id);
+  return run == runs_.end() ? 0 : run->second.generation;
+}
+
 /// Return what each run that has supervisors here has claimed.
 ClaimedByRun NodeAgent::claimed() const {
   ClaimedByRun claimed;

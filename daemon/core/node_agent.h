@@ -182,6 +182,8 @@ class NodeAgent {
                                  bool processes_left = false);
   /// Return the run that a link may send frames for, or none for a link without a lease.
   std::optional<std::string> run_of(LinkId link) const;
+  /// Return the generation of the launcher that holds the lease of a run; 0: there is none.
+  std::uint64_t generation_of(const std::string& run_id) const;
   /// Return the user that the workers of a run run as (AttachRun.user), or "" for a run without a
   /// lease.
   std::string user_of(const std::string& run_id) const;

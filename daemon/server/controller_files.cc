@@ -47,10 +47,13 @@ void remove_controller_files(const ControllerFiles& files) {
 // The note is a line of words, then the request as it was received. Its mode is 0600: the
 // environment may hold secrets.
 Result<Unit> write_note(const std::string& path, const DetachedNote& note) {
-  return replace_private_file(
-      path, fmt::format("{} {} {}\n", note.pid, note.pid_start.empty() ? "-" : note.pid_start,
-                        note.exit_at_detach.empty() ? "-" : note.exit_at_detach) +
-                encode(note.request).payload);
+  std::string line =
+      fmt::format("{} {} {}", note.pid, note.pid_start.empty() ? "-" : note.pid_start,
+                  note.exit_at_detach.empty() ? "-" : note.exit_at_detach);
+  if (note.takeover != DetachedNote::Takeover::None)
+    line += note.takeover == DetachedNote::Takeover::Begun ? " begun" : " done";
+  if (note.uid) line += fmt::format(" {}", *note.uid);
+  return replace_private_file(path, line + "\n" + encode(note.request).payload);
 }
 
 std::optional<DetachedNote> read_note(const std::string& path) {
@@ -60,6 +63,10 @@ std::optional<DetachedNote> read_note(const std::string& path) {
   DetachedNote note;
   std::istringstream words(text.substr(0, newline));
   if (!(words >> note.pid >> note.pid_start >> note.exit_at_detach)) return std::nullopt;
+  if (std::string takeover; words >> takeover)
+    note.takeover =
+        takeover == "done" ? DetachedNote::Takeover::Done : DetachedNote::Takeover::Begun;
+  if (uid_t uid = 0; words >> uid) note.uid = uid;
   for (std::string* word : {&note.pid_start, &note.exit_at_detach}) {
     if (*word == "-") word->clear();
   }

@@ -18,6 +18,11 @@ struct DetachedNote {
   pid_t pid = -1;              // −1: none runs
   std::string pid_start;       // its process_start(), because pids are reused
   std::string exit_at_detach;  // exit_mark() before the first controller began
+  /// For one that was started in place of a controller on another node: whether it has taken the
+  /// run over already. `None`: it is no such.
+  enum class Takeover { None, Begun, Done };
+  Takeover takeover = Takeover::None;
+  std::optional<uid_t> uid = {};  // of the user that it runs as; none: ours
 };
 
 struct ControllerFiles {

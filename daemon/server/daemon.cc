@@ -20,6 +20,7 @@
 #include "daemon/server/control_port.h"
 #include "daemon/server/controller_watch.h"
 #include "daemon/server/daemon_folders.h"
+#include "daemon/server/failover.h"
 #include "daemon/server/health_port.h"
 #include "daemon/server/launcher_admission.h"
 #include "daemon/server/launcher_port.h"
@@ -91,8 +92,10 @@ class Daemon {
             [this](const AttemptKey& key, const Frame& frame) { return route_up(key, frame); },
             [this](const NodeEvent& event) { feed(event); }),
         admission_(options_.allowed_launchers, spaces_, supervisors_),
-        controllers_(executor_, scope_, clock_, options.runtime_dir, log_,
-                     [this] { changed_.notify(); }),
+        controllers_(
+            executor_, scope_, clock_, options.runtime_dir, log_,
+            [this](uid_t uid) { return account_of_worker(uid); }, [this] { changed_.notify(); }),
+        failover_(executor_, scope_, clock_, controllers_, log_),
         reporter_(node.gpus, options.spool_dir),
         status_(std::move(manager), changed_, [this] { return agent_.counts(); }) {
     if (options.end_with_run) run_end_.emplace(options.run_within, clock_.now());
@@ -120,6 +123,7 @@ class Daemon {
   Result<Unit> open_health_port();
   void look_at_limits();
   void read_tls_again();
+  Result<UserAccount> account_of_worker(uid_t uid) const;
   const std::optional<TlsContext>& current_tls();
   WorkerSpace& space_of_run(const std::string& run_id);
   std::vector<std::string> addresses() const;
@@ -132,6 +136,7 @@ class Daemon {
   void perform(const NodeAction& action);
   Link route_up(const AttemptKey& key, const Frame& frame);
   asio::awaitable<void> prepare(AttemptAsked event);
+  void prepare_failover(LinkId id, const Link& link, PrepareFailover order);
   void spawn_supervisor(const SpawnSupervisor& action);
   void send_status(NodeStatus status);
   asio::awaitable<void> wait_for_signal();
@@ -168,6 +173,7 @@ class Daemon {
   Supervisors supervisors_;
   LauncherAdmission admission_;
   ControllerWatch controllers_;
+  Failover failover_;
   NodeReporter reporter_;
   ServiceStatus status_;
 };
@@ -217,6 +223,16 @@ Result<Unit> Daemon::announce() const {
 
 WorkerSpace& Daemon::space_of_run(const std::string& run_id) {
   return spaces_.of_user(agent_.user_of(run_id));
+}
+
+/// Return the account of another user whom --run-as names.
+Result<UserAccount> Daemon::account_of_worker(uid_t uid) const {
+  const auto& names = spaces_.users().allowed;
+  const bool allowed = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return spaces_.uid_of(name) == uid;
+  });
+  if (allowed && may_become_others()) return find_account(uid);
+  return Error{Errc::Permission, fmt::format("--run-as does not name the user with uid {}", uid)};
 }
 
 // Probing makes some cgroups, so a private traind leaves it to its run, which reports what is
@@ -327,8 +343,10 @@ asio::awaitable<void> Daemon::serve_launcher(Link link) {
       break;
     }
   }
+  const auto run = agent_.run_of(id);
   feed(LauncherLinkClosed{id});
   launchers_.erase(id);
+  if (run) failover_.left(*run);
   if (run_end_) run_end_->closed(id, clock_.now());
   log_.info("launcher left", {{"peer", link->peer()}, {"why", why}});
   (void)co_await within(seconds(1), link->flush());
@@ -398,7 +416,10 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
       if (run_end_ && message->generation > 0)  // not `train-run nodes`
         run_end_->attached(id, message->run_name, milliseconds(message->orphan_timeout_ms));
       spaces_.of_user(message->user).data.run_began(message->run_id);
+      const std::string run_id = message->run_id;
+      const std::uint64_t generation = message->generation;
       feed(LauncherAttached{id, std::move(*message)});
+      if (agent_.run_of(id) == run_id) failover_.attached(run_id, generation);
       return true;
     }
     case MessageType::PrepareAttempt: {
@@ -420,14 +441,40 @@ bool Daemon::from_launcher(LinkId id, const Link& link, const Frame& frame, Dura
     case MessageType::DetachRun:
       if (const auto detach = decode<DetachRun>(frame)) {
         const auto run = agent_.run_of(id);
+        if (run) failover_.cancel(*run);
         if (run && !detach->keep_data) space_of_run(*run).data.run_ended(*run);
         if (run_end_ && detach->exit_code >= 0) run_end_->ended(id, detach->exit_code);
       }
       feed(LauncherDetached{id});
       return false;
+    case MessageType::PrepareFailover: {
+      auto message = decode_order<PrepareFailover>(link, frame);
+      if (!message) return false;
+      prepare_failover(id, link, std::move(*message));
+      return true;
+    }
+    case MessageType::CancelFailover:
+      if (const auto run = agent_.run_of(id)) failover_.cancel(*run);
+      return true;
+    case MessageType::AskLauncher:
+      if (const auto asked = decode<AskLauncher>(frame))
+        link->send(encode(LauncherTold{agent_.link_of(asked->run_id).has_value()}));
+      return true;
     default:
       return true;
   }
+}
+
+/// Stand ready to take the run over. A traind that ends with its launcher cannot.
+void Daemon::prepare_failover(LinkId id, const Link& link, PrepareFailover order) {
+  const auto run = agent_.run_of(id);
+  if (!run) return;
+  if (options_.leave_with_last_run || options_.announce || options_.leave_with_stdin || run_end_) {
+    link->send(encode(FailoverAnswer{false, "its traind ends with the launcher"}));
+    return;
+  }
+  failover_.prepare(*run, agent_.generation_of(*run), std::move(order), space_of_run(*run).account,
+                    [link](const FailoverAnswer& answer) { link->send(encode(answer)); });
 }
 
 /// Let the node decide, once it is known who uses its GPUs.

@@ -80,12 +80,19 @@ std::map<std::string, std::string> account_environment() {
 }
 
 void use_account(StartWorkers& start, const Environment& own) {
+  Environment by_job;
+  for (const auto& [name, value] : start.env)
+    if (set_by_job(start, name)) by_job[name] = value;
+  use_account(start.env, own);
+  for (auto& [name, value] : by_job) start.env[name] = std::move(value);
+}
+
+void use_account(Environment& env, const Environment& own) {
   for (const char* name :
        {"HOME", "LOGNAME", "SHELL", "USER", "MAIL", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME",
         "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"}) {
-    if (set_by_job(start, name)) continue;
-    start.env.erase(name);
-    if (const auto found = own.find(name); found != own.end()) start.env[name] = found->second;
+    env.erase(name);
+    if (const auto found = own.find(name); found != own.end()) env[name] = found->second;
   }
 }
 

@@ -25,6 +25,9 @@ struct NodeEnvironment {
 /// SHELL and USER by `own`, those of this process, and remove MAIL and the XDG folders. What the
 /// job itself sets stays.
 void use_account(StartWorkers& start, const std::map<std::string, std::string>& own);
+/// The same for an environment of which a job sets nothing.
+void use_account(std::map<std::string, std::string>& env,
+                 const std::map<std::string, std::string>& own);
 /// Return the variables of our own account (HOME, LOGNAME, SHELL, USER), as traind gave them to us.
 std::map<std::string, std::string> account_environment();
 

@@ -47,7 +47,12 @@ TEST_F(ControllerWatchTest, PausesBetweenAttemptsToStartOneThatCannotBeStarted) 
   note.request.argv = note.request.resume_argv = {"true"};
   ASSERT_TRUE(write_note(files.note, note));
   std::filesystem::create_directory(files.log);  // so that it cannot be opened
-  ControllerWatch watch(context_.get_executor(), scope_, clock_, dir_, Log(), [] {});
+  ControllerWatch watch(
+      context_.get_executor(), scope_, clock_, dir_, Log(),
+      [](uid_t) -> Result<UserAccount> {
+        return Error{Errc::Permission, ""};
+      },
+      [] {});
   watch.resume_all();
   context_.run_for(milliseconds(100));
   ::alarm(60);  // the program of the test would never end
