@@ -154,6 +154,8 @@ struct Backoff {
   bool operator==(const Backoff&) const = default;
 };
 
+inline constexpr int kFailoverNodesMax = 8;
+
 struct FailureConfig {
   int max_failures = 0;  // deaths of workers; kUnlimited: no limit
   /// Failures before the first report or barrier; as many as max_failures by default.
@@ -170,6 +172,7 @@ struct FailureConfig {
   Duration start_timeout{0};
   Duration node_suspect_after = seconds(3);
   Duration node_dead_after = seconds(10);
+  int failover_nodes = 2;  // that may take over the controller of a detached run
   Backoff backoff;
   bool operator==(const FailureConfig&) const = default;
 };

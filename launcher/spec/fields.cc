@@ -146,6 +146,8 @@ constexpr std::array kFields{
           "The silence after which train-run reconnects to a node. Heartbeats come every second, or more often: at least three in this time.", {}, 1000, kDayMs},
     Field{"run_config.failure_config.node_dead_after", Kind::Duration, [](const Target& t) -> Ref { return &t.spec->run_config.failure_config.node_dead_after; },
           "The silence after which a node counts as lost.", {}, 2000, kDayMs},
+    Field{"run_config.failure_config.failover_nodes", Kind::Integer, [](const Target& t) -> Ref { return &t.spec->run_config.failure_config.failover_nodes; },
+          "How many other nodes stand ready to take over the controller of a detached run (--detach) if its machine dies. They must see the run's folder. 0: none.", {}, 0, kFailoverNodesMax},
     Field{"run_config.failure_config.backoff", Kind::Section, nowhere, "The wait before the second and later restarts without progress. It doubles each time."},
     Field{"run_config.failure_config.backoff.initial", Kind::Duration, [](const Target& t) -> Ref { return &t.spec->run_config.failure_config.backoff.initial; },
           "The first wait.", {}, 0, kDayMs},
