@@ -58,6 +58,9 @@ struct RunCommand {
   std::string runtime_dir;        // of the traind that runs a detached run's controller
   bool detached = false;          // we are that controller
   bool restarted = false;         // in place of one that died
+  std::string failover_of;        // the id of the run that we take over if its controller is gone
+  bool failover_check = false;    // only say whether we could
+  std::string failover_mark;      // PrepareFailover::storage_mark, for both
   std::string shared_daemon;      // the runtime folder of a sweep's traind, which its trials share
   std::string private_daemon;     // the runtime folder of the private traind that runs us
 };

@@ -149,12 +149,7 @@ int start_detached(RunOptions run, std::vector<std::string> words, const RunComm
   request.message.working_dir = std::filesystem::current_path().string();
   request.message.env = run.environment;
   request.message.run_dir = folder.path();
-  controller.again = {"resume", folder.path(), kRestartedOption};
-  const std::vector<std::string> output = words_of(options.worker_output);
-  controller.again.insert(controller.again.end(), output.begin(), output.end());
-  if (!options.wait_for_debugger.empty())
-    controller.again.push_back("--wait-for-debugger=" + options.wait_for_debugger);
-  controller.again.insert(controller.again.end(), {"--log-format", options.log_format});
+  controller.again = words_to_resume(folder.path(), options);
   // A run without nodes has a private traind in any case; if that also runs the controller, each of
   // the two restarts the other.
   controller.own_traind_first = spec.cluster.names_nodes();
@@ -174,6 +169,16 @@ int start_detached(RunOptions run, std::vector<std::string> words, const RunComm
 
 void add_options(std::vector<std::string>& words, const std::vector<std::string>& options) {
   words.insert(std::find(words.begin(), words.end(), "--"), options.begin(), options.end());
+}
+
+std::vector<std::string> words_to_resume(const std::string& folder, const RunCommand& options) {
+  std::vector<std::string> words{"resume", folder, kRestartedOption};
+  const std::vector<std::string> output = words_of(options.worker_output);
+  words.insert(words.end(), output.begin(), output.end());
+  if (!options.wait_for_debugger.empty())
+    words.push_back("--wait-for-debugger=" + options.wait_for_debugger);
+  words.insert(words.end(), {"--log-format", options.log_format});
+  return words;
 }
 
 int detach(const RunOptions& run, const std::vector<std::string>& words,

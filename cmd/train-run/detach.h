@@ -12,6 +12,11 @@ namespace train {
 /// Add options to the arguments of a train-run: before the "--" that ends its own.
 void add_options(std::vector<std::string>& words, const std::vector<std::string>& options);
 
+/// Return the arguments of a train-run that takes over a run as a controller under a traind,
+/// without
+/// --detached-controller: after one that died.
+std::vector<std::string> words_to_resume(const std::string& folder, const RunCommand& options);
+
 /// Detach a run, and return the exit code. `run`: what this process would run in the foreground.
 /// `words`: the arguments of the controller that runs it.
 int detach(const RunOptions& run, const std::vector<std::string>& words, const RunCommand& options);

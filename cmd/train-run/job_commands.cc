@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <ctime>
@@ -24,6 +25,7 @@
 #include "launcher/cluster/run/driver_port.h"
 #include "launcher/cluster/run/run_job.h"
 #include "launcher/cluster/run/run_record.h"
+#include "launcher/cluster/run/run_takeover.h"
 #include "launcher/cluster/run/slurm_job.h"
 #include "launcher/core/ssh_hosts.h"
 #include "launcher/spec/job_spec_parser.h"
@@ -125,6 +127,17 @@ Result<ScreenOptions> screen_options(const OutputWords& words, const std::string
   return screen;
 }
 
+/// Return whether nodes of the job may take over its controller: those that others reach, too, and
+/// that see the run's folder.
+bool can_fail_over(const JobSpec& spec) {
+  const auto& nodes = spec.cluster.nodes;
+  const bool by_ssh = std::any_of(nodes.begin(), nodes.end(), [](const std::string& node) {
+    return node.starts_with(kSshPrefix);
+  });
+  return spec.run_config.failure_config.failover_nodes > 0 && spec.cluster.names_nodes() &&
+         !by_ssh && !is_object_url(spec.run_config.storage_path);
+}
+
 /// Run a parsed job, here or detached. `words`: the arguments that tell a controller in the
 /// background the same.
 int run_parsed(ParsedSpec parsed, const std::string& spec_text,
@@ -190,6 +203,12 @@ int run_parsed(ParsedSpec parsed, const std::string& spec_text,
     }
     run.wait_for_debugger = options.wait_for_debugger;
     add_options(words, {"--wait-for-debugger=" + options.wait_for_debugger});
+  }
+  if (options.detached && can_fail_over(run.parsed.spec)) {
+    const RunConfig& config = run.parsed.spec.run_config;
+    run.failover.arguments = words_to_resume(run_path(config.storage_path, config.name), options);
+    add_options(run.failover.arguments, {"--detached-controller"});
+    run.failover.env = run.environment;
   }
   if (!options.detach) return run_job(run);
   const auto slurm = slurm_job_of(run.parsed.spec, run.environment);
@@ -435,8 +454,34 @@ std::string moved_text(const RunFolder& folder, const std::string& other) {
 constexpr const char* kMovedHint =
     "move it back, or begin a new run with resume_from_checkpoint set to one of its checkpoints";
 
+namespace {
+
+/// Say whether a run may be taken over, or could be: return the exit code if not, or if that was
+/// the question.
+std::optional<int> failover_verdict(const JobSpec& spec, const RunFolder& folder,
+                                    const RunCommand& options) {
+  Result<Unit> verdict = Unit{};
+  if (options.failover_check) {
+    verdict = check_failover(spec, folder, options.failover_mark, submitters_environment());
+    if (verdict) return 0;
+  } else if (!options.failover_of.empty()) {
+    verdict = may_take_over(spec, folder, options.failover_mark, options.failover_of, kBuild);
+    if (verdict) return std::nullopt;
+  } else {
+    return std::nullopt;
+  }
+  print_error(verdict.error());
+  return verdict.error().code == Errc::AlreadyExists ? exit_code::kTaken : exit_code::kUnavailable;
+}
+
+}  // namespace
+
 int resume_command(const RunReference& reference, const std::vector<std::string>& overrides,
-                   const RunCommand& options) {
+                   const RunCommand& given) {
+  RunCommand options = given;
+  std::error_code ec;
+  if (options.failover_check && !std::filesystem::is_directory(reference.run, ec))
+    return failed({Errc::NotFound, fmt::format("there is no folder {}", reference.run)});
   if (const auto sweep = sweep_of(reference)) {
     if (overrides.empty())
       return resume_sweep_command(*sweep, {.output = options.output,
@@ -475,6 +520,8 @@ int resume_command(const RunReference& reference, const std::vector<std::string>
           "resume_from_checkpoint\n");
     return exit_code::kUsage;
   }
+  if (const auto code = failover_verdict(parsed->spec, folder, options)) return *code;
+  options.force |= !options.failover_of.empty();
   std::vector<std::string> words{"resume", folder.path()}, keys;
   for (const std::string& text : overrides) {
     words.insert(words.end(), {"--set", text});

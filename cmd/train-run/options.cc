@@ -273,6 +273,9 @@ void add_controller_options(CLI::App* command, Command& options, const std::stri
 
 void add_detach_options(CLI::App* command, RunCommand& run) {
   add_controller_options(command, run, "run");
+  command->add_option(kFailoverOption, run.failover_of)->group("");
+  command->add_flag(kFailoverCheckOption, run.failover_check)->group("");
+  command->add_option(kFailoverMarkOption, run.failover_mark)->group("");
   command->add_option("--shared-daemon", run.shared_daemon)->group("");
 }
 

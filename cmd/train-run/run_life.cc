@@ -9,7 +9,9 @@
 namespace train {
 namespace {
 
-constexpr auto kComeBackLimit = std::chrono::seconds(40);  // for a detached controller's successor
+// For a detached controller's successor, here or on another node.
+constexpr auto kComeBackLimit = std::chrono::seconds(40);
+constexpr auto kFailoverLimit = std::chrono::seconds(120);
 
 /// Fetch a run of another machine again. Its launcher puts new output into the store every 5 s.
 void fetch_again(const RunFolder& folder) { (void)find_run(location_of_run(folder), ""); }
@@ -49,7 +51,8 @@ bool Life::goes_on(const RunFolder& folder) {
   }
   const bool running = is_running(folder);
   if (running) seen_ = now;
-  return running || (is_detached(folder) && now - seen_ < kComeBackLimit);
+  if (running || !is_detached(folder)) return running;
+  return now - seen_ < (may_fail_over(folder) ? kFailoverLimit : kComeBackLimit);
 }
 
 }  // namespace train

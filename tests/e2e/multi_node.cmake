@@ -5,7 +5,7 @@ train_shares_precompiled(e2e_nodes train_test_precompiled)
 target_compile_definitions(e2e_nodes PRIVATE TRAIN_DEPS_DIR="${TRAINRUN_DEPS_DIR}" TRAIN_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
 target_link_libraries(e2e_nodes PUBLIC e2e_cluster fmt::fmt)
 
-foreach(part IN ITEMS placement labels faults elastic discovery members queue setup ship ingest upkeep security certificates storage relay replicas ssh ddp mpi roles sweep warm)
+foreach(part IN ITEMS placement labels faults elastic discovery members queue setup ship ingest upkeep security certificates storage relay replicas ssh ddp mpi roles sweep warm failover)
   e2e_test(multi_node_${part}_test SOURCES multi_node_${part}_test.cc USES e2e_nodes train_net TIMEOUT 600)
 endforeach()
 e2e_test(multi_node_torchrun_test SOURCES multi_node_torchrun_test.cc USES e2e_nodes train_net train_torchrun TIMEOUT 600)

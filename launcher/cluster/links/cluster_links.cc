@@ -139,6 +139,7 @@ void ClusterLinks::add(NodeId id, std::unique_ptr<Dialler> dialler, bool later) 
     observer_.feed(NodeVanished{id});
   };
   Node& node = nodes_.emplace_back();
+  node.loopback = dialler->is_loopback();
   node.link = std::make_unique<DaemonLink>(executor_, std::move(dialler), options_, source_,
                                            std::move(handlers));
   node.later = later;
@@ -204,6 +205,12 @@ NodeUp ClusterLinks::node_up(NodeId id, const NodeOffer& offer, const std::strin
 std::string ClusterLinks::name(NodeId id) const {
   const Node& node = nodes_.at(id.value);
   return node.name.empty() ? node.link->endpoint_text() : node.name;
+}
+
+bool ClusterLinks::is_on_our_machine(NodeId id) const {
+  const Node& node = nodes_.at(id.value);
+  return node.loopback ||
+         (node.offer.host == host_name() && shares_address(own_addresses_, node.offer.addresses));
 }
 
 std::vector<WaitingNode> ClusterLinks::away() const {

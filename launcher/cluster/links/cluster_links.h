@@ -64,6 +64,12 @@ class ClusterLinks final : public NodeLinks {
   std::string name(NodeId id) const override;
   /// Return the address at which workers on other nodes reach it; empty until it has answered.
   const std::string& address(NodeId id) const { return nodes_.at(id.value).address; }
+  /// Return the node as the job names it.
+  const std::string& endpoint_text(NodeId id) const {
+    return nodes_.at(id.value).link->endpoint_text();
+  }
+  /// Return whether the node, which has made an offer, is the machine that this process runs on.
+  bool is_on_our_machine(NodeId id) const;
   std::vector<WaitingNode> away() const;
   std::vector<NodeId> up() const override;
   std::optional<NodeId> find(const std::string& name) const override;
@@ -95,6 +101,7 @@ class ClusterLinks final : public NodeLinks {
     std::string problem;
     NodeOffer offer = {};    // the newest
     std::string reached_at;  // with it
+    bool loopback = false;   // it is dialled over loopback, or a Unix socket
     bool later = false;      // found while the run went on
     bool vanished = false;
     std::string turned_away = {};  // why, last

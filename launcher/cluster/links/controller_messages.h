@@ -26,7 +26,7 @@ using NodeMessage =
           CollectiveAnswered, WorkerResult, WorkerSamples, DataSamples, StacksTaken, ProfileTaken,
           WorkerAnswered, CheckpointPosition, AttemptSnapshot, AttemptLost, NodeDraining,
           NodeStatus, ReadFile, FileBytes, ShardKept, ValidationEnded, AskCheckpoints, IngestUp,
-          IngestLoad, IngestEnded, NodeSetupEnded>;
+          IngestLoad, IngestEnded, NodeSetupEnded, FailoverAnswer>;
 
 /// Decode a frame. Protocol if it cannot be decoded, or if it names a rank that an attempt of
 /// `ranks` cannot have.

@@ -140,7 +140,8 @@ asio::awaitable<Error> DaemonLink::converse(std::shared_ptr<Connection> connecti
     liveness_.heard(std::chrono::steady_clock::now());
     attached_ |= frame->type != MessageType::HeartbeatAck && frame->type != MessageType::NodeStatus;
     if (is_relayed(frame->type) || frame->type == MessageType::AttemptLost ||
-        frame->type == MessageType::NodeDraining || frame->type == MessageType::NodeStatus) {
+        frame->type == MessageType::NodeDraining || frame->type == MessageType::NodeStatus ||
+        frame->type == MessageType::FailoverAnswer) {
       handlers_.received(*frame);
     } else if (frame->type == MessageType::NodeOffer) {
       if (auto offer = decode<NodeOffer>(*frame)) {

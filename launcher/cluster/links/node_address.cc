@@ -20,6 +20,13 @@ std::string address_for_peers(const std::string& reached_at,
   return reached_at.empty() ? "127.0.0.1" : reached_at;
 }
 
+bool shares_address(const std::vector<std::string>& own, const std::vector<std::string>& offered) {
+  return std::any_of(own.begin(), own.end(), [&](const std::string& address) {
+    return !is_loopback(address) &&
+           std::find(offered.begin(), offered.end(), address) != offered.end();
+  });
+}
+
 bool on_this_machine(const std::vector<std::string>& own, const std::vector<std::string>& offered) {
   return std::all_of(own.begin(), own.end(), [&](const std::string& address) {
     return std::find(offered.begin(), offered.end(), address) != offered.end();

@@ -17,4 +17,9 @@ std::string address_for_peers(const std::string& reached_at,
 /// we have (`own`). One behind a tunnel (ssh -L) has others.
 bool on_this_machine(const std::vector<std::string>& own, const std::vector<std::string>& offered);
 
+/// Return whether a node is on this machine: it has an address that we have (`own`), other than one
+/// of loopback. Machines have their own, but they may come and go. Bridges of containers have the
+/// same on each machine, so compare the names of the machines, too.
+bool shares_address(const std::vector<std::string>& own, const std::vector<std::string>& offered);
+
 }  // namespace train

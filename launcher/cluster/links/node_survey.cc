@@ -6,6 +6,9 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <functional>
+#include <optional>
+#include <utility>
 
 #include "launcher/cluster/links/cluster_links.h"
 #include "launcher/cluster/links/dialler.h"
@@ -79,14 +82,28 @@ Task<Unit> hear(Connection& connection, NodeRow& row, bool only_offers) {
   }
 }
 
-Task<Unit> ask(asio::any_io_executor executor, Dialler& dialler, const Identity& self,
-               const TlsFiles& tls, Duration limit, bool only_offers, DetachRun end, NodeRow& row) {
+struct Greeted {
+  Dialled dialled;
+  PeerInfo peer;
+};
+
+/// Connect to a node, and learn who it is.
+Task<Greeted> greet(asio::any_io_executor executor, Dialler& dialler, const Identity& self,
+                    const TlsFiles& tls, Duration limit) {
   auto dialling = dialler.dial(executor, limit);
   CO_TRY(auto dialled, co_await std::move(dialling));
+  CO_TRY_VOID(check_peer_user(*dialled.connection));
+  auto greeting = connect_handshake(*dialled.connection, self, tls.context());
+  CO_TRY(PeerInfo peer, co_await std::move(greeting));
+  co_return Greeted{std::move(dialled), std::move(peer)};
+}
+
+Task<Unit> ask(asio::any_io_executor executor, Dialler& dialler, const Identity& self,
+               const TlsFiles& tls, Duration limit, bool only_offers, DetachRun end, NodeRow& row) {
+  auto greeting = greet(executor, dialler, self, tls, limit);
+  CO_TRY(const Greeted greeted, co_await std::move(greeting));
+  const auto& [dialled, peer] = greeted;
   Connection& connection = *dialled.connection;
-  CO_TRY_VOID(check_peer_user(connection));
-  auto greeting = connect_handshake(connection, self, tls.context());
-  CO_TRY(const PeerInfo peer, co_await std::move(greeting));
   row.build = peer.build;
   row.reached_at = dialled.reached_at;
   const std::string owner_key = make_owner_key();
@@ -100,18 +117,54 @@ Task<Unit> ask(asio::any_io_executor executor, Dialler& dialler, const Identity&
   co_return Unit{};
 }
 
-asio::awaitable<void> ask_some(asio::any_io_executor executor,
-                               std::vector<std::unique_ptr<Dialler>>* diallers,
-                               std::vector<NodeRow>* rows, std::size_t* next, const Identity* self,
-                               const TlsFiles* tls, Duration limit, bool only_offers,
-                               DetachRun end) {
-  while (*next < diallers->size()) {
-    const std::size_t i = (*next)++;
-    NodeRow& row = (*rows)[i];
-    auto asking = ask(executor, *(*diallers)[i], *self, *tls, limit, only_offers, end, row);
-    const auto asked = co_await std::move(asking);
-    if (asked.has_error()) row.problem = asked.error();
+Task<Unit> hear_of_launcher(Connection& connection, FailoverVoter& voter) {
+  for (;;) {
+    auto receiving = connection.receive();
+    CO_TRY(const Frame frame, co_await std::move(receiving));
+    if (frame.type != MessageType::LauncherTold) continue;
+    CO_TRY(const LauncherTold told, decode<LauncherTold>(frame));
+    voter.answered = true;
+    voter.attached = told.attached;
+    co_return Unit{};
   }
+}
+
+Task<Unit> ask_for(asio::any_io_executor executor, Dialler& dialler, const Identity& self,
+                   const TlsFiles& tls, std::string run_id, Duration limit, FailoverVoter& voter) {
+  auto greeting = greet(executor, dialler, self, tls, limit);
+  CO_TRY(const Greeted greeted, co_await std::move(greeting));
+  Connection& connection = *greeted.dialled.connection;
+  connection.send(encode(AskLauncher{std::move(run_id)}));
+  auto hearing = hear_of_launcher(connection, voter);
+  co_return co_await within(limit, std::move(hearing));
+}
+
+using AskNode = std::function<Task<Unit>(asio::any_io_executor executor, std::size_t node)>;
+
+asio::awaitable<void> ask_some(asio::any_io_executor executor, const AskNode* ask,
+                               std::vector<std::optional<Error>>* problems, std::size_t* next) {
+  while (*next < problems->size()) {
+    const std::size_t i = (*next)++;
+    auto asking = (*ask)(executor, i);
+    const auto asked = co_await std::move(asking);
+    if (asked.has_error()) (*problems)[i] = asked.error();
+  }
+}
+
+/// Ask so many nodes, some of them at the same time. Return what is wrong with each.
+std::vector<std::optional<Error>> ask_all(std::size_t count, const AskNode& ask) {
+  std::vector<std::optional<Error>> problems(count);
+  asio::io_context context;
+  Scope scope(context.get_executor());
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < std::min(kAskedAtOnce, count); ++i)
+    scope.spawn("ask", ask_some(context.get_executor(), &ask, &problems, &next));
+  context.run();
+  return problems;
+}
+
+Identity surveyor(const std::string& build) {
+  return {build, "launcher", host_name(), ::getpid(), ""};
 }
 
 }  // namespace
@@ -133,15 +186,25 @@ std::vector<NodeRow> ask_nodes(std::vector<std::unique_ptr<Dialler>>& diallers, 
                                const DetachRun& end) {
   std::vector<NodeRow> rows(diallers.size());
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i].address = diallers[i]->text();
-  const Identity self{build, "launcher", host_name(), ::getpid(), ""};
-  asio::io_context context;
-  Scope scope(context.get_executor());
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < std::min(kAskedAtOnce, rows.size()); ++i)
-    scope.spawn("ask", ask_some(context.get_executor(), &diallers, &rows, &next, &self, &tls, limit,
-                                only_offers, end));
-  context.run();
+  const Identity self = surveyor(build);
+  const auto problems = ask_all(rows.size(), [&](asio::any_io_executor executor, std::size_t i) {
+    return ask(std::move(executor), *diallers[i], self, tls, limit, only_offers, end, rows[i]);
+  });
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (problems[i]) rows[i].problem = *problems[i];
   return rows;
+}
+
+std::vector<FailoverVoter> ask_for_launcher(std::vector<std::unique_ptr<Dialler>>& diallers,
+                                            const TlsFiles& tls, const std::string& build,
+                                            const std::string& run_id, Duration limit) {
+  std::vector<FailoverVoter> voters(diallers.size());
+  for (std::size_t i = 0; i < voters.size(); ++i) voters[i].node = diallers[i]->text();
+  const Identity self = surveyor(build);
+  ask_all(voters.size(), [&](asio::any_io_executor executor, std::size_t i) {
+    return ask_for(std::move(executor), *diallers[i], self, tls, run_id, limit, voters[i]);
+  });
+  return voters;
 }
 
 void tell_run_end(const ClusterConfig& cluster, const std::string& build, Duration limit,

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "launcher/cluster/checkpoints/remote_run.h"
+#include "launcher/cluster/run/failover_note.h"
 #include "lib/base/terminal_text.h"
 #include "lib/net/control_call.h"
 #include "lib/net/runtime_dir.h"
@@ -144,11 +145,18 @@ Result<Unit> begin_detached(const RunFolder& folder) {
 }
 
 void end_detached(const RunFolder& folder) {
+  remove_failover_notes(folder);
   ::unlink(join_path(folder.path(), kDetachedNote).c_str());
 }
 
 bool is_detached(const RunFolder& folder) {
   return ::access(join_path(folder.path(), kDetachedNote).c_str(), F_OK) == 0;
+}
+
+bool may_fail_over(const RunFolder& folder) {
+  const auto note = is_detached(folder) ? read_failover_note(folder)
+                                        : Result<FailoverNote>(Error{Errc::NotFound, ""});
+  return note && !note->ready.empty();
 }
 
 std::string left_text(const RunFolder& folder) {
@@ -160,6 +168,10 @@ std::string left_text(const RunFolder& folder) {
       return "interrupted: its controller has died; its traind is starting another";
     what = daemon ? "its controller and its traind have died"
                   : "its controller has died, and no traind has started another yet";
+    const auto note = read_failover_note(folder);
+    if (note && !note->ready.empty())
+      what = fmt::format("its controller on {} is gone, and {} has not taken over yet", note->host,
+                         fmt::join(note->ready, " or "));
   }
   return fmt::format(
       "interrupted: {}; `train-run resume {}{}` finds its workers, or continues from the newest "

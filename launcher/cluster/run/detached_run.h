@@ -29,6 +29,8 @@ void remember_daemon(const PrivateDaemon& daemon, const RunFolder& folder);
 Result<Unit> begin_detached(const RunFolder& folder);
 void end_detached(const RunFolder& folder);
 bool is_detached(const RunFolder& folder);
+/// Return whether another node stands ready to take over the controller.
+bool may_fail_over(const RunFolder& folder);
 /// Return why an unfinished run has no launcher, and the command that resumes it.
 std::string left_text(const RunFolder& folder);
 

@@ -90,6 +90,9 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
                [this](const DataBoundWatch::Change& change) { on_data_bound(change); }),
       time_notes_(clock_, disk_, record_->folder(), controller_),
       code_(spec_, record_->folder(), options.restarted) {
+  if (!options_.failover.arguments.empty())
+    failover_ = std::make_unique<FailoverKeeper>(failover_options(), links_, journal_, screen_,
+                                                 disk_, clock_);
   const std::optional<LivingAttempt>& living = record_->start().living;
   run_.pace = static_cast<std::uint32_t>(options_.pace);
   if (options_.driver_fd >= 0) connect_driver();
@@ -102,6 +105,29 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
   summary_builder_.placed(living->placement);
   screen_.placed(living->id, living->placement, spec_.scaling_config);
   samples_.placed(living->placement, spec_.scaling_config, living->node_names);
+}
+
+FailoverOptions RunDriver::failover_options() {
+  const FailureConfig& config = spec_.run_config.failure_config;
+  FailoverOptions options{.order = options_.failover,
+                          .nodes = config.failover_nodes,
+                          .run_id = run_.run_id,
+                          .generation = run_.generation,
+                          .folder = record_->folder(),
+                          .trains_here = [this] { return trains_here(); }};
+  options.order.run_dir = record_->folder().path();
+  options.order.storage_mark = fmt::format("{} {}", run_.generation.value, run_.storage_marker);
+  options.order.wait_ms =
+      std::chrono::duration_cast<milliseconds>(failover_wait(config.orphan_timeout)).count();
+  return options;
+}
+
+bool RunDriver::trains_here() const {
+  for (std::int32_t rank = 0; rank < controller_.world_size(); ++rank) {
+    const auto node = controller_.node_of(controller_.attempt(), Rank{rank});
+    if (node && links_.is_on_our_machine(*node)) return true;
+  }
+  return false;
 }
 
 void RunDriver::connect_driver() {
@@ -230,6 +256,7 @@ int RunDriver::run() {
   scope_.spawn("deadlines", tick_loop());
   scope_.spawn("samples", samples_.run());
   scope_.spawn("time notes", time_notes_.run());
+  if (failover_) scope_.spawn("failover", failover_->run());
   scope_.spawn("screen", screen_.run(links_.size(), [this] { return missing_nodes(); }));
   if (daemon_ && options_.shared_daemon.empty())
     scope_.spawn("private traind", keep_private_daemon());
@@ -385,6 +412,9 @@ void RunDriver::received(NodeId node, const Frame& frame) {
                    if (from.attempt.value <= controller_.attempt().value + 1)  // it may stand by
                      node_setups_.ended(from.attempt, links_.name(node), std::move(m));
                  },
+                 [&](const FailoverAnswer& m) {
+                   if (failover_) failover_->answered(node, m);
+                 },
                  [&](ValidationEnded& m) { validations_.ended(from.attempt, std::move(m)); },
                  [&](const AskCheckpoints& m) { validations_.asked(node, from.attempt, m); },
                  [&](const StorageTrouble& m) {
@@ -399,6 +429,7 @@ void RunDriver::received(NodeId node, const Frame& frame) {
 
 void RunDriver::feed(const RunEvent& event) {
   shards_.saw(event);
+  if (failover_ && !ending_) failover_->saw(event);
   if (finished_) return;
   log_.event(event);
   if (const auto* exited = std::get_if<RankExited>(&event);

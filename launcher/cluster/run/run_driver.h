@@ -25,6 +25,7 @@
 #include "launcher/cluster/notify/run_notifier.h"
 #include "launcher/cluster/reports/report_pipeline.h"
 #include "launcher/cluster/run/driver_port.h"
+#include "launcher/cluster/run/failover_keeper.h"
 #include "launcher/cluster/run/journal_writer.h"
 #include "launcher/cluster/run/node_notes.h"
 #include "launcher/cluster/run/node_setups.h"
@@ -83,6 +84,8 @@ class RunDriver final : private LinkObserver {
   void on_attempt_ended(const AttemptEnded& ended);
   asio::awaitable<void> tick_loop();
 
+  FailoverOptions failover_options();
+  bool trains_here() const;
   void connect_driver();
   EventNotifier::Options notify_options();
   void say(const std::string& text);  // any thread may call
@@ -161,7 +164,8 @@ class RunDriver final : private LinkObserver {
   SampleRecorder samples_;
   TimeNotes time_notes_;
   CodeShipment code_;
-  std::unique_ptr<SlurmJob> slurm_;  // if it is part of one
+  std::unique_ptr<SlurmJob> slurm_;           // if it is part of one
+  std::unique_ptr<FailoverKeeper> failover_;  // if other nodes may take over
 };
 
 }  // namespace train

@@ -10,6 +10,7 @@
 #include "launcher/report/progress.h"
 #include "launcher/spec/job_spec_parser.h"
 #include "lib/observe/log.h"
+#include "lib/wire/daemon_messages.h"
 
 namespace train {
 
@@ -23,6 +24,8 @@ struct RunOptions {
   bool restarted = false;                      // in place of one that died
   bool requeue = false;                        // have Slurm start the job again after exit code 75
   std::string private_daemon;  // the runtime folder of that traind, if it is private
+  /// What nodes that may take over the controller are to run; no arguments: there are none.
+  PrepareFailover failover = {};
   /// The runtime folder of a private traind that somebody else keeps for several runs, and starts
   /// again if it dies; empty: none.
   std::string shared_daemon = {};

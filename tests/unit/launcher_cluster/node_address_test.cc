@@ -34,6 +34,12 @@ TEST(OnThisMachine, IsNoNodeBehindATunnel) {
                                {"10.1.0.8", "172.17.0.1", "127.0.0.1"}));
 }
 
+TEST(SharesAddress, ComparesOnlyAddressesThatOthersReach) {
+  EXPECT_TRUE(shares_address({"10.1.0.7", "fd00::7", "127.0.0.1"}, {"fd00::7", "127.0.0.1"}));
+  EXPECT_FALSE(shares_address({"10.1.0.7", "127.0.0.1", "::1"}, {"10.1.0.8", "127.0.0.1", "::1"}));
+  EXPECT_FALSE(shares_address({}, {}));
+}
+
 TEST(AddressForPeers, MayBeIpv6) {
   EXPECT_EQ(address_for_peers("fd00::7", {"10.1.0.7", "fd00::7", "::1"}), "fd00::7");
 }

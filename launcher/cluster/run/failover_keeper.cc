@@ -1,0 +1,105 @@
+#include "launcher/cluster/run/failover_keeper.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <utility>
+
+#include "lib/base/host.h"
+#include "lib/net/blocking.h"
+#include "lib/net/within.h"
+#include "lib/wire/codec.h"
+
+namespace train {
+namespace {
+
+constexpr Duration kWait = seconds(15), kWaitMin = seconds(1);
+constexpr Duration kTickEvery = milliseconds(500);
+
+}  // namespace
+
+Duration failover_wait(Duration orphan_timeout) {
+  return std::clamp(orphan_timeout / 4, kWaitMin, kWait);
+}
+
+FailoverKeeper::FailoverKeeper(FailoverOptions options, ClusterLinks& links, JournalWriter& journal,
+                               UserMessages& messages, asio::thread_pool& disk, const Clock& clock)
+    : options_(std::move(options)),
+      links_(links),
+      journal_(journal),
+      messages_(messages),
+      disk_(disk),
+      clock_(clock),
+      nodes_(options_.nodes, std::hash<std::string>()(options_.run_id)) {}
+
+void FailoverKeeper::saw(const RunEvent& event) {
+  if (const auto* up = std::get_if<NodeUp>(&event)) {
+    const NodeCapacity& node = up->capacity;
+    if (!links_.is_on_our_machine(node.node))
+      perform(nodes_.up(node.node, up->attached, node.draining, clock_.now()));
+  } else if (const auto* down = std::get_if<NodeDown>(&event)) {
+    perform(nodes_.down(down->node));
+  }
+}
+
+void FailoverKeeper::answered(NodeId node, const FailoverAnswer& answer) {
+  perform(nodes_.answered(node, answer.ready, answer.why, clock_.now()));
+}
+
+// Thousands of nodes come and go at the same time: what changes meanwhile goes into the next note.
+asio::awaitable<void> FailoverKeeper::run() {
+  for (;;) {
+    const auto woken = co_await pause_for(kTickEvery);
+    if (!woken) co_return;
+    perform(nodes_.tick(clock_.now()));
+    if (!std::exchange(note_is_old_, false)) continue;
+    // Without any node it keeps the last ones: they may have lost touch with this machine, which
+    // has nothing left to control.
+    FailoverNote note = make_note();
+    if (note.voters.empty() && !options_.trains_here()) continue;
+    auto writing = run_on<Unit>(disk_, [&options = options_, note = std::move(note)] {
+      return write_failover_note(options.folder, options.generation, note);
+    });
+    (void)co_await std::move(writing);
+  }
+}
+
+void FailoverKeeper::perform(const FailoverNodes::Change& change) {
+  for (const NodeId node : change.cancel) links_.send(node, encode(CancelFailover{}));
+  for (const auto& [node, place] : change.prepare) {
+    PrepareFailover order = options_.order;
+    order.wait_ms *= place + 1;
+    links_.send(node, encode(order));
+  }
+  note_is_old_ |= change.of_note;
+  tell_ready();
+}
+
+/// Say who stands ready, or that nobody can; each once.
+void FailoverKeeper::tell_ready() {
+  if (!nodes_.settled()) return;
+  std::vector<std::string> names;
+  for (const NodeId node : nodes_.ready()) names.push_back(links_.name(node));
+  const auto trouble = nodes_.trouble();
+  if (names.empty() && !trouble) return;
+  const std::string text =
+      names.empty()
+          ? fmt::format("if this machine dies, no other node can take over the controller: {}: {}",
+                        links_.name(trouble->first), trouble->second)
+          : fmt::format("if this machine dies, {} takes over the controller",
+                        fmt::join(names, " or "));
+  if (std::exchange(told_, text) == text) return;
+  if (names.empty()) return messages_.warn(text);
+  messages_.phase(text);
+  journal_.remember({{"event", "failover_ready"}, {"nodes", boost::json::value_from(names)}});
+}
+
+FailoverNote FailoverKeeper::make_note() const {
+  FailoverNote note{host_name(), {}, {}};
+  for (const NodeId node : nodes_.ready()) note.ready.push_back(links_.name(node));
+  for (const NodeId node : nodes_.voters()) note.voters.push_back(links_.endpoint_text(node));
+  return note;
+}
+
+}  // namespace train
