@@ -12,9 +12,8 @@ namespace train {
 /// Add options to the arguments of a train-run: before the "--" that ends its own.
 void add_options(std::vector<std::string>& words, const std::vector<std::string>& options);
 
-/// Return the arguments of a train-run that takes over a run as a controller under a traind,
-/// without
-/// --detached-controller: after one that died.
+/// Return the arguments, without --detached-controller, of a train-run that continues a run after
+/// its controller has died.
 std::vector<std::string> words_to_resume(const std::string& folder, const RunCommand& options);
 
 /// Detach a run, and return the exit code. `run`: what this process would run in the foreground.

@@ -11,7 +11,7 @@ namespace {
 
 // For a detached controller's successor, here or on another node.
 constexpr auto kComeBackLimit = std::chrono::seconds(40);
-constexpr auto kFailoverLimit = std::chrono::seconds(120);
+constexpr auto kFailoverLimit = std::chrono::minutes(5);
 
 /// Fetch a run of another machine again. Its launcher puts new output into the store every 5 s.
 void fetch_again(const RunFolder& folder) { (void)find_run(location_of_run(folder), ""); }

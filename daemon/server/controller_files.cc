@@ -77,7 +77,8 @@ std::optional<DetachedNote> read_note(const std::string& path) {
   return note;
 }
 
-std::string exit_mark(const std::string& run_dir) {
+std::string exit_mark(const std::string& run_dir, const std::optional<UserAccount>& account) {
+  const ActAs as(account);
   struct stat status {};
   if (::stat((run_dir + "/exit.json").c_str(), &status) != 0) return "";
   return fmt::format("{}:{}.{}", status.st_ino, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);

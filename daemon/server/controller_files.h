@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/base/user_account.h"
 #include "lib/wire/daemon_messages.h"
 
 namespace train {
@@ -39,8 +40,8 @@ Result<Unit> write_note(const std::string& path, const DetachedNote& note);
 std::optional<DetachedNote> read_note(const std::string& path);
 
 /// Return a mark of the exit.json that the run has, or "" if it has none. If the mark has changed,
-/// the run has ended in the meantime.
-std::string exit_mark(const std::string& run_dir);
+/// the run has ended in the meantime. `account`: who may look there; none: we.
+std::string exit_mark(const std::string& run_dir, const std::optional<UserAccount>& account = {});
 /// Return the end of a log, at most 16 KiB.
 std::string tail_of(const std::string& path);
 

@@ -13,6 +13,7 @@
 
 #include "daemon/server/process_watch.h"
 #include "lib/base/file_descriptor.h"
+#include "lib/net/blocking.h"
 #include "lib/net/within.h"
 #include "lib/wire/codec.h"
 #include "lib/wire/daemon_messages.h"
@@ -23,6 +24,7 @@ namespace {
 
 constexpr Duration kTellLimit = seconds(1);
 constexpr std::size_t kSaidBytesMax = 16u << 10;
+constexpr Duration kLookLimit = seconds(5);
 
 bool has_begun(const std::string& run_dir) {
   struct stat status {};
@@ -119,9 +121,8 @@ void ControllerWatch::detach(DetachController request, std::shared_ptr<Connectio
   scope_.spawn("controller", hold(run));
 }
 
-std::optional<ControllerWatch::Id> ControllerWatch::take_over(
-    DetachController request, std::optional<UserAccount> account,
-    std::function<void(const ControllerEnd&)> on_end) {
+bool ControllerWatch::take_over(DetachController request, std::optional<UserAccount> account,
+                                std::function<void(const ControllerEnd&)> on_end) {
   auto run = std::make_shared<DetachedRun>();
   run->files = controller_files(runtime_dir_, new_tag());
   run->note.takeover = DetachedNote::Takeover::Begun;
@@ -132,18 +133,11 @@ std::optional<ControllerWatch::Id> ControllerWatch::take_over(
   if (const auto started = start(run); !started) {
     log_.warn("no controller", {{"why", started.error().describe()}});
     remove_controller_files(run->files);
-    return std::nullopt;
+    return false;
   }
   runs_[run->files.note] = run;
   scope_.spawn("controller", hold(run));
-  return run->files.note;
-}
-
-void ControllerWatch::leads(const Id& id) {
-  const auto found = runs_.find(id);
-  if (found == runs_.end() || found->second->note.takeover == DetachedNote::Takeover::Done) return;
-  found->second->note.takeover = DetachedNote::Takeover::Done;
-  (void)write_note(found->second->files.note, found->second->note);
+  return true;
 }
 
 std::string ControllerWatch::new_tag() const {
@@ -180,7 +174,8 @@ Result<Unit> ControllerWatch::start(const std::shared_ptr<DetachedRun>& run) {
 
 // The controller logs to a file of ours until it owns the run, and into the run's folder
 // afterwards. So if that file is empty, it got that far. One that takes over may be another user's
-// process, which could fill the disk with such a file: it gets a pipe.
+// process, which could fill the disk with such a file: it gets a pipe. While it lives, the end of
+// the pipe means that it owns the run.
 Result<pid_t> ControllerWatch::spawn(const std::shared_ptr<DetachedRun>& run,
                                      SpawnRequest request) {
   if (run->note.takeover == DetachedNote::Takeover::None) {
@@ -207,10 +202,23 @@ asio::awaitable<void> ControllerWatch::keep_said(std::shared_ptr<DetachedRun> ru
   for (;;) {
     const auto [error, size] =
         co_await source.async_read_some(asio::buffer(text), asio::as_tuple(asio::use_awaitable));
-    if (error) co_return;
+    if (error == asio::error::operation_aborted) co_return;
+    if (error) break;
     run->said.append(text.data(), size);
     if (run->said.size() > kSaidBytesMax) run->said.erase(0, run->said.size() - kSaidBytesMax);
   }
+  if (!goes_on(run->note.pid)) co_return;
+  run->note.takeover = DetachedNote::Takeover::Done;
+  (void)write_note(run->files.note, run->note);
+}
+
+/// Return whether the run of one that has taken over has ended. Its storage may hang.
+Task<bool> ControllerWatch::has_ended(std::shared_ptr<DetachedRun> run) {
+  auto looking = run_unjoined<bool>(
+      [path = run->note.request.run_dir, account = run->account]() -> Result<bool> {
+        return !exit_mark(path, account).empty();
+      });
+  co_return co_await within(kLookLimit, std::move(looking));
 }
 
 std::string ControllerWatch::said_of(const DetachedRun& run) {
@@ -231,6 +239,11 @@ Task<ControllerEnd> ControllerWatch::end_of(std::shared_ptr<DetachedRun> run) {
   if (run->note.takeover == DetachedNote::Takeover::None) {
     const std::string mark = exit_mark(run->note.request.run_dir);
     end.run_ended = !mark.empty() && mark != run->note.exit_at_detach;
+  } else if (run->note.takeover == DetachedNote::Takeover::Done) {
+    auto looking = has_ended(run);
+    const auto ended = co_await std::move(looking);
+    if (!ended && ended.error().code == Errc::Cancelled) co_return ended.error();
+    end.run_ended = ended && *ended;
   }
   co_return end;
 }

@@ -22,7 +22,6 @@ namespace train {
 
 class ControllerWatch {
  public:
-  using Id = std::string;
   /// Returns the account of a user that controllers may run as, or why they may not.
   using AccountOf = std::function<Result<UserAccount>(uid_t uid)>;
   /// `on_end` is called when a controller has ended and no other is started in its place.
@@ -37,11 +36,9 @@ class ControllerWatch {
   void detach(DetachController request, std::shared_ptr<Connection> asker);
   /// Start a controller in place of one that is gone with its node, as `account` (none: ours): a
   /// process that first finds out whether it may take the run over, and is not started again until
-  /// leads() says that it has. Do not look at the run's folder. `on_end` hears how it ended; none
-  /// is returned if it could not be started.
-  std::optional<Id> take_over(DetachController request, std::optional<UserAccount> account,
-                              std::function<void(const ControllerEnd&)> on_end);
-  void leads(const Id& id);
+  /// it has. `on_end` hears how it ended. Return whether it could be started.
+  bool take_over(DetachController request, std::optional<UserAccount> account,
+                 std::function<void(const ControllerEnd&)> on_end);
   bool empty() const { return runs_.empty(); }
 
  private:
@@ -58,6 +55,7 @@ class ControllerWatch {
   };
   std::string new_tag() const;
   Result<pid_t> spawn(const std::shared_ptr<DetachedRun>& run, SpawnRequest request);
+  static Task<bool> has_ended(std::shared_ptr<DetachedRun> run);
   asio::awaitable<void> keep_said(std::shared_ptr<DetachedRun> run, int pipe);
   static std::string said_of(const DetachedRun& run);
   Result<Unit> start(const std::shared_ptr<DetachedRun>& run);

@@ -102,7 +102,7 @@ void Failover::prepare(const std::string& run_id, std::uint64_t generation, Prep
   cancel(run_id);
   if (!has_room_for(message)) return answer({false, "its traind has too many orders like this"});
   const auto number = plan_.prepare(run_id, generation, milliseconds(message.wait_ms));
-  orders_[run_id] = {number, generation, std::move(message), std::move(account), std::move(answer)};
+  orders_[run_id] = {number, std::move(message), std::move(account), std::move(answer)};
   if (!std::exchange(watching_, true)) scope_.spawn("failover", watch());
   if (checking_.insert(run_id).second) scope_.spawn("failover check", check(run_id));
 }
@@ -169,9 +169,6 @@ void Failover::cancel(const std::string& run_id) {
 }
 
 void Failover::attached(const std::string& run_id, std::uint64_t generation) {
-  const auto started = started_.find(run_id);
-  if (started != started_.end() && generation > started->second.generation)
-    controllers_.leads(started->second.id);
   plan_.attached(run_id, generation);
   forget_cancelled();
 }
@@ -198,19 +195,13 @@ void Failover::start(const std::string& run_id) {
   request.resume_argv = command_of(order.message);
   request.env = environment_of(order.message, order.account);
   request.run_dir = order.message.run_dir;
-  const auto id =
-      controllers_.take_over(std::move(request), order.account,
-                             [this, run_id](const ControllerEnd& end) { ended(run_id, end); });
-  if (id)
-    started_[run_id] = {order.generation, *id};
-  else
-    ended(run_id, {});
+  const auto on_end = [this, run_id](const ControllerEnd& end) { ended(run_id, end); };
+  if (!controllers_.take_over(std::move(request), order.account, on_end)) ended(run_id, {});
 }
 
 void Failover::ended(const std::string& run_id, const ControllerEnd& end) {
   const bool over = end.how == ControllerEnd::How::Exited &&
                     (end.exit_code == exit_code::kOk || end.exit_code == exit_code::kTaken);
-  started_.erase(run_id);
   plan_.ended(run_id, over, clock_.now());
   forget_cancelled();
   changed_.notify();

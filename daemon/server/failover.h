@@ -42,15 +42,9 @@ class Failover {
  private:
   struct Order {
     FailoverPlan::Order number = 0;
-    std::uint64_t generation = 0;
     PrepareFailover message;
     std::optional<UserAccount> account;
     Answer answer;
-  };
-  /// A train-run that was started to take over.
-  struct Started {
-    std::uint64_t generation = 0;  // of the launcher whose order it obeys
-    ControllerWatch::Id id;
   };
   bool has_room_for(const PrepareFailover& message) const;
   asio::awaitable<void> watch();
@@ -66,9 +60,8 @@ class Failover {
   ControllerWatch& controllers_;
   Log log_;
   FailoverPlan plan_;
-  std::map<std::string, Order> orders_;     // by run_id; of the runs in plan_
-  std::set<std::string> checking_;          // runs of which an order is being checked
-  std::map<std::string, Started> started_;  // by run_id
+  std::map<std::string, Order> orders_;  // by run_id; of the runs in plan_
+  std::set<std::string> checking_;       // runs of which an order is being checked
   bool watching_ = false;
   Notifier changed_;
 };

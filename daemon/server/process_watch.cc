@@ -18,18 +18,36 @@ namespace train {
 namespace {
 
 constexpr Duration kLookAgainAfter = seconds(1);
+constexpr std::uint64_t kExiting = 4;  // PF_EXITING of the kernel
+
+/// From /proc/PID/stat (proc(5)). `start` is empty if the process is gone, or a zombie.
+struct Stat {
+  std::uint64_t flags = 0;
+  std::string start = {};
+};
+
+Stat read_stat(pid_t pid) {
+  const std::string text = read_text(fmt::format("/proc/{}/stat", pid));
+  const auto name_end = text.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos) return {};
+  std::istringstream words(text.substr(name_end + 1));
+  Stat stat;
+  std::string state, word;
+  words >> state;
+  for (int field = 4; field < 9; ++field) words >> word;
+  words >> stat.flags;
+  for (int field = 10; field <= 22; ++field) words >> word;
+  if (state != "Z" && state != "X") stat.start = word;
+  return stat;
+}
 
 }  // namespace
 
-std::string process_start(pid_t pid) {
-  const std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
-  const auto name_end = stat.rfind(')');  // the name may hold anything
-  if (name_end == std::string::npos) return "";
-  std::istringstream words(stat.substr(name_end + 1));
-  std::string word, state;
-  words >> state;
-  for (int field = 4; field <= 22; ++field) words >> word;
-  return state == "Z" || state == "X" ? "" : word;
+std::string process_start(pid_t pid) { return read_stat(pid).start; }
+
+bool goes_on(pid_t pid) {
+  const Stat stat = read_stat(pid);
+  return !stat.start.empty() && (stat.flags & kExiting) == 0;
 }
 
 Task<Unit> wait_until_gone(asio::any_io_executor executor, pid_t pid, std::string start) {

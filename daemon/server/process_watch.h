@@ -16,6 +16,10 @@ namespace train {
 /// descriptor is left for reading that.
 std::string process_start(pid_t pid);
 
+/// Return whether a process goes on running: it is there, and not about to end. Of one that is
+/// ending, descriptors may be closed already.
+bool goes_on(pid_t pid);
+
 /// Wait until the process for which process_start() returned `start` has ended. If `start` is "",
 /// wait for whatever process has that pid. A lack of descriptors is never mistaken for the end.
 /// Errors: Cancelled.

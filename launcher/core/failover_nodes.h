@@ -35,6 +35,8 @@ class FailoverNodes {
   Change up(NodeId node, bool attached, bool draining, TimePoint now);
   /// A node is lost.
   Change down(NodeId node);
+  /// The link to a node is broken; to be told again at each tick while it is.
+  void away(NodeId node, TimePoint now) { away_.try_emplace(node, now); }
   /// A node says whether it can obey its order, or why not.
   Change answered(NodeId node, bool can, const std::string& why, TimePoint now);
   /// Choose nodes for the places that are free, and give up those that do not answer. To be called
@@ -46,8 +48,10 @@ class FailoverNodes {
   /// Return the nodes that stand ready, the first to take over first.
   std::vector<NodeId> ready() const;
   /// Return the nodes on other machines that are not lost.
-  const std::set<NodeId>& voters() const { return up_; }
-  /// Return of a node that cannot, why, if none can; empty: some node does, or may.
+  const std::set<NodeId>& nodes() const { return up_; }
+  /// Return those that the controller is in touch with, and that stay.
+  std::set<NodeId> voters() const;
+  /// Return of a node that cannot, why, if none can and no other is left to be asked.
   std::optional<std::pair<NodeId, std::string>> trouble() const;
 
  private:
@@ -57,8 +61,9 @@ class FailoverNodes {
     TimePoint asked{};
   };
   Place* place_of(NodeId node);
-  bool may_be_chosen(NodeId node);
-  std::optional<NodeId> best();
+  bool may_be_chosen(NodeId node) const;
+  std::optional<NodeId> best() const;
+  void give_up_the_absent(TimePoint now, Change& change);
   void leave(Place& place, Change& change);
   void order(Place& place, NodeId node, TimePoint now, Change& change);
   void give_up(Place& place, const std::string& why, TimePoint now, Change& change);
@@ -66,6 +71,8 @@ class FailoverNodes {
   std::vector<Place> chosen_;
   const std::uint64_t seed_;
   std::set<NodeId> up_, draining_;
+  std::map<NodeId, TimePoint> away_;     // since when
+  std::set<NodeId> gone_;                // of those: for some time
   std::map<NodeId, std::string> unfit_;  // why
   TimePoint unfit_since_{};
   std::set<NodeId> ordered_;  // they may have an order of ours that holds

@@ -26,9 +26,11 @@ template <class T>
 struct BlockingAnswer {
   explicit BlockingAnswer(asio::any_io_executor on) : executor(on), come(on) {}
 
-  /// Send the result, from the thread of the call.
-  static void send(const std::shared_ptr<BlockingAnswer>& answer, Result<T> result) {
-    asio::post(answer->executor, [answer, result = std::move(result)]() mutable {
+  /// Send the result, from the thread of the call. It gives its share of the answer away: the
+  /// executor may be gone before the thread is.
+  static void send(std::shared_ptr<BlockingAnswer> answer, Result<T> result) {
+    const asio::any_io_executor executor = answer->executor;
+    asio::post(executor, [answer = std::move(answer), result = std::move(result)]() mutable {
       answer->result = std::move(result);
       answer->come.notify();
     });
@@ -47,8 +49,9 @@ template <class T>
 Task<T> run_on(asio::thread_pool& pool, std::function<Result<T>()> work) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const auto answer = std::make_shared<detail::BlockingAnswer<T>>(executor);
-  asio::post(pool,
-             [answer, work = std::move(work)] { detail::BlockingAnswer<T>::send(answer, work()); });
+  asio::post(pool, [shared = answer, work = std::move(work)]() mutable {
+    detail::BlockingAnswer<T>::send(std::move(shared), work());
+  });
   while (!answer->result) (void)co_await answer->come.wait_until(TimePoint::max());
   co_return std::move(*answer->result);
 }
@@ -59,9 +62,10 @@ template <class T>
 Task<T> run_unjoined(std::function<Result<T>()> work) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const auto answer = std::make_shared<detail::BlockingAnswer<T>>(executor);
-  const auto started = start_unjoined_thread("trainrun-io", [answer, work = std::move(work)] {
-    detail::BlockingAnswer<T>::send(answer, work());
-  });
+  const auto started =
+      start_unjoined_thread("trainrun-io", [shared = answer, work = std::move(work)]() mutable {
+        detail::BlockingAnswer<T>::send(std::move(shared), work());
+      });
   if (started.has_error()) co_return started.error();
   while (!answer->result) {
     const auto woken = co_await answer->come.wait_until(TimePoint::max());

@@ -66,6 +66,15 @@ Result<Unit> leave_storage_marker(FileSystem& fs, const std::string& run_dir, Ge
   return write_file(fs, mark_path(run_dir, generation), text);
 }
 
+Result<bool> has_storage_marker(FileSystem& fs, const std::string& run_dir, Generation generation,
+                                const std::string& text) {
+  const auto mark = read_small_file(fs, mark_path(run_dir, generation), kMarkBytesMax);
+  if (mark) return *mark == text;
+  if (mark.error().code != Errc::NotFound) return mark.error();
+  TRY_VOID(fs.status(run_dir));
+  return false;
+}
+
 void remove_storage_markers(FileSystem& fs, const std::string& run_dir) {
   const auto entries = fs.list(run_dir);
   if (!entries) return;

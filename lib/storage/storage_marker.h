@@ -22,6 +22,11 @@ Result<Unit> leave_storage_marker(FileSystem& fs, const std::string& run_dir, Ge
 /// Remove all marks; best effort.
 void remove_storage_markers(FileSystem& fs, const std::string& run_dir);
 
+/// Return whether the mark of that launcher is still there: not if another launcher has come, or
+/// the run has ended.
+Result<bool> has_storage_marker(FileSystem& fs, const std::string& run_dir, Generation generation,
+                                const std::string& text);
+
 struct StorageCheck {
   std::string run_dir;
   Generation generation;

@@ -10,6 +10,7 @@
 #include <boost/json.hpp>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include "tests/e2e/multi_node.h"
 
@@ -32,9 +33,8 @@ class Failover : public ThreeNodes {
             "train_loop_config: {{mode: epochs, epochs: {}, on_stop: true, hold_file: '{}', "
             "hold_at: [6]{}}}\n",
             program("sdk_worker"), workers, kEpochs, cluster->path("go"), loop),
-        fmt::format(
-            "  failure_config: {{max_failures: 3, orphan_timeout: 24s, stop_grace: 1s{}}}\n",
-            failure_config));
+        fmt::format("  failure_config: {{max_failures: 3, stop_grace: 1s, {}}}\n",
+                    failure_config.empty() ? "orphan_timeout: 24s" : failure_config));
   }
   /// Detach the run under n0's traind, and wait for the sixth epoch. `hosts`: its nodes.
   void detach(const std::string& job, const std::string& hosts,
@@ -135,7 +135,7 @@ TEST_F(Failover, OfWorkersThatDieWithTheControllerTheGroupRestarts) {
 
 TEST_F(Failover, ANodeThatHasLostAllOthersDoesNothing) {
   nodes->start_all();
-  detach(training(4, ", node_dead_after: 10s, node_suspect_after: 1s"), on_the_others());
+  detach(training(4, "orphan_timeout: 24s, node_suspect_after: 1s"), on_the_others());
   ASSERT_TRUE(ready()) << log();
   const std::string before = holder();
 
@@ -157,7 +157,8 @@ TEST_F(Failover, ANodeThatHasLostAllOthersDoesNothing) {
 // Two machines die one after the other; the first one is back by then.
 TEST_F(Failover, TheNextControllerHasNodesThatStandReadyToo) {
   nodes->start_all();
-  detach(training(2, ", node_dead_after: 5s", ", hold_attempts: 9"), nodes->hosts(3));
+  detach(training(2, "orphan_timeout: 24s, node_dead_after: 5s", ", hold_attempts: 9"),
+         nodes->hosts(3));
   ASSERT_TRUE(ready()) << log();
   nodes->power_off(0);
   const int second = next_controller(0);
@@ -198,18 +199,19 @@ TEST_F(Failover, AControllerThatHasTakenOverIsStartedAgainWhenItIsKilled) {
 
 TEST_F(Failover, ARunThatIsStoppedIsNotTakenUpAgain) {
   nodes->start_all();
-  detach(training(4), on_the_others());
+  detach(training(4, "orphan_timeout: 4s"), on_the_others());  // they take over after 1 and 2 s
   ASSERT_TRUE(ready()) << log();
+  Process& stop = cluster->train_run({"stop", cluster->run_dir("job")});
+  ASSERT_TRUE(wait_until([&] { return contains(stop.out(), "asked job"); })) << stop.out();
   go_on();
-  const int code = cluster->run({"stop", cluster->run_dir("job")});
-  EXPECT_EQ(code, 0);
+  EXPECT_EQ(stop.wait(), 0) << stop.err();
   const std::string last = holder();
-  EXPECT_EQ(note(), "");
 
-  // Their orders have ended with the run, so nothing is left that could wait for something.
+  std::this_thread::sleep_for(std::chrono::seconds(4));
   for (int node = 1; node < 3; ++node)
     EXPECT_FALSE(contains(nodes->daemon(node).err(), "another one is started"));
   EXPECT_EQ(holder(), last);
+  EXPECT_EQ(note(), "");
 }
 
 TEST_F(Failover, StatusAndStopFindTheControllerWhereItIs) {
@@ -233,7 +235,7 @@ TEST_F(Failover, StatusAndStopFindTheControllerWhereItIs) {
 
 TEST_F(Failover, WithoutNodesThatMayTakeOverNobodyDoes) {
   nodes->start_all();
-  detach(training(4, ", failover_nodes: 0"), on_the_others());
+  detach(training(4, "orphan_timeout: 24s, failover_nodes: 0"), on_the_others());
   EXPECT_EQ(note(), "");
   nodes->power_off(0);
   Process& status = cluster->train_run({"status", cluster->run_dir("job")});
@@ -288,6 +290,7 @@ TEST_F(Failover, TheControllerIsTheUsersWhereTraindIsRoots) {
   struct stat process {};
   ASSERT_EQ(::stat(fmt::format("/proc/{}", controller_on(node).value()).c_str(), &process), 0);
   EXPECT_EQ(process.st_uid, user->pw_uid);
+  EXPECT_EQ(read_file(fmt::format("/proc/{}/oom_score_adj", controller_on(node).value())), "0\n");
 
   EXPECT_EQ(cluster->worker_pids(), workers);
   go_on();

@@ -41,14 +41,6 @@ struct ChildSetup {
   /// Set up the child. Return 0, or errno.
   int run() const {
     ::setsid();
-    // Until exec, memory holds what is ours: the change of the user keeps that user from reading
-    // it. It also clears PDEATHSIG, so this comes first.
-    if (request.account)
-      if (const int error = take_rights(*request.account); error != 0) return error;
-    if (request.die_with_parent) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (::getppid() != parent) ::_exit(127);  // the parent died before the line above
-    }
     for (const std::string& file : join) {
       const int fd = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
       if (fd < 0 || ::write(fd, "0", 1) != 1) return errno;
@@ -64,6 +56,14 @@ struct ChildSetup {
     for (int fd : request.inherit_fds) ::fcntl(fd, F_SETFD, 0);
     restore_open_files();
     if (const int error = apply_rules(request.rules); error != 0) return error;
+    // Until exec, memory holds what is ours: the change of the user keeps that user from reading
+    // it, but also us from changing our oom_score_adj. It clears PDEATHSIG.
+    if (request.account)
+      if (const int error = take_rights(*request.account); error != 0) return error;
+    if (request.die_with_parent) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (::getppid() != parent) ::_exit(127);  // the parent died before the line above
+    }
     if (!request.working_dir.empty() && ::chdir(request.working_dir.c_str()) != 0) return errno;
     return 0;
   }

@@ -70,6 +70,8 @@ class ClusterLinks final : public NodeLinks {
   }
   /// Return whether the node, which has made an offer, is the machine that this process runs on.
   bool is_on_our_machine(NodeId id) const;
+  /// Return whether there is something wrong with the link to the node.
+  bool is_away(NodeId id) const { return !nodes_.at(id.value).problem.empty(); }
   std::vector<WaitingNode> away() const;
   std::vector<NodeId> up() const override;
   std::optional<NodeId> find(const std::string& name) const override;

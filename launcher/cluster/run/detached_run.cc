@@ -133,6 +133,7 @@ Result<Unit> begin_detached(const RunFolder& folder) {
     ::close(log);
     return system_error(EINVAL, path + " is no file");
   }
+  remove_failover_notes(folder);  // of earlier controllers
   std::fflush(nullptr);
   ::dup2(log, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);

@@ -6,6 +6,7 @@
 #include <boost/json.hpp>
 #include <utility>
 
+#include "launcher/core/ssh_hosts.h"
 #include "lib/base/host.h"
 #include "lib/net/blocking.h"
 #include "lib/net/within.h"
@@ -36,7 +37,8 @@ FailoverKeeper::FailoverKeeper(FailoverOptions options, ClusterLinks& links, Jou
 void FailoverKeeper::saw(const RunEvent& event) {
   if (const auto* up = std::get_if<NodeUp>(&event)) {
     const NodeCapacity& node = up->capacity;
-    if (!links_.is_on_our_machine(node.node))
+    const bool by_ssh = links_.endpoint_text(node.node).starts_with(kSshPrefix);
+    if (!by_ssh && !links_.is_on_our_machine(node.node))
       perform(nodes_.up(node.node, up->attached, node.draining, clock_.now()));
   } else if (const auto* down = std::get_if<NodeDown>(&event)) {
     perform(nodes_.down(down->node));
@@ -51,7 +53,9 @@ void FailoverKeeper::answered(NodeId node, const FailoverAnswer& answer) {
 asio::awaitable<void> FailoverKeeper::run() {
   for (;;) {
     const auto woken = co_await pause_for(kTickEvery);
-    if (!woken) co_return;
+    if (!woken || ended_) co_return;
+    for (const NodeId node : nodes_.nodes())
+      if (links_.is_away(node)) nodes_.away(node, clock_.now());
     perform(nodes_.tick(clock_.now()));
     if (!std::exchange(note_is_old_, false)) continue;
     // Without any node it keeps the last ones: they may have lost touch with this machine, which
@@ -61,11 +65,16 @@ asio::awaitable<void> FailoverKeeper::run() {
     auto writing = run_on<Unit>(disk_, [&options = options_, note = std::move(note)] {
       return write_failover_note(options.folder, options.generation, note);
     });
-    (void)co_await std::move(writing);
+    const auto written = co_await std::move(writing);
+    if (written) continue;
+    note_is_old_ = true;
+    warn("if this machine dies, no other node can take over the controller: " +
+         written.error().describe());
   }
 }
 
 void FailoverKeeper::perform(const FailoverNodes::Change& change) {
+  if (ended_) return;
   for (const NodeId node : change.cancel) links_.send(node, encode(CancelFailover{}));
   for (const auto& [node, place] : change.prepare) {
     PrepareFailover order = options_.order;
@@ -90,9 +99,14 @@ void FailoverKeeper::tell_ready() {
           : fmt::format("if this machine dies, {} takes over the controller",
                         fmt::join(names, " or "));
   if (std::exchange(told_, text) == text) return;
-  if (names.empty()) return messages_.warn(text);
+  if (names.empty()) return warn(text);
+  warned_ = false;
   messages_.phase(text);
   journal_.remember({{"event", "failover_ready"}, {"nodes", boost::json::value_from(names)}});
+}
+
+void FailoverKeeper::warn(const std::string& text) {
+  if (!std::exchange(warned_, true)) messages_.warn(text);
 }
 
 FailoverNote FailoverKeeper::make_note() const {

@@ -38,12 +38,15 @@ class FailoverKeeper {
 
   void saw(const RunEvent& event);
   void answered(NodeId node, const FailoverAnswer& answer);
-  /// Give orders and write notes until cancelled.
+  /// Give orders and write notes until cancelled or ended.
   asio::awaitable<void> run();
+  /// The run ends: write nothing any more.
+  void end() { ended_ = true; }
 
  private:
   void perform(const FailoverNodes::Change& change);
   void tell_ready();
+  void warn(const std::string& text);
   FailoverNote make_note() const;
 
   const FailoverOptions options_;
@@ -53,8 +56,9 @@ class FailoverKeeper {
   asio::thread_pool& disk_;
   const Clock& clock_;
   FailoverNodes nodes_;
-  std::string told_;  // the newest message
-  bool note_is_old_ = false;
+  std::string told_;     // the newest message
+  bool warned_ = false;  // that no node can
+  bool note_is_old_ = false, ended_ = false;
 };
 
 /// Return the first node's time from the end of the controller's link to the attempt to take over.

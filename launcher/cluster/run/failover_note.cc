@@ -54,7 +54,9 @@ Result<Unit> write_failover_note(const RunFolder& folder, Generation launcher,
   const boost::json::object json{{"host", note.host},
                                  {"ready", boost::json::value_from(note.ready)},
                                  {"voters", boost::json::value_from(note.voters)}};
-  return replace_private_file(path_of_note(folder, launcher), boost::json::serialize(json) + "\n");
+  PosixFileSystem files;
+  return write_small_file(files, path_of_note(folder, launcher),
+                          boost::json::serialize(json) + "\n");
 }
 
 Result<FailoverNote> read_failover_note(const RunFolder& folder, Generation launcher) {

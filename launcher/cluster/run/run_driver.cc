@@ -668,6 +668,7 @@ asio::awaitable<void> RunDriver::finish(RunEnded ended) {
   const auto summary = std::make_shared<const RunSummary>(summary_builder_.summary(
       ended, pipeline_->last_metrics(), controller_.worker_time(clock_.now())));
   exit_code_ = exit_code_of(*summary);
+  if (failover_) failover_->end();
   if (commits_.hanging() == 0) co_await shutdown_flush_.wait_for(disk_is_idle());
   const auto put = std::make_shared<Result<Unit>>(Unit{});
   const std::function<void()> work = [this, summary, put] {

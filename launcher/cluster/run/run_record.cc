@@ -99,6 +99,7 @@ Result<std::unique_ptr<RunRecord>> RunRecord::open(const JobSpec& spec,
   TRY_VOID(record->check_unfinished());
   TRY_VOID(record->take_ownership(spec, options));
   TRY_VOID(record->read_start(spec));
+  TRY_VOID(record->leave_marker());
   // The run continues, so an earlier launcher's account of its end no longer holds.
   if (const auto removed = record->files_.remove_file(record->folder_.exit_json());
       removed.has_error() && removed.error().code != Errc::NotFound)
@@ -284,6 +285,12 @@ Result<Unit> RunRecord::take_ownership(const JobSpec& spec, const RunRecordOptio
                                 begins && options.kept ? options.kept->generation : Generation{}));
   if (remote_) TRY_VOID(RemoteRun::note_generation(folder_, generation_));
   storage_marker_ = fmt::format("{} {}", run_id_, random_hex());
+  return Unit{};
+}
+
+// Nodes that may take over the run take the earlier mark as a sign that nobody has yet, so this
+// comes after what may fail.
+Result<Unit> RunRecord::leave_marker() {
   return remote_ ? remote_->leave_marker(generation_, storage_marker_)
                  : leave_storage_marker(files_, folder_.path(), generation_, storage_marker_);
 }

@@ -122,6 +122,7 @@ class RunRecord {
   Result<Unit> take_owner_key(const std::optional<KeptRun>& kept);
   Result<Unit> take_ownership(const JobSpec& spec, const RunRecordOptions& options);
   Result<Unit> read_start(const JobSpec& spec);
+  Result<Unit> leave_marker();
   Result<Unit> read_history(const JobSpec& spec, const RunRecordOptions& options);
   void read_time(const RunHistory& history);
   void begin_with(const KeptRun& kept);

@@ -49,8 +49,8 @@ StorageCheck storage_check(const RunFolder& folder, const std::string& mark) {
 /// Check that the folder is still that of the controller which gave the order.
 Result<Unit> check_controller(const StorageCheck& check) {
   PosixFileSystem files;
-  auto checked = check_storage(files, check);
-  if (checked || checked.error().code != Errc::InvalidArgument) return checked;
+  TRY(const bool same, has_storage_marker(files, check.run_dir, check.generation, check.mark));
+  if (same) return Unit{};
   return Error{Errc::AlreadyExists,
                fmt::format("another controller has taken the run in '{}'", check.run_dir)};
 }

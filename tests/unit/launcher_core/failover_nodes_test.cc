@@ -76,9 +76,9 @@ TEST_F(FailoverNodesTest, ADrainingNodeIsReplacedAndMayBeChosenAgainAfterwards) 
   EXPECT_EQ(nodes.up(first, false, /*draining=*/true, kNow),
             (Change{.cancel = {first}, .of_note = true}));
   EXPECT_EQ(nodes.tick(kNow), (Change{.prepare = {{third, 0}}}));
-  EXPECT_TRUE(nodes.voters().contains(first)) << "it is in touch with the controller";
+  EXPECT_FALSE(nodes.voters().contains(first)) << "it leaves";
 
-  EXPECT_EQ(nodes.up(first, false, false, kNow), Change{});
+  EXPECT_EQ(nodes.up(first, false, false, kNow), Change{.of_note = true});
   nodes.down(second);
   EXPECT_EQ(nodes.tick(kNow), (Change{.prepare = {{first, 1}}}));
 }
@@ -113,8 +113,8 @@ TEST_F(FailoverNodesTest, NodesThatCouldNotAreAskedAgainAfterTenMinutes) {
 TEST_F(FailoverNodesTest, ANodeThatDoesNotAnswerIsReplaced) {
   all_up();
   says_yes(second);
-  EXPECT_EQ(nodes.tick(kNow + seconds(29)), Change{});
-  EXPECT_EQ(nodes.tick(kNow + seconds(30)), (Change{.prepare = {{third, 0}}, .cancel = {first}}));
+  EXPECT_EQ(nodes.tick(kNow + seconds(49)), Change{});
+  EXPECT_EQ(nodes.tick(kNow + seconds(50)), (Change{.prepare = {{third, 0}}, .cancel = {first}}));
   EXPECT_EQ(says_yes(first), Change{}) << "too late";
   EXPECT_EQ(nodes.ready(), Nodes{second});
 }
@@ -125,6 +125,34 @@ TEST_F(FailoverNodesTest, AnAnswerThatComesTooLateCountsForNothing) {
   EXPECT_EQ(says_yes(first), Change{});
   EXPECT_EQ(says_no(first, "no"), Change{});
   EXPECT_EQ(nodes.ready(), Nodes());
+}
+
+// Its traind is being restarted, or its link is broken.
+TEST_F(FailoverNodesTest, ANodeThatIsAwayIsReplacedAfterFiveSeconds) {
+  all_up();
+  says_yes(first);
+  nodes.away(first, kNow);
+  EXPECT_EQ(nodes.tick(kNow + seconds(4)), Change{});
+  nodes.away(first, kNow + seconds(4));
+  EXPECT_EQ(nodes.tick(kNow + seconds(5)), (Change{.prepare = {{third, 0}}, .of_note = true}));
+  EXPECT_EQ(nodes.voters(), (std::set<NodeId>{second, third}));
+
+  EXPECT_EQ(up(first), (Change{.cancel = {first}, .of_note = true}));
+  EXPECT_EQ(nodes.voters(), (std::set<NodeId>{first, second, third}));
+}
+
+TEST_F(FailoverNodesTest, ALinkThatIsBackSoonChangesNothing) {
+  all_up();
+  nodes.away(first, kNow);
+  EXPECT_EQ(up(first), (Change{.prepare = {{first, 0}}}));
+  EXPECT_EQ(nodes.tick(kNow + seconds(6)), Change{});
+}
+
+TEST_F(FailoverNodesTest, ThatNoneCanIsSaidOnceAllWereAsked) {
+  all_up();
+  says_no(first, "no such folder");
+  says_no(second, "no such folder");
+  EXPECT_FALSE(nodes.trouble()) << "the third is not asked yet";
 }
 
 // A cluster without shared storage is not asked node by node.
