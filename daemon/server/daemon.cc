@@ -94,7 +94,7 @@ class Daemon {
         admission_(options_.allowed_launchers, spaces_, supervisors_),
         controllers_(
             executor_, scope_, clock_, options.runtime_dir, log_,
-            [this](uid_t uid) { return account_of_worker(uid); }, [this] { changed_.notify(); }),
+            [this](uid_t uid) { return spaces_.account_of(uid); }, [this] { changed_.notify(); }),
         failover_(executor_, scope_, clock_, controllers_, log_),
         reporter_(node.gpus, options.spool_dir),
         status_(std::move(manager), changed_, [this] { return agent_.counts(); }) {
@@ -123,7 +123,6 @@ class Daemon {
   Result<Unit> open_health_port();
   void look_at_limits();
   void read_tls_again();
-  Result<UserAccount> account_of_worker(uid_t uid) const;
   const std::optional<TlsContext>& current_tls();
   WorkerSpace& space_of_run(const std::string& run_id);
   std::vector<std::string> addresses() const;
@@ -223,16 +222,6 @@ Result<Unit> Daemon::announce() const {
 
 WorkerSpace& Daemon::space_of_run(const std::string& run_id) {
   return spaces_.of_user(agent_.user_of(run_id));
-}
-
-/// Return the account of another user whom --run-as names.
-Result<UserAccount> Daemon::account_of_worker(uid_t uid) const {
-  const auto& names = spaces_.users().allowed;
-  const bool allowed = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    return spaces_.uid_of(name) == uid;
-  });
-  if (allowed && may_become_others()) return find_account(uid);
-  return Error{Errc::Permission, fmt::format("--run-as does not name the user with uid {}", uid)};
 }
 
 // Probing makes some cgroups, so a private traind leaves it to its run, which reports what is

@@ -53,6 +53,13 @@ Error WorkerSpaces::root_refused() {
           "runs, or give --allow-root"};
 }
 
+Result<UserAccount> WorkerSpaces::account_of(uid_t uid) const {
+  const bool allowed = std::any_of(users_.allowed.begin(), users_.allowed.end(),
+                                   [&](const std::string& name) { return uid_of(name) == uid; });
+  if (allowed && may_become_others()) return find_account(uid);
+  return Error{Errc::Permission, fmt::format("--run-as does not name the user with uid {}", uid)};
+}
+
 uid_t WorkerSpaces::uid_of(const std::string& user) const {
   const auto uid = uids_.find(user);
   TRAIN_CHECK(uid != uids_.end(), "a run has a user that --run-as does not name");

@@ -46,6 +46,9 @@ class WorkerSpaces {
   static Error root_refused();
 
   const WorkerUsers& users() const { return users_; }
+  /// Return the account of another user whom --run-as names. Permission: it names none with this
+  /// uid.
+  Result<UserAccount> account_of(uid_t uid) const;
   /// Return the uid of a user in users().
   uid_t uid_of(const std::string& user) const;
   WorkerSpace& of_user(const std::string& user) { return of(uid_of(user)); }

@@ -10,7 +10,6 @@
 #include <boost/json.hpp>
 #include <filesystem>
 #include <set>
-#include <thread>
 
 #include "tests/e2e/multi_node.h"
 
@@ -207,9 +206,11 @@ TEST_F(Failover, ARunThatIsStoppedIsNotTakenUpAgain) {
   EXPECT_EQ(stop.wait(), 0) << stop.err();
   const std::string last = holder();
 
-  std::this_thread::sleep_for(std::chrono::seconds(4));
-  for (int node = 1; node < 3; ++node)
-    EXPECT_FALSE(contains(nodes->daemon(node).err(), "another one is started"));
+  const auto started = [&] {
+    return contains(nodes->daemon(1).err(), "another one is started") ||
+           contains(nodes->daemon(2).err(), "another one is started");
+  };
+  EXPECT_FALSE(wait_until(started, Seconds(4)));
   EXPECT_EQ(holder(), last);
   EXPECT_EQ(note(), "");
 }

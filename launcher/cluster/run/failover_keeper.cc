@@ -18,10 +18,23 @@ namespace {
 constexpr Duration kWait = seconds(15), kWaitMin = seconds(1);
 constexpr Duration kTickEvery = milliseconds(500);
 
+/// Return the first node's time from the end of the controller's link to its attempt to take over:
+/// workers must still be there.
+Duration wait_before(Duration orphan_timeout) {
+  return std::clamp(orphan_timeout / 4, kWaitMin, kWait);
+}
+
 }  // namespace
 
-Duration failover_wait(Duration orphan_timeout) {
-  return std::clamp(orphan_timeout / 4, kWaitMin, kWait);
+FailoverOptions failover_options(PrepareFailover order, const FailureConfig& config,
+                                 const RunIdentity& run, const RunFolder& folder,
+                                 std::function<bool()> trains_here) {
+  order.run_dir = folder.path();
+  order.storage_mark = fmt::format("{} {}", run.generation.value, run.storage_marker);
+  order.wait_ms =
+      std::chrono::duration_cast<milliseconds>(wait_before(config.orphan_timeout)).count();
+  return {std::move(order), config.failover_nodes, run.run_id, run.generation,
+          folder,           std::move(trains_here)};
 }
 
 FailoverKeeper::FailoverKeeper(FailoverOptions options, ClusterLinks& links, JournalWriter& journal,

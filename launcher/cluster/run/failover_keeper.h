@@ -9,9 +9,11 @@
 #include <string>
 
 #include "launcher/cluster/links/cluster_links.h"
+#include "launcher/cluster/links/run_identity.h"
 #include "launcher/cluster/run/failover_note.h"
 #include "launcher/cluster/run/journal_writer.h"
 #include "launcher/core/failover_nodes.h"
+#include "launcher/core/job_spec.h"
 #include "launcher/core/run_events.h"
 #include "launcher/report/user_messages.h"
 #include "lib/net/notifier.h"
@@ -29,6 +31,11 @@ struct FailoverOptions {
   /// Returns whether the run has workers on this machine.
   std::function<bool()> trains_here;
 };
+
+/// `order`: what the nodes are to run. The rest of the order follows from the run.
+FailoverOptions failover_options(PrepareFailover order, const FailureConfig& config,
+                                 const RunIdentity& run, const RunFolder& folder,
+                                 std::function<bool()> trains_here);
 
 class FailoverKeeper {
  public:
@@ -60,8 +67,5 @@ class FailoverKeeper {
   bool warned_ = false;  // that no node can
   bool note_is_old_ = false, ended_ = false;
 };
-
-/// Return the first node's time from the end of the controller's link to the attempt to take over.
-Duration failover_wait(Duration orphan_timeout);
 
 }  // namespace train

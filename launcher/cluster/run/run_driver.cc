@@ -91,8 +91,10 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
       time_notes_(clock_, disk_, record_->folder(), controller_),
       code_(spec_, record_->folder(), options.restarted) {
   if (!options_.failover.arguments.empty())
-    failover_ = std::make_unique<FailoverKeeper>(failover_options(), links_, journal_, screen_,
-                                                 disk_, clock_);
+    failover_ = std::make_unique<FailoverKeeper>(
+        failover_options(options_.failover, spec_.run_config.failure_config, run_,
+                         record_->folder(), [this] { return trains_here(); }),
+        links_, journal_, screen_, disk_, clock_);
   const std::optional<LivingAttempt>& living = record_->start().living;
   run_.pace = static_cast<std::uint32_t>(options_.pace);
   if (options_.driver_fd >= 0) connect_driver();
@@ -105,21 +107,6 @@ RunDriver::RunDriver(const RunOptions& options, std::unique_ptr<RunRecord> recor
   summary_builder_.placed(living->placement);
   screen_.placed(living->id, living->placement, spec_.scaling_config);
   samples_.placed(living->placement, spec_.scaling_config, living->node_names);
-}
-
-FailoverOptions RunDriver::failover_options() {
-  const FailureConfig& config = spec_.run_config.failure_config;
-  FailoverOptions options{.order = options_.failover,
-                          .nodes = config.failover_nodes,
-                          .run_id = run_.run_id,
-                          .generation = run_.generation,
-                          .folder = record_->folder(),
-                          .trains_here = [this] { return trains_here(); }};
-  options.order.run_dir = record_->folder().path();
-  options.order.storage_mark = fmt::format("{} {}", run_.generation.value, run_.storage_marker);
-  options.order.wait_ms =
-      std::chrono::duration_cast<milliseconds>(failover_wait(config.orphan_timeout)).count();
-  return options;
 }
 
 bool RunDriver::trains_here() const {

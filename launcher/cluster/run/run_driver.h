@@ -84,7 +84,6 @@ class RunDriver final : private LinkObserver {
   void on_attempt_ended(const AttemptEnded& ended);
   asio::awaitable<void> tick_loop();
 
-  FailoverOptions failover_options();
   bool trains_here() const;
   void connect_driver();
   EventNotifier::Options notify_options();
